@@ -1,0 +1,69 @@
+//! `DNSNameResolver`, `network.openshift.io/v1alpha1`: the addresses of one DNS name or wildcard.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The only condition type of a resolved name: `True` while its look-ups fail.
+pub const DEGRADED: &str = "Degraded";
+
+/// What is wanted: one DNS name, or a wildcard of one label.
+#[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "network.openshift.io",
+    version = "v1alpha1",
+    kind = "DNSNameResolver",
+    root = "DnsNameResolver",
+    plural = "dnsnameresolvers",
+    namespaced,
+    status = "DnsNameResolverStatus",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DnsNameResolverSpec {
+    /// A lower-case fully qualified name with its trailing dot, optionally with `*.` in front. Immutable.
+    pub name: String,
+}
+
+/// What is known of the name now.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DnsNameResolverStatus {
+    /// One entry for each name that was looked up and matches `spec.name`; for a wildcard also the wildcard itself, first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resolved_names: Vec<ResolvedName>,
+}
+
+/// One DNS name and its addresses. A list-map entry with the key `dnsName`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResolvedName {
+    /// Condition `Degraded`, a list-map keyed by `type`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The name that was looked up.
+    pub dns_name: String,
+    /// A list-map with the key `ip`.
+    #[serde(default)]
+    pub resolved_addresses: Vec<ResolvedAddress>,
+    /// Look-ups that failed since the last one that succeeded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resolution_failures: i32,
+}
+
+/// One address of a name.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResolvedAddress {
+    /// IPv4 or IPv6, in canonical text.
+    pub ip: String,
+    /// Whole seconds from `lastLookupTime` for which the answer may be used.
+    pub ttl_seconds: i32,
+    /// When the address was last seen in an answer, in whole seconds.
+    pub last_lookup_time: Time,
+}
+
+fn is_zero(n: &i32) -> bool {
+    *n == 0
+}

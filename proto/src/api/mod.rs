@@ -1,0 +1,20 @@
+//! The Kubernetes objects that the programs read and write, and the names that follow from a DNS name.
+
+mod dns_name_resolver;
+mod egress_firewall;
+mod names;
+
+pub use self::{
+    dns_name_resolver::{
+        DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, ResolvedAddress,
+        ResolvedName,
+    },
+    egress_firewall::{
+        EgressFirewall, EgressFirewallDestination, EgressFirewallPort, EgressFirewallRule,
+        EgressFirewallSpec, EgressFirewallStatus, RuleType,
+    },
+    names::{
+        ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName, Family, NameError,
+        address_set_id, address_set_name, object_name,
+    },
+};

@@ -1,0 +1,240 @@
+//! The names of things: DNS names as the API spells them, object names, and address-set names.
+
+use std::fmt;
+
+/// `external_ids:k8s.ovn.org/owner-type` of the address sets of DNS names.
+pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
+
+/// `external_ids:k8s.ovn.org/owner-controller` of the default network's address sets.
+pub const DEFAULT_NETWORK_CONTROLLER: &str = "default-network-controller";
+
+/// An address family, as an address set has it (`external_ids:ip-family`).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Family {
+    /// IPv4: `v4`, DNS type A.
+    V4,
+    /// IPv6: `v6`, DNS type AAAA.
+    V6,
+}
+
+impl Family {
+    /// Both families.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// `v4` or `v6`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A DNS name that can be the name of a `DNSNameResolver`: a lower-case fully qualified name with its trailing dot, of
+/// at least two labels of letters, digits and hyphens (RFC 1123), perhaps with `*.` in front; at most 254 characters.
+///
+/// It fits the deployed CRD's pattern `^(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2,}$`, and nothing else can be
+/// made into one. Cheap to clone.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct DnsName(std::sync::Arc<str>);
+
+/// Why a text is not a [`DnsName`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NameError {
+    /// There is nothing in it.
+    #[error("the name is empty")]
+    Empty,
+    /// Over 254 characters with the trailing dot.
+    #[error("the name has {0} characters, more than 254")]
+    TooLong(usize),
+    /// The API wants at least two labels.
+    #[error("the name has a single label; a DNSNameResolver needs at least two")]
+    SingleLabel,
+    /// A label is empty, too long, or has a character outside `[a-z0-9-]`, or a hyphen at an end.
+    #[error("label {0:?} is not 1 to 63 letters, digits and inner hyphens")]
+    Label(String),
+    /// `*` stands elsewhere than alone in front.
+    #[error("`*` may only stand alone in front")]
+    Wildcard,
+}
+
+impl DnsName {
+    /// Reads a name as people write it: any case, with or without the trailing dot.
+    ///
+    /// # Errors
+    /// [`NameError`] if no `DNSNameResolver` can bear the name.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() || text == "." {
+            return Err(NameError::Empty);
+        }
+        let mut name = text.to_ascii_lowercase();
+        if !name.ends_with('.') {
+            name.push('.');
+        }
+        if name.len() > 254 {
+            return Err(NameError::TooLong(name.len()));
+        }
+        let regular = name.strip_prefix("*.").unwrap_or(&name);
+        let mut labels = 0;
+        for label in regular.strip_suffix('.').unwrap_or(regular).split('.') {
+            if label.contains('*') {
+                return Err(NameError::Wildcard);
+            }
+            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            if label.is_empty()
+                || label.len() > 63
+                || !label.bytes().all(inner)
+                || label.starts_with('-')
+                || label.ends_with('-')
+            {
+                return Err(NameError::Label(label.to_owned()));
+            }
+            labels += 1;
+        }
+        if labels < 2 {
+            return Err(NameError::SingleLabel);
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name with its trailing dot.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `*.` stands in front.
+    pub fn is_wildcard(&self) -> bool {
+        self.0.starts_with("*.")
+    }
+
+    /// Whether an object of this name wants `name`: the same name, or for a wildcard exactly one label in the place of `*`.
+    pub fn matches(&self, name: &Self) -> bool {
+        self == name
+            || (self.is_wildcard()
+                && !name.is_wildcard()
+                && name.0.split_once('.').map(|(_, parent)| parent) == self.0.strip_prefix("*."))
+    }
+}
+
+impl fmt::Debug for DnsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for DnsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of the `DNSNameResolver` object that ovn-kubernetes' cluster manager makes for `name`: a hash of it, and of
+/// `collisions`, the number of times that the shorter names were taken.
+pub fn object_name(name: &DnsName, collisions: u64) -> String {
+    // The hashed text is Go's `%#v` dump of a string, as `DeepHashObject` of Kubernetes writes it.
+    let mut hash = Fnv32::default();
+    hash.update(b"(string)");
+    hash.update(name.as_str().as_bytes());
+    if collisions != 0 {
+        hash.update(&collisions.to_le_bytes());
+    }
+    format!("dns-{}", safe_encode(&hash.0.to_string()))
+}
+
+/// `external_ids:k8s.ovn.org/id` of the address set of `name` in one family and network controller.
+///
+/// `name` is the text of `external_ids:k8s.ovn.org/name`: a [`DnsName`] where ovn-kubernetes uses `DNSNameResolver`, the
+/// text of the rule where it does not.
+pub fn address_set_id(owner_controller: &str, name: &str, family: Family) -> String {
+    format!("{owner_controller}:{ADDRESS_SET_OWNER_TYPE}:{name}:{family}")
+}
+
+/// The `name` column of the address set with this [`address_set_id`]; ACLs refer to it as `$name`.
+pub fn address_set_name(id: &str) -> String {
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("a{hash}")
+}
+
+/// FNV-1a with 32 bits.
+struct Fnv32(u32);
+
+impl Default for Fnv32 {
+    fn default() -> Self {
+        Self(0x811c_9dc5)
+    }
+}
+
+impl Fnv32 {
+    fn update(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+}
+
+/// `SafeEncodeString` of Kubernetes: letters and digits that make no word by chance.
+fn safe_encode(text: &str) -> String {
+    const ALPHABET: [u8; 27] = *b"bcdfghjklmnpqrstvwxz2456789";
+    text.bytes()
+        .filter_map(|byte| ALPHABET.get(usize::from(byte) % ALPHABET.len()))
+        .map(|byte| char::from(*byte))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_ovn_kubernetes() {
+        for (name, expected) in [
+            (
+                "www.example.com.",
+                ["dns-5dd68c7c99", "dns-65454994bb", "dns-6cdfc4cf48"],
+            ),
+            (
+                "*.example.com.",
+                ["dns-86b778d444", "dns-7dd75d6b9c", "dns-75f896fd5f"],
+            ),
+            (
+                "example.com.",
+                ["dns-6c9d487cd4", "dns-59f9f65889", "dns-f4c6bdb4c"],
+            ),
+            (
+                "api.github.com.",
+                ["dns-5fdcd599", "dns-65c89dcb6", "dns-f4b555b44"],
+            ),
+            (
+                "*.s3.amazonaws.com.",
+                ["dns-5cf7d8d459", "dns-cb89f5c9d", "dns-58976889fb"],
+            ),
+            (
+                "xn--bcher-kva.example.",
+                ["dns-6d86d7dc74", "dns-7965dbf4ff", "dns-6d7765b6b5"],
+            ),
+        ] {
+            let name = DnsName::parse(name).unwrap();
+            assert_eq!(
+                [0, 1, 256].map(|collisions| object_name(&name, collisions)),
+                expected
+            );
+        }
+        let set = |family| {
+            address_set_name(&address_set_id(
+                DEFAULT_NETWORK_CONTROLLER,
+                "www.example.com.",
+                family,
+            ))
+        };
+        assert_eq!(set(Family::V4), "a4029995183407368296");
+        assert_eq!(set(Family::V6), "a4029997382430624718");
+    }
+}

@@ -1,0 +1,1 @@
+//! DNS responses (RFC 1035), borrowed from the wire.

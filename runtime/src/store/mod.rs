@@ -1,0 +1,148 @@
+//! The store: where the objects live that the programs read and write.
+
+use std::{fmt, future::Future};
+
+use futures_util::Stream;
+use kube::{Resource, core::NamespaceResourceScope};
+use proto::api::{DnsNameResolver, EgressFirewall};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A kind of object that a store holds.
+pub trait Kind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + fmt::Debug
+    + DeserializeOwned
+    + PartialEq
+    + Serialize
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Kind for DnsNameResolver {}
+impl Kind for EgressFirewall {}
+
+/// Where an object is.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ObjectKey {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of an object that came from a store.
+    pub fn of(object: &impl Kind) -> Self {
+        let meta = object.meta();
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Which namespaces to watch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// Every namespace.
+    All,
+    /// One namespace.
+    Namespace(String),
+}
+
+/// What a watch delivers. It starts with [`Event::Synced`] or [`Event::OutOfSync`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<K> {
+    /// The whole content. What was known before and is not in it is gone. It comes at the start and after every gap.
+    Synced(Vec<K>),
+    /// An object was made or changed.
+    Applied(K),
+    /// An object was deleted.
+    Deleted(ObjectKey),
+    /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
+    /// the next [`Event::Synced`].
+    OutOfSync(String),
+}
+
+/// What must still be true of an object for its deletion. Fields that are `None` are not compared.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Precondition {
+    /// `metadata.uid`.
+    pub uid: Option<String>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Option<String>,
+}
+
+/// Why the store did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such object: read again.
+    #[error("{0} does not exist")]
+    NotFound(ObjectKey),
+    /// An object of this name is there already: read it.
+    #[error("{0} exists already")]
+    AlreadyExists(ObjectKey),
+    /// The object is no longer the one that was read: read it, compute again, write again.
+    #[error("{0} was changed by somebody else")]
+    Conflict(ObjectKey),
+    /// The object can never be stored as it is.
+    #[error("{key} is refused: {reason}")]
+    Invalid {
+        /// Which object.
+        key: ObjectKey,
+        /// The store's words.
+        reason: String,
+    },
+    /// The store cannot be reached or used now: try again later. Whether a write took place is unknown.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+}
+
+/// Where objects live: a folder, or a Kubernetes cluster.
+pub trait Store: Clone + Send + Sync + 'static {
+    /// All objects of a kind in the scope, then their changes, without end. An object that does not decode is skipped,
+    /// counted and named in the log; if it was known before, what was known of it holds.
+    fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
+
+    /// One object as it is now.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Invalid`] (it is there but does not decode), [`StoreError::Unavailable`].
+    fn get<K: Kind>(&self, key: &ObjectKey) -> impl Future<Output = Result<K, StoreError>> + Send;
+
+    /// Makes an object, of `metadata` (namespace, name, labels, annotations) and `spec`; returns it as stored, with its
+    /// uid and version. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`], [`StoreError::Invalid`], [`StoreError::Unavailable`].
+    fn create<K: Kind>(&self, object: &K) -> impl Future<Output = Result<K, StoreError>> + Send;
+
+    /// Deletes an object if the precondition holds.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::Unavailable`].
+    fn delete<K: Kind>(
+        &self,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Compare-and-swap: replaces the status of the object, and nothing else, if the stored `resourceVersion` (and uid, where the
+    /// given object has one) still is that of `object`; returns it as stored. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::Invalid`], [`StoreError::Unavailable`].
+    fn replace_status<K: Kind>(
+        &self,
+        object: &K,
+    ) -> impl Future<Output = Result<K, StoreError>> + Send;
+}
