@@ -1,1 +1,296 @@
-//! placeholder
+//! Liveness, readiness and metrics over HTTP: `/livez`, `/readyz`, `/metrics`.
+
+use std::{
+    fmt::Write,
+    future::IntoFuture,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::{net::TcpListener, time};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// The Prometheus text format, version 0.0.4.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How often histograms are folded, so that they do not grow while nobody asks for them.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long an answer under way may take once the server was told to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the program's readiness depends on: it is ready when every gate is.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<Vec<Condition>>>);
+
+struct Condition {
+    name: &'static str,
+    /// Why it does not hold; `None` while it does.
+    reason: Option<String>,
+}
+
+impl Health {
+    /// Ready, as it has no gates.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a condition, not ready for `reason` until [`Gate::ready`]. There is no way to take it away.
+    pub fn gate(&self, name: &'static str, reason: impl Into<String>) -> Gate {
+        let mut conditions = self.conditions();
+        conditions.push(Condition {
+            name,
+            reason: Some(reason.into()),
+        });
+        Gate {
+            health: self.clone(),
+            index: conditions.len() - 1,
+        }
+    }
+
+    /// Whether every gate is ready, and a line about each.
+    fn report(&self) -> (bool, String) {
+        let conditions = self.conditions();
+        let ready = conditions.iter().all(|c| c.reason.is_none());
+        let mut text = String::from(if ready { "ready\n" } else { "not ready\n" });
+        for Condition { name, reason } in conditions.iter() {
+            // Writing to a String does not fail.
+            let _ok = match reason {
+                None => writeln!(text, "{name}: ok"),
+                Some(reason) => writeln!(text, "{name}: {reason}"),
+            };
+        }
+        (ready, text)
+    }
+
+    fn conditions(&self) -> MutexGuard<'_, Vec<Condition>> {
+        // Each change is a single assignment: a panic elsewhere leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One condition of readiness. Clones are the same condition.
+#[derive(Clone)]
+pub struct Gate {
+    health: Health,
+    index: usize,
+}
+
+impl Gate {
+    /// The condition holds.
+    pub fn ready(&self) {
+        self.set(None);
+    }
+
+    /// The condition does not hold, for this reason, which `/readyz` and the log show.
+    pub fn not_ready(&self, reason: impl Into<String>) {
+        self.set(Some(reason.into()));
+    }
+
+    fn set(&self, reason: Option<String>) {
+        let mut conditions = self.health.conditions();
+        let Some(condition) = conditions.get_mut(self.index) else {
+            return;
+        };
+        if condition.reason == reason {
+            return;
+        }
+        match &reason {
+            None => info!(gate = condition.name, "ready"),
+            Some(reason) => warn!(gate = condition.name, reason, "not ready"),
+        }
+        condition.reason = reason;
+    }
+}
+
+/// The bound admin server.
+pub struct Admin {
+    listener: TcpListener,
+    local_addr: SocketAddr,
+}
+
+impl Admin {
+    /// Binds the address; port 0 takes a free one. Logs `admin listening` with the field `addr`: scripts rely on it.
+    ///
+    /// # Errors
+    /// The address is in use, or is not of this host.
+    pub async fn bind(addr: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(addr)
+            .await
+            .with_context(|| format!("cannot listen on the admin address {addr}"))?;
+        let local_addr = listener.local_addr()?;
+        info!(addr = %local_addr, "admin listening");
+        Ok(Self {
+            listener,
+            local_addr,
+        })
+    }
+
+    /// The bound address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Answers until the token is cancelled, and keeps the metrics in order meanwhile.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn serve(
+        self,
+        health: Health,
+        metrics: PrometheusHandle,
+        token: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let router = Router::new()
+            .route("/livez", get("ok\n"))
+            .route("/readyz", get(readyz))
+            .with_state(health)
+            .route("/metrics", get(render).with_state(metrics.clone()));
+        let server = axum::serve(self.listener, router)
+            .with_graceful_shutdown(token.clone().cancelled_owned())
+            .into_future();
+        let upkeep = async {
+            let mut ticks = time::interval(UPKEEP_INTERVAL);
+            loop {
+                ticks.tick().await;
+                metrics.run_upkeep();
+            }
+        };
+        let give_up = async {
+            token.cancelled().await;
+            time::sleep(DRAIN_TIMEOUT).await;
+        };
+        tokio::select! {
+            served = server => served.context("the admin server failed"),
+            () = upkeep => Ok(()),
+            () = give_up => Ok(()),
+        }
+    }
+}
+
+async fn readyz(State(health): State<Health>) -> impl IntoResponse {
+    match health.report() {
+        (true, text) => (StatusCode::OK, text),
+        (false, text) => (StatusCode::SERVICE_UNAVAILABLE, text),
+    }
+}
+
+async fn render(State(metrics): State<PrometheusHandle>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, METRICS_TYPE)], metrics.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+        task::JoinHandle,
+    };
+
+    use super::*;
+
+    struct Server {
+        addr: SocketAddr,
+        health: Health,
+        token: CancellationToken,
+        task: JoinHandle<anyhow::Result<()>>,
+    }
+
+    async fn server() -> Server {
+        let admin = Admin::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let addr = admin.local_addr();
+        let (health, token) = (Health::new(), CancellationToken::new());
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || metrics::counter!("seen_total").increment(3));
+        let task = tokio::spawn(admin.serve(health.clone(), recorder.handle(), token.clone()));
+        Server {
+            addr,
+            health,
+            token,
+            task,
+        }
+    }
+
+    impl Server {
+        async fn get(&self, path: &str) -> String {
+            let mut stream = TcpStream::connect(self.addr).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_is_ready_when_every_gate_is() {
+        let server = server().await;
+        assert!(server.get("/livez").await.starts_with("HTTP/1.1 200 "));
+        assert!(server.get("/readyz").await.starts_with("HTTP/1.1 200 "));
+
+        let store = server.health.gate("store", "not read yet");
+        let northbound = server.health.gate("northbound", "not connected");
+        store.ready();
+        let answer = server.get("/readyz").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(
+            answer.ends_with("not ready\nstore: ok\nnorthbound: not connected\n"),
+            "{answer}"
+        );
+
+        northbound.clone().ready();
+        let answer = server.get("/readyz").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+
+        store.not_ready("the folder is gone");
+        let answer = server.get("/readyz").await;
+        assert!(answer.contains("store: the folder is gone\n"), "{answer}");
+        assert!(server.get("/livez").await.starts_with("HTTP/1.1 200 "));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_in_the_prometheus_text_format() {
+        let answer = server().await.get("/metrics").await;
+        assert!(
+            answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+            "{answer}"
+        );
+        assert!(answer.contains("\nseen_total 3\n"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn an_address_in_use_is_one_clear_error() {
+        let first = Admin::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let error = Admin::bind(first.local_addr()).await.err().unwrap();
+        let text = format!("{error:#}");
+        assert!(
+            text.contains(&first.local_addr().to_string()) && text.contains("in use"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_finishes_does_not_hold_the_server_up() {
+        let server = server().await;
+        let mut stream = TcpStream::connect(server.addr).await.unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        server.token.cancel();
+        time::timeout(Duration::from_secs(5), server.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+    }
+}

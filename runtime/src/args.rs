@@ -1,1 +1,352 @@
-//! placeholder
+//! Flags and environment variables: what both programs have, and how all of them are read.
+
+use std::{
+    env,
+    ffi::OsString,
+    fmt::{self, Display},
+    net::SocketAddr,
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
+
+use clap::{ArgAction, ArgMatches, Command, Parser};
+
+/// Why a text is not a duration.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum DurationError {
+    /// No digits in front.
+    #[error("a duration is a whole number and a unit, as in `500ms`, `5s`, `10m` or `2h`")]
+    Number,
+    /// Digits with something else behind them than a unit.
+    #[error("`{0}` is not a unit of time: use `ms`, `s`, `m` or `h`")]
+    Unit(String),
+    /// More than fits.
+    #[error("too long a duration")]
+    TooLong,
+}
+
+/// Reads `500ms`, `5s`, `10m` or `2h`: a whole number and a unit. `0` needs none. A clap `value_parser`.
+///
+/// # Errors
+/// [`DurationError`], in words that complete clap's message.
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err(DurationError::Number);
+    }
+    let number: u64 = number.parse().map_err(|_| DurationError::TooLong)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "" if number == 0 => 0,
+        "" => return Err(DurationError::Number),
+        _ => return Err(DurationError::Unit(unit.to_owned())),
+    };
+    number
+        .checked_mul(millis)
+        .map(Duration::from_millis)
+        .ok_or(DurationError::TooLong)
+}
+
+/// Where the objects are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StoreAddress {
+    /// `dir:PATH`: YAML files in a folder.
+    Dir(PathBuf),
+    /// `kube`: the Kubernetes API server.
+    Kube,
+}
+
+/// Why a text is not the address of a store.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a store is `dir:PATH` or `kube`")]
+pub struct StoreAddressError;
+
+impl FromStr for StoreAddress {
+    type Err = StoreAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("dir:") {
+            Some(path) if !path.is_empty() => Ok(Self::Dir(path.into())),
+            None if text == "kube" => Ok(Self::Kube),
+            _ => Err(StoreAddressError),
+        }
+    }
+}
+
+impl Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dir(path) => write!(f, "dir:{}", path.display()),
+            Self::Kube => f.write_str("kube"),
+        }
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What both programs are told. Flatten it into a program's own flags.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CommonArgs {
+    /// Where the objects are: `dir:PATH` (YAML files in a folder) or `kube` (the Kubernetes API server)
+    #[arg(long, value_name = "ADDRESS")]
+    pub store: StoreAddress,
+
+    /// The namespace of the DNSNameResolver objects (EgressFirewalls are read in every namespace)
+    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes")]
+    pub objects_namespace: String,
+
+    /// The address of /livez, /readyz and /metrics; port 0 takes a free one, which the log names
+    #[arg(long, value_name = "ADDR")]
+    pub admin: SocketAddr,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// Reads the command line and the environment of the process.
+///
+/// Every flag can also be set by the environment variable `PREFIX_FLAG` (`--min-ttl` of prefix `COLLECTOR`:
+/// `COLLECTOR_MIN_TTL`), which `--help` names. The flag wins; an empty variable is as good as none. A flag that may be
+/// repeated takes a list by comma in either place. `admin_default` is the default of `--admin`.
+///
+/// A usage error ends the program with status 2; `--help` and `--version` (where `A` has `#[command(version)]`) end it
+/// with status 0.
+pub fn parse<A: Parser>(prefix: &'static str, admin_default: &'static str) -> A {
+    let parsed = try_parse_from(prefix, admin_default, env::args_os(), |name| {
+        env::var_os(name)
+    });
+    parsed.unwrap_or_else(|error| error.exit())
+}
+
+/// [`parse`] with the command line (the program's name first) and the environment as parameters.
+///
+/// # Errors
+/// What clap would print, `--help` and `--version` among it.
+pub fn try_parse_from<A, I>(
+    prefix: &str,
+    admin_default: &'static str,
+    args: I,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<A, clap::Error>
+where
+    A: Parser,
+    I: IntoIterator<Item: Into<OsString> + Clone>,
+{
+    let mut command = with_environment(A::command(), prefix, admin_default, variable);
+    let mut matches: ArgMatches = command.try_get_matches_from_mut(args)?;
+    A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Gives each flag the name of its variable in the help, and the value of it as its default.
+///
+/// Not clap's own `env`, which reads the process's environment with no way to pass another.
+fn with_environment(
+    command: Command,
+    prefix: &str,
+    admin_default: &'static str,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Command {
+    command.mut_args(|mut arg| {
+        let Some(flag) = arg.get_long() else {
+            return arg;
+        };
+        if matches!(
+            arg.get_action(),
+            ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
+        ) {
+            return arg;
+        }
+        let name = format!("{prefix}_{}", flag.to_ascii_uppercase().replace('-', "_"));
+        if flag == "admin" {
+            arg = arg.required(false).default_value(admin_default);
+        }
+        if matches!(arg.get_action(), ArgAction::Append) {
+            arg = arg.value_delimiter(',');
+        }
+        if let Some(value) = variable(&name).filter(|value| !value.is_empty()) {
+            arg = arg.required(false).default_values([value]);
+        }
+        let note = |help: &dyn Display| format!("{help} [env: {name}]");
+        let long = arg.get_long_help().map(|help| note(help));
+        let short = arg.get_help().map_or_else(|| note(&""), |help| note(help));
+        match long {
+            Some(long) => arg.help(short).long_help(long),
+            None => arg.help(short),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(version)]
+    struct Program {
+        #[command(flatten)]
+        common: CommonArgs,
+
+        /// Addresses
+        #[arg(long, required = true)]
+        listen: Vec<String>,
+
+        /// A floor
+        #[arg(long, default_value = "5s", value_parser = parse_duration)]
+        min_ttl: Duration,
+
+        /// A switch
+        #[arg(long)]
+        dry_run: bool,
+    }
+
+    fn program(args: &[&str], environment: &[(&str, &str)]) -> Result<Program, clap::Error> {
+        let args = [&["program"], args].concat();
+        try_parse_from("PROGRAM", "127.0.0.1:9090", args, |name| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn a_duration_is_a_number_and_a_unit() {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("5s", 5_000),
+            ("10m", 600_000),
+            ("2h", 7_200_000),
+            ("0", 0),
+            ("0s", 0),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
+        }
+        for text in ["", "5", "s", "-5s", "5.5s", "5 s", "5d", "5S", "5s5", "٥s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            parse_duration("5d"),
+            Err(DurationError::Unit("d".to_owned()))
+        );
+        for text in ["18446744073709551616ms", "9999999999999999h"] {
+            assert_eq!(parse_duration(text), Err(DurationError::TooLong), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_store_reads_as_it_is_shown() {
+        for text in ["dir:/var/lib/store", "dir:relative", "kube"] {
+            let address: StoreAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+        }
+        for text in ["", "dir", "dir:", "kube:", "/var/lib/store"] {
+            assert_eq!(text.parse::<StoreAddress>(), Err(StoreAddressError));
+        }
+    }
+
+    #[test]
+    fn flags_that_are_not_given_have_their_defaults() {
+        let program = program(&["--store", "kube", "--listen", "a"], &[]).unwrap();
+        assert_eq!(program.common.store, StoreAddress::Kube);
+        assert_eq!(program.common.objects_namespace, "ovn-kubernetes");
+        assert_eq!(program.common.admin, "127.0.0.1:9090".parse().unwrap());
+        assert_eq!(program.common.log_format, LogFormat::Text);
+        assert_eq!(program.min_ttl, Duration::from_secs(5));
+        assert!(!program.dry_run);
+    }
+
+    #[test]
+    fn every_flag_can_be_set_by_its_variable() {
+        let environment = [
+            ("PROGRAM_STORE", "dir:x"),
+            ("PROGRAM_OBJECTS_NAMESPACE", "dns"),
+            ("PROGRAM_ADMIN", "[::1]:0"),
+            ("PROGRAM_LOG_FORMAT", "json"),
+            ("PROGRAM_LISTEN", "a,b"),
+            ("PROGRAM_MIN_TTL", "7s"),
+            ("PROGRAM_DRY_RUN", "true"),
+        ];
+        let program = program(&[], &environment).unwrap();
+        assert_eq!(program.common.store, StoreAddress::Dir("x".into()));
+        assert_eq!(program.common.objects_namespace, "dns");
+        assert_eq!(program.common.admin, "[::1]:0".parse().unwrap());
+        assert_eq!(program.common.log_format, LogFormat::Json);
+        assert_eq!(program.listen, ["a", "b"]);
+        assert_eq!(program.min_ttl, Duration::from_secs(7));
+        assert!(program.dry_run);
+    }
+
+    #[test]
+    fn a_flag_wins_over_its_variable() {
+        let environment = [
+            ("PROGRAM_STORE", "kube"),
+            ("PROGRAM_LISTEN", "a,b"),
+            ("PROGRAM_MIN_TTL", "nonsense"),
+        ];
+        let args = ["--listen", "c,d", "--listen", "e", "--min-ttl", "1s"];
+        let program = program(&args, &environment).unwrap();
+        assert_eq!(program.listen, ["c", "d", "e"]);
+        assert_eq!(program.min_ttl, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn an_empty_variable_is_as_good_as_none() {
+        let environment = [("PROGRAM_MIN_TTL", ""), ("PROGRAM_LISTEN", "")];
+        let read = program(&["--store=kube", "--listen=a"], &environment).unwrap();
+        assert_eq!(read.min_ttl, Duration::from_secs(5));
+        let error = program(&["--store=kube"], &environment).unwrap_err();
+        assert!(error.to_string().contains("--listen"), "{error}");
+    }
+
+    #[test]
+    fn a_usage_error_has_status_2_and_names_the_flag() {
+        for (args, environment, flag) in [
+            (vec!["--listen=a"], vec![], "--store"),
+            (vec!["--store=nonsense", "--listen=a"], vec![], "--store"),
+            (
+                vec!["--store=kube", "--listen=a"],
+                vec![("PROGRAM_MIN_TTL", "5 days")],
+                "--min-ttl",
+            ),
+        ] {
+            let error = program(&args, &environment).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(flag), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_variables_and_defaults() {
+        let error = program(&["--help"], &[]).unwrap_err();
+        assert_eq!(error.exit_code(), 0);
+        let help = error.to_string();
+        for part in [
+            "[env: PROGRAM_STORE]",
+            "[env: PROGRAM_MIN_TTL]",
+            "[default: 5s]",
+            "[default: 127.0.0.1:9090]",
+            "[default: text]",
+        ] {
+            assert!(help.contains(part), "{part} is missing in:\n{help}");
+        }
+        assert_eq!(program(&["--version"], &[]).unwrap_err().exit_code(), 0);
+    }
+}

@@ -5,9 +5,16 @@
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
+//! - [`telemetry`]: logs and metrics.
+//!
+//! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
 
 pub mod admin;
 pub mod args;
 pub mod clock;
+mod program;
 pub mod shutdown;
 pub mod store;
+pub mod telemetry;
+
+pub use self::program::{UsageError, run_program};

@@ -1,1 +1,162 @@
-//! placeholder
+//! The tasks of a program, and how they end.
+
+use std::{collections::HashMap, future::Future, io, time::Duration};
+
+use anyhow::{Context, anyhow};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::{Id, JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+/// How long tasks may take to end once they were told to.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Owns every task of a program: none is detached, and none ends unseen.
+pub struct Tasks {
+    tasks: JoinSet<anyhow::Result<()>>,
+    names: HashMap<Id, &'static str>,
+    token: CancellationToken,
+    signals: io::Result<Signals>,
+}
+
+/// From its making on, these signals no longer end the process by themselves.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tasks {
+    /// No tasks yet. From now on SIGTERM and SIGINT wait for [`Tasks::run`]. Must be called within a tokio runtime.
+    pub fn new() -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+            token: CancellationToken::new(),
+            signals: Signals::new(),
+        }
+    }
+
+    /// It is cancelled when the tasks shall end. Who cancels it ends the program in the same orderly way as SIGTERM.
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Starts a task, which shall run until the token is cancelled and then end within 5 s. `name` stands in errors.
+    pub fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        let handle = self.tasks.spawn(task);
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Runs until SIGTERM, SIGINT or the token's cancellation, or until a task ends by itself. Then cancels the token
+    /// and waits for the tasks, at most 5 s; those that take longer are aborted, with a warning that names them.
+    ///
+    /// # Errors
+    /// What ended a task before it was told to end (an error, a panic, or that it ended at all), or else what went wrong
+    /// in one while it drained; a second signal, which ends at once; signals that cannot be had.
+    pub async fn run(mut self) -> anyhow::Result<()> {
+        let mut signals = std::mem::replace(&mut self.signals, Err(io::Error::other("taken")))
+            .context("cannot listen for signals")?;
+        let early = tokio::select! {
+            biased;
+            () = self.token.cancelled() => Ok(()),
+            signal = signals.next() => {
+                info!(signal, "shutting down");
+                Ok(())
+            }
+            Some(ended) = self.tasks.join_next_with_id() => {
+                let (name, result) = self.ended(ended);
+                result.and(Err(anyhow!("task {name} ended")))
+            }
+        };
+        self.token.cancel();
+        let drained = self.drain(&mut signals).await;
+        early.and(drained)
+    }
+
+    async fn drain(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        let mut outcome = Ok(());
+        loop {
+            tokio::select! {
+                ended = self.tasks.join_next_with_id() => match ended {
+                    None => return outcome,
+                    Some(ended) => {
+                        let (_, result) = self.ended(ended);
+                        if let Err(error) = &result {
+                            error!("while shutting down: {error:#}");
+                        }
+                        outcome = outcome.and(result);
+                    }
+                },
+                () = tokio::time::sleep_until(deadline) => {
+                    let mut names: Vec<_> = self.names.values().copied().collect();
+                    names.sort_unstable();
+                    warn!(tasks = names.join(", "), "tasks did not end within 5 s and are aborted");
+                    return outcome;
+                }
+                signal = signals.next() => {
+                    return Err(anyhow!("ended at once by a second {signal}"));
+                }
+            }
+        }
+    }
+
+    /// The name of a task that ended, and its result with the name.
+    fn ended(
+        &mut self,
+        ended: Result<(Id, anyhow::Result<()>), JoinError>,
+    ) -> (&'static str, anyhow::Result<()>) {
+        let (id, result) = match ended {
+            Ok((id, result)) => (id, result),
+            Err(error) => (error.id(), Err(anyhow!(in_words(error)))),
+        };
+        let name = self.names.remove(&id).unwrap_or("unknown");
+        (name, result.with_context(|| format!("task {name}")))
+    }
+}
+
+fn in_words(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => match panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+        {
+            Some(message) => format!("panicked: {message}"),
+            None => "panicked".to_owned(),
+        },
+        Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

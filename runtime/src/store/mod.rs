@@ -107,6 +107,9 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// Describes the metrics of every store.
+pub(crate) fn describe_metrics() {}
+
 /// Where objects live: a folder, or a Kubernetes cluster.
 pub trait Store: Clone + Send + Sync + 'static {
     /// All objects of a kind in the scope, then their changes, without end. An object that does not decode is skipped,

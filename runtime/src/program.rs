@@ -1,0 +1,83 @@
+//! From a program's future to its exit status.
+
+use std::{
+    future::Future,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use tokio::runtime::Builder;
+
+/// The program was asked for something that it cannot do: status 2 instead of 1. It is found anywhere in the causes of
+/// an error.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Runs a program on a multi-threaded tokio runtime. An error is printed on stderr as one line,
+/// `name: error: its cause: …`.
+///
+/// Returns 0, or 2 if the error is a [`UsageError`], or else 1. Blocking calls still under way do not hold it up.
+pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    let result = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| {
+            let result = runtime.block_on(program);
+            runtime.shutdown_background();
+            result
+        });
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let line = format!("{name}: {error:#}").replace(['\n', '\r'], " ");
+    // Nobody is left to tell if stderr is closed; the status still says it.
+    let _closed = writeln!(io::stderr(), "{line}");
+    ExitCode::from(status(&error))
+}
+
+fn status(error: &anyhow::Error) -> u8 {
+    if error.chain().any(|cause| cause.is::<UsageError>()) {
+        2
+    } else {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn the_status_tells_a_usage_error_from_others() {
+        let usage = || anyhow::Error::from(UsageError("kube is not there yet".to_owned()));
+        assert_eq!(status(&usage()), 2);
+        assert_eq!(status(&usage().context("cannot open the store")), 2);
+        assert_eq!(status(&anyhow!("the address is in use").context("x")), 1);
+        let wrapped = Err::<(), _>(UsageError(String::new())).context("--store");
+        assert_eq!(status(&wrapped.unwrap_err()), 2);
+    }
+
+    #[test]
+    fn a_program_that_ends_well_has_status_0() {
+        let ran = run_program("x", async {
+            tokio::task::yield_now().await;
+            Ok(())
+        });
+        assert_eq!(format!("{ran:?}"), format!("{:?}", ExitCode::SUCCESS));
+    }
+
+    #[test]
+    fn a_blocking_call_does_not_hold_the_end_up() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        run_program("x", async move {
+            tokio::task::spawn_blocking(move || receiver.recv());
+            Ok(())
+        });
+        // The call above returned while this end, which the blocking call waits for, was still open.
+        drop(sender);
+    }
+}

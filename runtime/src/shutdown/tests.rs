@@ -1,0 +1,123 @@
+//! Signals are real and reach every `Tasks` of this process, so these tests take turns.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::sync::Mutex;
+
+use super::*;
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
+#[tokio::test]
+async fn the_error_of_a_task_ends_the_run_and_names_it() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    tasks.spawn("patient", pending_until(tasks.token()));
+    tasks.spawn("hasty", async { Err(anyhow!("no luck")) });
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task hasty: no luck");
+}
+
+#[tokio::test]
+async fn a_task_that_ends_by_itself_is_an_error() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    tasks.spawn("short", async { Ok(()) });
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task short ended");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_task_is_an_error_that_names_it() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    tasks.spawn("wild", async { panic!("at {}", "noon") });
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task wild: panicked: at noon");
+}
+
+#[tokio::test]
+async fn a_cancelled_token_drains_the_tasks() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    let token = tasks.token();
+    let drained = Arc::new(AtomicBool::new(false));
+    tasks.spawn("drains", {
+        let (token, drained) = (token.clone(), Arc::clone(&drained));
+        async move {
+            token.cancelled().await;
+            drained.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+    });
+    token.cancel();
+    tasks.run().await.unwrap();
+    assert!(drained.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn an_error_while_draining_is_returned() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    let token = tasks.token();
+    tasks.spawn("flush", {
+        let token = token.clone();
+        async move {
+            token.cancelled().await;
+            Err(anyhow!("disk full"))
+        }
+    });
+    tasks.spawn("other", pending_until(token.clone()));
+    token.cancel();
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task flush: disk full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_does_not_drain_is_aborted_after_5_s() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    tasks.spawn("stuck", pending());
+    tasks.token().cancel();
+    let start = Instant::now();
+    tasks.run().await.unwrap();
+    assert_eq!(start.elapsed(), DRAIN_TIMEOUT);
+}
+
+#[tokio::test]
+async fn sigterm_and_sigint_drain_the_tasks() {
+    let _turn = TURN.lock().await;
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut tasks = Tasks::new();
+        tasks.spawn("polite", pending_until(tasks.token()));
+        kill_process(getpid(), signal).unwrap();
+        tasks.run().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    let token = tasks.token();
+    tasks.spawn("stuck", async move {
+        token.cancelled().await;
+        kill_process(getpid(), Signal::TERM)?;
+        pending().await
+    });
+    kill_process(getpid(), Signal::TERM).unwrap();
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
+}
+
+async fn pending_until(token: CancellationToken) -> anyhow::Result<()> {
+    token.cancelled().await;
+    Ok(())
+}

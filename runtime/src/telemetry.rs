@@ -1,0 +1,73 @@
+//! Logs and metrics: how they are set up.
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::{
+    EnvFilter, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt,
+};
+
+use crate::args::LogFormat;
+
+/// Bounds for every histogram whose name ends in `_seconds`: 100 µs to 1 min.
+const SECONDS: [f64; 18] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0, 60.0,
+];
+
+/// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
+/// without it. A second call changes nothing.
+pub fn init_logging(format: LogFormat) {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .from_env_lossy();
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    let registry = tracing_subscriber::registry().with(filter);
+    let _already_set_up = match format {
+        LogFormat::Text => registry.with(lines).try_init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    };
+}
+
+/// Makes the recorder that all metrics of the process go to. The admin server shows it and does its upkeep.
+///
+/// # Errors
+/// There is one already.
+pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
+        .install_recorder()
+        .context("metrics cannot be set up")?;
+    crate::store::describe_metrics();
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_become_histograms_with_buckets() {
+        let handle = init_metrics().unwrap();
+        metrics::histogram!("write_seconds").record(0.003);
+        let text = handle.render();
+        assert!(
+            text.contains("write_seconds_bucket{le=\"0.005\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains("write_seconds_bucket{le=\"0.0025\"} 0"),
+            "{text}"
+        );
+        assert!(init_metrics().is_err());
+    }
+
+    #[test]
+    fn logging_can_be_set_up_twice() {
+        init_logging(LogFormat::Json);
+        init_logging(LogFormat::Text);
+    }
+}
