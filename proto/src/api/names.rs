@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::dns;
+
 /// `external_ids:k8s.ovn.org/owner-type` of the address sets of DNS names.
 pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
 
@@ -57,7 +59,7 @@ pub enum NameError {
     #[error("the name has a single label; a DNSNameResolver needs at least two")]
     SingleLabel,
     /// A label is empty, too long, or has a character outside `[a-z0-9-]`, or a hyphen at an end.
-    #[error("label {0:?} is not 1 to 63 letters, digits and inner hyphens")]
+    #[error("label `{0}` is not 1 to 63 letters, digits and inner hyphens")]
     Label(String),
     /// `*` stands elsewhere than alone in front.
     #[error("`*` may only stand alone in front")]
@@ -80,27 +82,27 @@ impl DnsName {
         if name.len() > 254 {
             return Err(NameError::TooLong(name.len()));
         }
-        let regular = name.strip_prefix("*.").unwrap_or(&name);
-        let mut labels = 0;
-        for label in regular.strip_suffix('.').unwrap_or(regular).split('.') {
-            if label.contains('*') {
-                return Err(NameError::Wildcard);
-            }
-            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-            if label.is_empty()
-                || label.len() > 63
-                || !label.bytes().all(inner)
-                || label.starts_with('-')
-                || label.ends_with('-')
-            {
-                return Err(NameError::Label(label.to_owned()));
-            }
-            labels += 1;
-        }
-        if labels < 2 {
-            return Err(NameError::SingleLabel);
-        }
+        let labels = name.strip_suffix('.').unwrap_or(&name).split('.');
+        check_labels(labels.map(str::as_bytes))?;
         Ok(Self(name.into()))
+    }
+
+    /// The name of a question, if an object can bear it: `a_b.example.com.` is a right name of the DNS that the API refuses.
+    ///
+    /// # Errors
+    /// [`NameError`] if no `DNSNameResolver` can bear the name.
+    pub fn from_wire(name: &dns::Name) -> Result<Self, NameError> {
+        let wire = name.wire();
+        if wire.len() <= 1 {
+            return Err(NameError::Empty);
+        }
+        check_labels(name.labels())?;
+        let mut text = String::with_capacity(wire.len());
+        for label in name.labels() {
+            text.extend(label.iter().copied().map(char::from));
+            text.push('.');
+        }
+        Ok(Self(text.into()))
     }
 
     /// The name with its trailing dot.
@@ -119,6 +121,47 @@ impl DnsName {
             || (self.is_wildcard()
                 && !name.is_wildcard()
                 && name.0.split_once('.').map(|(_, parent)| parent) == self.0.strip_prefix("*."))
+    }
+}
+
+/// Whether the CRD's pattern accepts these labels, which are in lower case.
+fn check_labels<'a>(labels: impl Iterator<Item = &'a [u8]>) -> Result<(), NameError> {
+    let mut labels = labels.peekable();
+    labels.next_if_eq(b"*");
+    let mut count = 0;
+    for label in labels {
+        if label.contains(&b'*') {
+            return Err(NameError::Wildcard);
+        }
+        let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+        if label.is_empty()
+            || label.len() > 63
+            || !label.iter().all(inner)
+            || label.starts_with(b"-")
+            || label.ends_with(b"-")
+        {
+            return Err(NameError::Label(label.escape_ascii().to_string()));
+        }
+        count += 1;
+    }
+    if count < 2 {
+        return Err(NameError::SingleLabel);
+    }
+    Ok(())
+}
+
+impl TryFrom<&dns::Name> for DnsName {
+    type Error = NameError;
+
+    fn try_from(name: &dns::Name) -> Result<Self, NameError> {
+        Self::from_wire(name)
+    }
+}
+
+impl From<&DnsName> for dns::Name {
+    /// `*` is an ordinary label on the wire.
+    fn from(name: &DnsName) -> Self {
+        Self::from_plain(name.as_str())
     }
 }
 

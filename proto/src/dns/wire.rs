@@ -1,0 +1,167 @@
+//! The octets of a message: integers, and names with compression pointers (RFC 1035 section 4.1.4).
+
+/// How many compression pointers one name may follow: as many as it can have labels.
+pub const MAX_HOPS: u8 = 127;
+
+/// The octets of a header; no name starts before its end.
+pub(super) const HEADER: usize = 12;
+
+/// Octets of the longest label (RFC 1035 section 2.3.4).
+pub(super) const MAX_LABEL: usize = 63;
+
+/// Octets of the longest name in wire form, the root's zero included (RFC 1035 section 2.3.4).
+pub(super) const MAX_NAME: usize = 255;
+
+/// Why a message cannot be read. `at` counts octets from the start of the message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The header or a count or a length promises more than there is.
+    #[error("the message ends before what is announced at octet {at}")]
+    Truncated {
+        /// Where the missing field starts.
+        at: usize,
+    },
+    /// RFC 9619: a standard query has exactly one question.
+    #[error("the message has {0} questions instead of one")]
+    Questions(u16),
+    /// The two high bits of a length octet are 01 or 10 (RFC 6891 section 5, RFC 1035 section 4.1.4).
+    #[error("the label at octet {at} has a reserved type")]
+    LabelType {
+        /// The length octet.
+        at: usize,
+    },
+    /// A compression pointer does not lead to an earlier name.
+    #[error("the compression pointer at octet {at} does not point backwards to a name")]
+    Pointer {
+        /// The pointer's first octet.
+        at: usize,
+    },
+    /// A name follows more than [`MAX_HOPS`] compression pointers.
+    #[error("the name has too many compression pointers, the last at octet {at}")]
+    Hops {
+        /// The first pointer too many.
+        at: usize,
+    },
+    /// A name has over 255 octets.
+    #[error("the name has more than 255 octets with the label at octet {at}")]
+    NameLength {
+        /// The length octet of the first label too many.
+        at: usize,
+    },
+    /// RDLENGTH is not what the record's type needs.
+    #[error("the data of the record at octet {at} has the wrong length")]
+    DataLength {
+        /// Where the record's data starts.
+        at: usize,
+    },
+    /// The answer section has more than [`MAX_ALIASES`](super::MAX_ALIASES) CNAME records.
+    #[error("the answer has too many CNAME records, the last at octet {at}")]
+    Aliases {
+        /// Where the data of the first one too many starts.
+        at: usize,
+    },
+}
+
+/// `N` octets at `at`.
+pub(super) fn octets<const N: usize>(message: &[u8], at: usize) -> Result<[u8; N], Error> {
+    message
+        .get(at..)
+        .and_then(<[u8]>::first_chunk)
+        .copied()
+        .ok_or(Error::Truncated { at })
+}
+
+/// The labels of a name in a message, compression pointers followed.
+///
+/// A pointer must lead to an octet before the run of labels that it ends, and behind the header. So every name ends.
+pub(super) struct Labels<'a> {
+    message: &'a [u8],
+    /// The next length octet.
+    at: usize,
+    /// Where the present run of labels, without a pointer between them, starts.
+    run: usize,
+    /// Behind the first pointer, where the name ends in the record it stands in.
+    end: Option<usize>,
+    /// Octets of the name so far, with the root's.
+    length: usize,
+    hops: u8,
+}
+
+impl<'a> Labels<'a> {
+    pub(super) fn new(message: &'a [u8], at: usize) -> Self {
+        Self {
+            message,
+            at,
+            run: at,
+            end: None,
+            length: 1,
+            hops: 0,
+        }
+    }
+
+    /// The next label; `None` for the root.
+    pub(super) fn next(&mut self) -> Result<Option<&'a [u8]>, Error> {
+        loop {
+            let at = self.at;
+            let [octet] = octets(self.message, at)?;
+            let length = usize::from(octet);
+            if length == 0 {
+                return Ok(None);
+            } else if length <= MAX_LABEL {
+                let start = at + 1;
+                let label = self
+                    .message
+                    .get(start..start + length)
+                    .ok_or(Error::Truncated { at })?;
+                self.length += 1 + length;
+                if self.length > MAX_NAME {
+                    return Err(Error::NameLength { at });
+                }
+                self.at = start + length;
+                return Ok(Some(label));
+            } else if length < 0xc0 {
+                return Err(Error::LabelType { at });
+            }
+            self.follow(at)?;
+        }
+    }
+
+    fn follow(&mut self, at: usize) -> Result<(), Error> {
+        let target = usize::from(u16::from_be_bytes(octets(self.message, at)?) & 0x3fff);
+        if target >= self.run || target < HEADER {
+            return Err(Error::Pointer { at });
+        }
+        if self.hops == MAX_HOPS {
+            return Err(Error::Hops { at });
+        }
+        self.hops += 1;
+        self.end.get_or_insert(at + 2);
+        self.at = target;
+        self.run = target;
+        Ok(())
+    }
+}
+
+/// Reads the name at `at` to its end and returns the octet behind it.
+pub(super) fn name_end(message: &[u8], at: usize) -> Result<usize, Error> {
+    let mut labels = Labels::new(message, at);
+    while labels.next()?.is_some() {}
+    Ok(labels.end.unwrap_or(labels.at + 1))
+}
+
+/// Whether the names at `a` and `b` are the same, in any case (RFC 4343).
+pub(super) fn same_name(message: &[u8], a: usize, b: usize) -> Result<bool, Error> {
+    let (mut a, mut b) = (Labels::new(message, a), Labels::new(message, b));
+    loop {
+        match (a.next()?, b.next()?) {
+            (Some(x), Some(y)) if x.eq_ignore_ascii_case(y) => {
+                // From here on they are the same octets.
+                if a.at == b.at {
+                    return Ok(true);
+                }
+            }
+            (None, None) => return Ok(true),
+            _ => return Ok(false),
+        }
+    }
+}
