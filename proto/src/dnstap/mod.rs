@@ -1,1 +1,24 @@
-//! dnstap events.
+//! dnstap: what a DNS server tells of the messages it sends and receives, one event in each Frame Streams data frame.
+//!
+//! - [`Event`] is the view the hot path uses. It walks the bytes of the protobuf once, allocates nothing, and borrows
+//!   from the frame. It takes and refuses exactly what prost does, which a property test holds it to.
+//! - [`pb`] holds prost's types, which own their bytes: for tests and tools, and to encode. They are generated from
+//!   `dnstap.proto` beside this file; a test fails when they are not current.
+
+mod error;
+mod event;
+mod values;
+mod wire;
+
+/// prost's types of the dnstap schema.
+#[allow(missing_docs, clippy::all)]
+#[rustfmt::skip]
+#[path = "generated.rs"]
+pub mod pb;
+
+pub use error::{Error, ErrorKind};
+pub use event::{Event, Timestamp};
+pub use values::{MessageKind, SocketFamily, SocketProtocol};
+
+/// The content type of dnstap in Frame Streams.
+pub const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";

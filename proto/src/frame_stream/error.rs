@@ -1,0 +1,131 @@
+//! What can be wrong with a stream of frames, and where.
+
+use std::io;
+
+use super::{ControlKind, HandshakeError};
+
+/// A frame that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (byte {offset})")]
+pub struct FrameError {
+    /// The first byte of the element that is wrong, counted from the start of the parsed buffer, or of the stream
+    /// where the error comes from a [`Codec`](super::Codec) or a [`StreamReader`](super::StreamReader).
+    pub offset: u64,
+    /// What is wrong.
+    pub kind: FrameErrorKind,
+}
+
+impl FrameError {
+    pub(super) fn new(offset: usize, kind: FrameErrorKind) -> Self {
+        Self {
+            offset: offset as u64,
+            kind,
+        }
+    }
+
+    /// The same error in a stream of which `base` bytes came before the parsed buffer.
+    #[must_use]
+    pub fn after(self, base: u64) -> Self {
+        Self {
+            offset: self.offset.saturating_add(base),
+            ..self
+        }
+    }
+}
+
+/// What is wrong with a frame. Lengths are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameErrorKind {
+    /// A data frame is longer than [`Limits::data_frame`](super::Limits::data_frame).
+    #[error("data frame of {length} bytes, at most {limit} are taken")]
+    DataTooLong {
+        /// The length the frame announces.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A control frame is longer than [`Limits::control_frame`](super::Limits::control_frame).
+    #[error("control frame of {length} bytes, at most {limit} are taken")]
+    ControlTooLong {
+        /// The length the frame announces.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A control frame is too short to hold its type.
+    #[error("control frame of {length} bytes, too short for its type")]
+    ControlTooShort {
+        /// The length the frame announces.
+        length: usize,
+    },
+    /// A control frame ends within a field.
+    #[error("control frame ends within a field: {needed} bytes needed, {left} left")]
+    FieldTruncated {
+        /// The bytes the element needs.
+        needed: usize,
+        /// The bytes that are left in the frame.
+        left: usize,
+    },
+    /// A control frame holds a field other than a content type.
+    #[error("control frame with a field of unknown type {0}")]
+    UnknownField(u32),
+    /// A content type is longer than [`Limits::content_type`](super::Limits::content_type).
+    #[error("content type of {length} bytes, at most {limit} are taken")]
+    ContentTypeTooLong {
+        /// The length the field announces.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A control frame has more content types than its kind may have: START one, STOP and FINISH none.
+    #[error("{kind} with {count} content types")]
+    TooManyContentTypes {
+        /// The kind of control frame.
+        kind: ControlKind,
+        /// How many it holds.
+        count: usize,
+    },
+}
+
+/// A frame that cannot be written. Lengths are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A data frame without bytes has no encoding: its length would be the escape of a control frame.
+    #[error("an empty data frame cannot be written")]
+    EmptyData,
+    /// The frame breaks a limit or a rule that a reader would enforce.
+    #[error("{0} cannot be written")]
+    Refused(FrameErrorKind),
+}
+
+/// An error of a stream, from the [`Codec`](super::Codec) or the [`StreamReader`](super::StreamReader).
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A frame cannot be read.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A frame can be read, but may not come here.
+    #[error("{source} (byte {offset})")]
+    Handshake {
+        /// The first byte of the frame, counted from the start of the stream.
+        offset: u64,
+        /// What is wrong.
+        source: HandshakeError,
+    },
+    /// The stream ends in the middle of a frame.
+    #[error(
+        "the stream ends within a frame, at least {missing} bytes short (the frame began at byte {offset})"
+    )]
+    Truncated {
+        /// The first byte of the frame, counted from the start of the stream.
+        offset: u64,
+        /// How many bytes are missing at least.
+        missing: usize,
+    },
+    /// A frame cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The transport failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
