@@ -1,1 +1,33 @@
-//! placeholder
+//! The real programs, run on one machine as they run in production: stock CoreDNS, `collector`, `ovn-writer` and an
+//! `ovsdb-server` with OVN's northbound schema. The tests in `tests/programs` and the demo stand on it.
+//!
+//! Everything here panics when something does not happen: that is how a test fails. [`world::World`] then shows what the
+//! programs logged. All sockets are unix sockets in a temporary folder or on a free port of 127.0.0.1, and every process
+//! ends with the value that stands for it, or with the thread that started it.
+//!
+//! - [`world`]: all of them together; [`workdir`]: the folder they share.
+//! - [`programs`], [`coredns`], [`northbound`]: one server each; [`process`]: what is common to them.
+//! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
+//! - [`wait`]: waiting for a condition.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, and says why on stderr"
+)]
+
+pub mod admin;
+pub mod coredns;
+pub mod dns;
+pub mod dnstap;
+pub mod monitor;
+pub mod northbound;
+pub mod process;
+pub mod programs;
+pub mod store;
+pub mod wait;
+pub mod workdir;
+pub mod world;

@@ -1,0 +1,80 @@
+//! The demo that scripts/demo runs: the whole way from a DNS answer to an address set, on this machine, with real servers.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for people, which ends at the first thing that does not work"
+)]
+
+mod stage;
+mod tour;
+
+use std::{env, process::ExitCode};
+
+use tokio::{
+    select,
+    signal::unix::{SignalKind, signal},
+    task::{LocalSet, spawn_local},
+};
+
+const USAGE: &str =
+    "usage: scripts/demo [--keep]   (--keep: run on until Ctrl-C, and say what to try)";
+
+// One thread: the servers end with the thread that started them.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let keep = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--keep"] => true,
+        ["-h" | "--help"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    LocalSet::new().run_until(until_end_or_signal(keep)).await
+}
+
+async fn until_end_or_signal(keep: bool) -> ExitCode {
+    let mut tour = spawn_local(tour::run(keep));
+    select! {
+        ended = &mut tour => {
+            if ended.is_ok() {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("\nThe demo failed; above are the cause and the ends of the logs.");
+            return ExitCode::FAILURE;
+        }
+        () = a_signal() => {}
+    }
+    // Everything that it started ends with it.
+    tour.abort();
+    let _ = tour.await;
+    println!("\nEnded: no process and no file is left.");
+    // Ctrl-C is how `--keep` is meant to end.
+    if keep {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(130)
+    }
+}
+
+async fn a_signal() {
+    let [mut interrupt, mut terminate, mut hangup] = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ]
+    .map(|kind| signal(kind).expect("signals can be caught"));
+    select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}

@@ -1,0 +1,167 @@
+//! What the demo is played on: the servers with the files of `deploy/examples/demo`, and how it prints.
+
+use std::{
+    fs,
+    io::{self, IsTerminal},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hickory_proto::rr::RecordType;
+use proto::api::Family;
+use tests::{monitor::Monitor, store::Store, wait::eventually, workdir::Workdir, world::World};
+
+/// Shorter than in production, so that one can wait for an address to leave.
+pub(crate) const TIMES: [&str; 4] = ["--min-ttl", "2s", "--grace", "2s"];
+
+/// The servers, and a client that follows the database.
+pub(crate) struct Stage {
+    pub(crate) monitor: Monitor,
+    pub(crate) world: World,
+}
+
+/// A line of the table: what was asked, and how its addresses came to their set.
+pub(crate) struct Arrival {
+    pub(crate) asked: String,
+    pub(crate) rule: String,
+    pub(crate) family: Family,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) after: Duration,
+}
+
+impl Stage {
+    /// Starts everything in a temporary folder, with copies of the files.
+    pub(crate) async fn set() -> Self {
+        let workdir = Workdir::transient();
+        copy(&examples(), workdir.path());
+        let store = Store::new(workdir.join("store"));
+        let world = World::start_in(workdir, store, &TIMES).await;
+        let monitor = world.monitor().await;
+        Self { monitor, world }
+    }
+
+    /// Looks names up as pods do, each with the rule that names it; then shows each family's addresses as they arrive.
+    pub(crate) async fn look_up(&self, names: &[(&str, &str)]) {
+        let mut replies = Vec::new();
+        for (asked, rule) in names {
+            for (kind, family) in [(RecordType::A, Family::V4), (RecordType::AAAA, Family::V6)] {
+                let reply = self.world.coredns.ask(asked, kind).await;
+                if !reply.addresses().is_empty() {
+                    replies.push((*asked, *rule, family, reply));
+                }
+            }
+        }
+        for (asked, rule, family, reply) in replies {
+            let mut after = Duration::ZERO;
+            for address in reply.addresses() {
+                let seen = self.monitor.seen(rule, family, &address.to_string()).await;
+                after = after.max(seen.saturating_duration_since(reply.at));
+            }
+            let addresses = self.addresses(rule, family);
+            let (asked, rule) = (asked.to_owned(), rule.to_owned());
+            Arrival {
+                asked,
+                rule,
+                family,
+                addresses,
+                after,
+            }
+            .print();
+        }
+    }
+
+    /// What is in a set now.
+    pub(crate) fn addresses(&self, rule: &str, family: Family) -> Vec<IpAddr> {
+        let rows = self
+            .world
+            .northbound
+            .sets(rule, family)
+            .expect("the database answers");
+        rows.iter().flat_map(|row| row.sorted_addresses()).collect()
+    }
+
+    /// The path of a file of the demo's.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.world.workdir.join(name)
+    }
+
+    /// Replaces a record in the zone, with the next serial, and waits until CoreDNS answers it.
+    pub(crate) async fn edit_zone(&self, name: &str, from: &str, to: &str) {
+        let file = self.file("shop.example.zone");
+        let zone = fs::read_to_string(&file).expect("the zone");
+        let zone = zone
+            .replace(from, to)
+            .replace("hostmaster 1 ", "hostmaster 2 ");
+        let new = self.file("shop.example.zone.new");
+        fs::write(&new, zone)
+            .and_then(|()| fs::rename(&new, &file))
+            .expect("the zone is written");
+        let wanted: IpAddr = to.parse().expect("an address");
+        eventually("CoreDNS reads the zone again", async || {
+            let addresses = self
+                .world
+                .coredns
+                .ask(name, RecordType::A)
+                .await
+                .addresses();
+            addresses
+                .contains(&wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{addresses:?}"))
+        })
+        .await;
+    }
+}
+
+impl Arrival {
+    /// The line above.
+    pub(crate) fn print_heading() {
+        println!(
+            "  {:<26} {:<24} {:<4} {:<32} {:>9}",
+            "looked up", "address set of", "", "addresses in it", "after (*)"
+        );
+    }
+
+    fn print(&self) {
+        let Self {
+            asked,
+            rule,
+            family,
+            addresses,
+            after,
+        } = self;
+        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        println!(
+            "  {asked:<26} {rule:<24} {family:<4} {:<32} {:>6} ms",
+            addresses.join(" "),
+            after.as_millis()
+        );
+    }
+}
+
+/// A heading, bold where that can be seen.
+pub(crate) fn heading(text: &str) {
+    if io::stdout().is_terminal() {
+        println!("\n\x1b[1m{text}\x1b[0m");
+    } else {
+        println!("\n{text}");
+    }
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/demo")
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("the demo's files") {
+        let entry = entry.expect("a file of the demo");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("its kind").is_dir() {
+            fs::create_dir_all(&to).expect("a folder");
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A stock CoreDNS with a `dnstap` line, as scripts/setup builds it.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, UdpSocket},
+    path::{Path, PathBuf},
+};
+
+use hickory_proto::rr::RecordType;
+
+use crate::{
+    dns::{Reply, ask},
+    process::Process,
+    programs,
+    wait::eventually,
+};
+
+/// A running CoreDNS.
+#[derive(Debug)]
+pub struct CoreDns {
+    process: Process,
+    folder: PathBuf,
+    address: SocketAddr,
+}
+
+impl CoreDns {
+    /// Starts it with the `Corefile` in the folder, which finds its port in `{$DNS_PORT}` and the collector's socket,
+    /// `dnstap.sock` of the folder, in `{$DNSTAP_SOCKET}`. Returns when it answers.
+    pub async fn start(folder: &Path) -> Self {
+        // Between finding a free port and using it another program may take it.
+        for _ in 0..5 {
+            if let Some(server) = Self::start_on(folder, free_port()).await {
+                return server;
+            }
+        }
+        panic!("CoreDNS does not start; its log is in {}", folder.display());
+    }
+
+    /// Starts it again, after it has ended, on the same port.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        match Self::start_on(&self.folder, self.address).await {
+            Some(server) => *self = server,
+            None => panic!("CoreDNS does not start again on {}", self.address),
+        }
+    }
+
+    async fn start_on(folder: &Path, address: SocketAddr) -> Option<Self> {
+        let environment = [
+            ("DNS_PORT", address.port().to_string()),
+            (
+                "DNSTAP_SOCKET",
+                folder.join("dnstap.sock").display().to_string(),
+            ),
+        ];
+        let program = programs::tool("coredns");
+        let args = ["-conf", "Corefile"];
+        let process = Process::start(folder, "coredns", &program, args, &environment);
+        let mut server = Self {
+            process,
+            folder: folder.to_owned(),
+            address,
+        };
+        let answers = eventually("CoreDNS answers", async || {
+            if server.process.ended().is_some() {
+                return Ok(false);
+            }
+            // Any reply will do, a refusal too.
+            let reply = ask(address, "ready.invalid.", RecordType::TXT).await;
+            reply.map(|_| true).map_err(|error| error.to_string())
+        });
+        answers.await.then_some(server)
+    }
+
+    /// Where it answers, over UDP and TCP.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Asks it, again if a datagram is lost.
+    pub async fn ask(&self, name: &str, kind: RecordType) -> Reply {
+        eventually(&format!("a reply for {name}"), async || {
+            let reply = ask(self.address, name, kind).await;
+            reply.map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// Asks for IPv4 and IPv6 addresses, as most programs do.
+    pub async fn look_up(&self, name: &str) -> [Reply; 2] {
+        [
+            self.ask(name, RecordType::A).await,
+            self.ask(name, RecordType::AAAA).await,
+        ]
+    }
+}
+
+/// Writes a zone file; CoreDNS's `file` plugin takes it up when the serial has grown.
+pub fn write_zone(path: &Path, origin: &str, serial: u32, records: &str) {
+    let text = format!(
+        "$ORIGIN {origin}\n$TTL 300\n@ IN SOA ns hostmaster {serial} 3600 600 86400 5\n@ IN NS ns\nns IN A 192.0.2.1\n{records}\n"
+    );
+    // Renamed into place: CoreDNS may read it at any time.
+    let new = path.with_extension("new");
+    fs::write(&new, text).expect("a zone file");
+    fs::rename(new, path).expect("a zone file in its place");
+}
+
+/// A port of 127.0.0.1 that is free for UDP and TCP now.
+pub fn free_port() -> SocketAddr {
+    for _ in 0..100 {
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
+        let address = udp.local_addr().expect("its number");
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port is free for both UDP and TCP");
+}

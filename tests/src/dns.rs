@@ -1,0 +1,68 @@
+//! A DNS client that asks one server, once.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use hickory_proto::{
+    op::{Message, Query},
+    rr::{Name, RData, RecordType},
+};
+use tokio::{
+    net::UdpSocket,
+    time::{Instant, timeout},
+};
+
+/// How long one datagram is waited for.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// A reply.
+#[derive(Debug)]
+pub struct Reply {
+    /// The whole message.
+    pub message: Message,
+    /// When it was received.
+    pub at: Instant,
+}
+
+impl Reply {
+    /// The addresses in the answer section, in its order.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let address = |data: &RData| match data {
+            RData::A(a) => Some(IpAddr::V4(a.0)),
+            RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+            _ => None,
+        };
+        self.message
+            .answers
+            .iter()
+            .filter_map(|record| address(&record.data))
+            .collect()
+    }
+}
+
+/// Asks over UDP. The name is sent in the case in which it is written.
+///
+/// # Errors
+/// There was no reply in two seconds, or none that belongs to the question.
+pub async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> io::Result<Reply> {
+    let name = Name::from_ascii(name).expect("a DNS name");
+    let mut query = Message::query();
+    query.metadata.recursion_desired = true;
+    query.add_query(Query::query(name, kind));
+    let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    socket.connect(server).await?;
+    socket
+        .send(&query.to_vec().map_err(io::Error::other)?)
+        .await?;
+    let mut buffer = vec![0; 65_535];
+    let length = timeout(ANSWER, socket.recv(&mut buffer)).await??;
+    let at = Instant::now();
+    let message = Message::from_vec(&buffer[..length]).map_err(io::Error::other)?;
+    if message.metadata.id != query.metadata.id {
+        return Err(io::Error::other("the reply has another id"));
+    }
+    Ok(Reply { message, at })
+}

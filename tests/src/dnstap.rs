@@ -1,0 +1,141 @@
+//! A dnstap sender that does what it is told, right or wrong.
+//!
+//! Frames are put together by hand here, so that the collector's reader is not tested with its own twin.
+
+use std::{io, net::Ipv4Addr, path::Path};
+
+use hickory_proto::{
+    op::{Message, MessageType, OpCode, Query},
+    rr::{Name, RData, Record, RecordType},
+};
+use prost::Message as _;
+use proto::dnstap::pb;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+};
+
+use crate::wait::eventually;
+
+/// The content type of dnstap.
+pub const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
+
+/// The types of control frames.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub enum Control {
+    /// The reader takes the content type.
+    Accept = 1,
+    /// The writer starts.
+    Start = 2,
+    /// The writer has no more.
+    Stop = 3,
+    /// The writer offers a content type.
+    Ready = 4,
+    /// The reader has read all.
+    Finish = 5,
+}
+
+/// A control frame, with a content type or without.
+pub fn control(kind: Control, content_type: Option<&[u8]>) -> Vec<u8> {
+    let mut payload = (kind as u32).to_be_bytes().to_vec();
+    if let Some(content_type) = content_type {
+        payload.extend(1_u32.to_be_bytes());
+        payload.extend(length(content_type));
+        payload.extend(content_type);
+    }
+    [&[0; 4], &length(&payload)[..], &payload].concat()
+}
+
+/// A data frame.
+pub fn data(payload: &[u8]) -> Vec<u8> {
+    [&length(payload)[..], payload].concat()
+}
+
+fn length(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(bytes.len())
+        .expect("a short frame")
+        .to_be_bytes()
+}
+
+/// A CLIENT_RESPONSE event around a DNS message.
+pub fn event(response: Vec<u8>) -> Vec<u8> {
+    let event = pb::Dnstap {
+        r#type: pb::dnstap::Type::Message as i32,
+        message: Some(pb::Message {
+            r#type: pb::message::Type::ClientResponse as i32,
+            response_message: Some(response),
+            ..pb::Message::default()
+        }),
+        ..pb::Dnstap::default()
+    };
+    event.encode_to_vec()
+}
+
+/// The DNS message that answers the A question for `name` with one address and a TTL of 300 seconds.
+pub fn response(name: &str, address: Ipv4Addr) -> Vec<u8> {
+    let name = Name::from_ascii(name).expect("a DNS name");
+    let mut message = Message::new(1, MessageType::Response, OpCode::Query);
+    message.add_query(Query::query(name.clone(), RecordType::A));
+    message.add_answer(Record::from_rdata(name, 300, RData::A(address.into())));
+    message.to_vec().expect("a message")
+}
+
+/// A connection to the collector's socket.
+#[derive(Debug)]
+pub struct Sender(UnixStream);
+
+impl Sender {
+    /// Connects, and says nothing yet.
+    pub async fn connect(socket: &Path) -> Self {
+        Self(
+            UnixStream::connect(socket)
+                .await
+                .expect("the collector listens"),
+        )
+    }
+
+    /// Connects and does the handshake up to START.
+    pub async fn open(socket: &Path) -> Self {
+        let mut sender = Self::connect(socket).await;
+        sender
+            .send(&control(Control::Ready, Some(DNSTAP)))
+            .await
+            .expect("READY is taken");
+        let mut accept = vec![0; control(Control::Accept, Some(DNSTAP)).len()];
+        sender
+            .0
+            .read_exact(&mut accept)
+            .await
+            .expect("an answer to READY");
+        assert_eq!(accept, control(Control::Accept, Some(DNSTAP)));
+        sender
+            .send(&control(Control::Start, Some(DNSTAP)))
+            .await
+            .expect("START is taken");
+        sender
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The collector has closed the connection.
+    pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes).await
+    }
+
+    /// Waits until the collector has closed the connection, and returns what it sent before.
+    pub async fn closed(&mut self) -> Vec<u8> {
+        let mut received = Vec::new();
+        eventually("the collector closes the connection", async || {
+            match self.0.read_to_end(&mut received).await {
+                Ok(_) => Ok(()),
+                // It closed with bytes of ours still unread.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await;
+        received
+    }
+}

@@ -1,0 +1,215 @@
+//! A real `ovsdb-server` with OVN's northbound schema, read by OVN's own `ovn-nbctl`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use proto::api::Family;
+use serde_json::Value;
+
+use crate::{process::Process, wait::eventually};
+
+const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
+
+/// A running northbound database.
+#[derive(Debug)]
+pub struct Northbound {
+    process: Process,
+    folder: PathBuf,
+}
+
+/// An `Address_Set` row.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Row {
+    /// `_uuid`.
+    pub uuid: String,
+    /// `name`, which ACLs refer to.
+    pub name: String,
+    /// `addresses`, as they are spelt.
+    pub addresses: BTreeSet<String>,
+    /// `external_ids`.
+    pub external_ids: BTreeMap<String, String>,
+}
+
+impl Northbound {
+    /// Makes an empty database in the folder and starts its server.
+    pub async fn start(folder: &Path) -> Self {
+        let database = folder.join("nb.db");
+        let created = Command::new("ovsdb-tool")
+            .arg("create")
+            .args([&database, Path::new(SCHEMA)])
+            .output()
+            .expect("ovsdb-tool runs");
+        assert!(created.status.success(), "{}", text(&created.stderr));
+        let process = Self::serve(folder);
+        let server = Self {
+            process,
+            folder: folder.to_owned(),
+        };
+        server.answers().await;
+        server
+    }
+
+    /// Starts the server of the same database again, after it has ended.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        self.process = Self::serve(&self.folder);
+        self.answers().await;
+    }
+
+    /// The remote for `--nb` and `--db`.
+    pub fn remote(&self) -> String {
+        remote(&self.folder)
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// All `Address_Set` rows.
+    pub fn rows(&self) -> Result<Vec<Row>, String> {
+        let output = self.nbctl(&["--format=json", "list", "Address_Set"])?;
+        let table: Value = serde_json::from_str(&output).map_err(|error| error.to_string())?;
+        Ok(Table(&table).rows())
+    }
+
+    /// The rows of a DNS name in a family, whoever owns them.
+    pub fn sets(&self, name: &str, family: Family) -> Result<Vec<Row>, String> {
+        let mut rows = self.rows()?;
+        rows.retain(|row| row.is_of(name, family));
+        Ok(rows)
+    }
+
+    /// Runs `ovn-nbctl` and returns what it prints.
+    pub fn nbctl(&self, args: &[&str]) -> Result<String, String> {
+        let output: Output = Command::new("ovn-nbctl")
+            .args(["--no-leader-only", "--timeout=5"])
+            .arg(format!("--db={}", self.remote()))
+            .args(args)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(text(&output.stderr))
+        }
+    }
+
+    fn serve(folder: &Path) -> Process {
+        let path = |name: &str| folder.join(name).display().to_string();
+        let args = [
+            path("nb.db"),
+            format!("--remote=p{}", remote(folder)),
+            format!("--unixctl={}", path("nb.ctl")),
+            "--no-chdir".to_owned(),
+        ];
+        Process::start(folder, "ovsdb-server", Path::new("ovsdb-server"), args, &[])
+    }
+
+    async fn answers(&self) {
+        eventually("the northbound database answers", async || self.rows()).await;
+    }
+}
+
+/// The remote of the database in a folder, whether it runs or not.
+pub fn remote(folder: &Path) -> String {
+    format!("unix:{}", folder.join("nb.sock").display())
+}
+
+impl Row {
+    /// Whether it is an address set of this DNS name and family.
+    pub fn is_of(&self, name: &str, family: Family) -> bool {
+        let id = |key: &str| self.external_ids.get(key).map(String::as_str);
+        id("k8s.ovn.org/owner-type") == Some("EgressFirewallDNS")
+            && id("k8s.ovn.org/name") == Some(name)
+            && id("ip-family") == Some(family.as_str())
+    }
+
+    /// The DNS name that it is for.
+    pub fn dns_name(&self) -> Option<&str> {
+        self.external_ids
+            .get("k8s.ovn.org/name")
+            .map(String::as_str)
+    }
+
+    /// The addresses, sorted as numbers.
+    pub fn sorted_addresses(&self) -> Vec<IpAddr> {
+        let mut addresses: Vec<IpAddr> = self
+            .addresses
+            .iter()
+            .map(|text| text.parse().expect("an address"))
+            .collect();
+        addresses.sort();
+        addresses
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<&str> = self.addresses.iter().map(String::as_str).collect();
+        write!(f, "{}: {}", self.name, addresses.join(" "))
+    }
+}
+
+/// A table as `--format=json` prints it: headings, and OVSDB values (RFC 7047, section 5.1).
+pub(crate) struct Table<'a>(pub(crate) &'a Value);
+
+impl<'a> Table<'a> {
+    /// The lines, as column name to value.
+    pub(crate) fn lines(&self) -> Vec<BTreeMap<&'a str, &'a Value>> {
+        let headings = || items(&self.0["headings"]).iter().filter_map(Value::as_str);
+        items(&self.0["data"])
+            .iter()
+            .map(|line| headings().zip(items(line)).collect())
+            .collect()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let uuid = |value: &Value| value[1].as_str().unwrap_or_default().to_owned();
+        let row = |line: &BTreeMap<&str, &Value>| read_row(uuid(line["_uuid"]), line);
+        self.lines().iter().map(row).collect()
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The columns of a row.
+pub(crate) fn read_row(uuid: String, line: &BTreeMap<&str, &Value>) -> Row {
+    let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let pairs = line["external_ids"][1].as_array();
+    Row {
+        uuid,
+        name: string(line["name"]),
+        addresses: read_set(line["addresses"]),
+        external_ids: pairs
+            .into_iter()
+            .flatten()
+            .map(|pair| (string(&pair[0]), string(&pair[1])))
+            .collect(),
+    }
+}
+
+/// A set of strings; a set of one stands without its brackets.
+fn read_set(value: &Value) -> BTreeSet<String> {
+    let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match value {
+        Value::String(one) => BTreeSet::from([one.clone()]),
+        _ => value[1]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(string)
+            .collect(),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}

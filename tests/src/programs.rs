@@ -1,0 +1,164 @@
+//! The project's own two programs, as `cargo build` made them.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{process::Command, time::timeout};
+
+use crate::{admin::Admin, process::Process, wait::eventually};
+
+/// How long a program that cannot start may take to say so.
+const REFUSAL: Duration = Duration::from_secs(30);
+
+/// A running `collector` or `ovn-writer`.
+#[derive(Debug)]
+pub struct Program {
+    name: &'static str,
+    folder: PathBuf,
+    args: Vec<String>,
+    process: Process,
+    admin: Admin,
+}
+
+impl Program {
+    /// Starts it in the folder and returns when its admin server listens, on a port of its own choice.
+    pub async fn start(folder: &Path, name: &'static str, args: Vec<String>) -> Self {
+        let mut process = Self::spawn(folder, name, &args);
+        let admin = find_admin(name, &mut process).await;
+        Self {
+            name,
+            folder: folder.to_owned(),
+            args,
+            process,
+            admin,
+        }
+    }
+
+    /// Starts it again with the same flags, having killed it if it still runs.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        self.process = Self::spawn(&self.folder, self.name, &self.args);
+        self.admin = find_admin(self.name, &mut self.process).await;
+    }
+
+    /// Waits until `/readyz` says yes.
+    pub async fn ready(&self) {
+        eventually(&format!("{} is ready", self.name), async || {
+            self.admin.ready().await
+        })
+        .await;
+    }
+
+    /// Its admin server.
+    pub fn admin(&self) -> Admin {
+        self.admin
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// The messages that it has logged since it was started, one JSON object each.
+    pub fn messages(&self) -> Vec<Value> {
+        messages(&self.process.log())
+    }
+
+    /// Waits until a metric is at least `least`; see [`Admin::metric`].
+    pub async fn counts(&self, metric: &str, labels: &[&str], least: f64) {
+        eventually(
+            &format!("{} has {metric} {labels:?}", self.name),
+            async || match self.admin.metric(metric, labels).await {
+                Ok(value) if value >= least => Ok(()),
+                Ok(value) => Err(format!("{value} of {least}")),
+                Err(error) => Err(error.to_string()),
+            },
+        )
+        .await;
+    }
+
+    fn spawn(folder: &Path, name: &str, args: &[String]) -> Process {
+        let fixed = ["--admin", "127.0.0.1:0", "--log-format", "json"];
+        let args = fixed.into_iter().chain(args.iter().map(String::as_str));
+        Process::start(folder, name, &program(name), args, &[])
+    }
+}
+
+/// Runs a program that is expected to end by itself, such as one with a flag that cannot be.
+///
+/// # Panics
+/// If it still runs after half a minute.
+pub async fn run(name: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(program(name));
+    let ended = command
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(REFUSAL, ended).await;
+    let output = output.unwrap_or_else(|_| panic!("{name} {args:?} still runs after {REFUSAL:?}"));
+    output.expect("it can be started")
+}
+
+/// A program that `cargo build` made, beside the test that runs now.
+///
+/// # Panics
+/// If it is not there.
+pub fn program(name: &str) -> PathBuf {
+    let this = env::current_exe().expect("the path of this program");
+    // target/debug/deps/TEST, or target/debug/demo.
+    let found = this
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(name));
+    let found = found.into_iter().find(|path| path.is_file());
+    found.unwrap_or_else(|| {
+        panic!("there is no {name} beside {}: run `cargo build --workspace`, or scripts/test, which does", this.display())
+    })
+}
+
+/// A tool that scripts/setup built.
+///
+/// # Panics
+/// If it is not there.
+pub fn tool(name: &str) -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+    let path = tools.join(name);
+    assert!(
+        path.is_file(),
+        "there is no {}: run scripts/setup",
+        path.display()
+    );
+    path.canonicalize().expect("an existing path")
+}
+
+async fn find_admin(name: &str, process: &mut Process) -> Admin {
+    eventually(
+        &format!("{name} listens on its admin address"),
+        async || {
+            let log = process.log();
+            if let Some(status) = process.ended() {
+                panic!("{name} has ended with {status}: {log}");
+            }
+            messages(&log)
+                .iter()
+                .find(|message| message["message"] == "admin listening")
+                .and_then(|message| message["addr"].as_str()?.parse().ok())
+                .map(Admin)
+                .ok_or(log)
+        },
+    )
+    .await
+}
+
+fn messages(log: &str) -> Vec<Value> {
+    log.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}

@@ -1,0 +1,98 @@
+//! The folder that stands for a cluster: `--store dir:PATH`, written and read as a person would.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proto::api::{DnsNameResolver, ResolvedName};
+
+/// The namespace of the `DNSNameResolver` objects unless a flag says otherwise.
+pub const OBJECTS_NAMESPACE: &str = "ovn-kubernetes";
+
+/// A store's folder.
+#[derive(Clone, Debug)]
+pub struct Store {
+    path: PathBuf,
+}
+
+impl Store {
+    /// An empty store in a folder that is made.
+    pub fn new(path: PathBuf) -> Self {
+        fs::create_dir_all(&path).expect("a folder for the store");
+        Self { path }
+    }
+
+    /// The value for `--store`.
+    pub fn address(&self) -> String {
+        format!("dir:{}", self.path.display())
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the namespace's EgressFirewall.
+    pub fn egress_firewall(&self, namespace: &str) -> PathBuf {
+        self.path
+            .join(namespace)
+            .join("egressfirewalls")
+            .join("default.yaml")
+    }
+
+    /// Writes the namespace's EgressFirewall: these names are allowed, everything else is denied.
+    pub fn allow(&self, namespace: &str, names: &[&str]) {
+        let mut text = format!(
+            "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nmetadata:\n  name: default\n  namespace: {namespace}\nspec:\n  egress:\n"
+        );
+        for name in names {
+            text += &format!("  - type: Allow\n    to:\n      dnsName: \"{name}\"\n");
+        }
+        text += "  - type: Deny\n    to:\n      cidrSelector: 0.0.0.0/0\n";
+        let file = self.egress_firewall(namespace);
+        fs::create_dir_all(file.parent().expect("its folder")).expect("the namespace's folder");
+        fs::write(file, text).expect("a manifest");
+    }
+
+    /// Removes the namespace's EgressFirewall.
+    pub fn remove_egress_firewall(&self, namespace: &str) {
+        fs::remove_file(self.egress_firewall(namespace)).expect("the manifest was there");
+    }
+
+    /// The folder of the `DNSNameResolver` objects.
+    pub fn objects_folder(&self) -> PathBuf {
+        self.path.join(OBJECTS_NAMESPACE).join("dnsnameresolvers")
+    }
+
+    /// All `DNSNameResolver` objects that can be read now.
+    pub fn objects(&self) -> Vec<DnsNameResolver> {
+        let mut files: Vec<PathBuf> = fs::read_dir(self.objects_folder())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "yaml")
+            })
+            .collect();
+        files.sort();
+        files
+            .iter()
+            .filter_map(|file| serde_saphyr::from_str(&fs::read_to_string(file).ok()?).ok())
+            .collect()
+    }
+
+    /// The object of a name.
+    pub fn object(&self, name: &str) -> Option<DnsNameResolver> {
+        let mut objects = self.objects();
+        objects.retain(|object| object.spec.name == name);
+        objects.pop()
+    }
+
+    /// What the object of `object` says of the looked-up name `name`.
+    pub fn resolved(&self, object: &str, name: &str) -> Option<ResolvedName> {
+        let names = self.object(object)?.status?.resolved_names;
+        names.into_iter().find(|entry| entry.dns_name == name)
+    }
+}

@@ -1,0 +1,92 @@
+//! The folder in which a test's servers live.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use tempfile::TempDir;
+
+/// How much of each log is shown after a failure.
+const TAIL: usize = 40;
+
+/// A temporary folder with a short path, as unix sockets need it. It goes when the value goes; after a failure the tails
+/// of the logs in it are shown, and it stays.
+#[derive(Debug)]
+pub struct Workdir {
+    dir: Option<TempDir>,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Workdir {
+    /// An empty folder.
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("egress-")
+            .tempdir()
+            .expect("a temporary folder");
+        let path = dir.path().to_owned();
+        Self {
+            dir: Some(dir),
+            path,
+            kept: true,
+        }
+    }
+
+    /// A folder that goes after a failure, too.
+    pub fn transient() -> Self {
+        let mut workdir = Self::new();
+        workdir.kept = false;
+        workdir
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path in it.
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The last lines of every `*.log` in it.
+    pub fn tails(&self) -> String {
+        let mut logs: Vec<PathBuf> = fs::read_dir(&self.path)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+            .collect();
+        logs.sort();
+        logs.iter()
+            .map(|path| format!("--- {}\n{}\n", path.display(), tail(path)))
+            .collect()
+    }
+}
+
+impl Default for Workdir {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Workdir {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprint!("{}", self.tails());
+            if let Some(dir) = self.dir.take_if(|_| self.kept) {
+                eprintln!("everything is kept in {}", dir.keep().display());
+            }
+        }
+    }
+}
+
+fn tail(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL)..].join("\n")
+}

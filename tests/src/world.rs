@@ -1,0 +1,224 @@
+//! All programs together, in a folder of their own.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use hickory_proto::rr::RecordType;
+use proto::api::Family;
+
+use crate::{
+    coredns::{self, CoreDns},
+    dns::Reply,
+    monitor::Monitor,
+    northbound::{self, Northbound, Row},
+    programs::Program,
+    store::Store,
+    wait::eventually,
+    workdir::Workdir,
+};
+
+/// What CoreDNS serves in tests: `example.com`; `cluster.local`, in which nothing exists; and `fence.test`, whose names
+/// are looked up last: when `n7.fence.test` has arrived with its address, 198.51.100.7, so has everything before it.
+const COREFILE: &str = r#"
+.:{$DNS_PORT} {
+    bind 127.0.0.1
+    errors
+    dnstap unix://{$DNSTAP_SOCKET} full
+    template ANY ANY cluster.local {
+        rcode NXDOMAIN
+    }
+    template IN A fence.test {
+        match ^n([0-9]+)[.]
+        answer "{{ .Name }} 300 IN A 198.51.100.{{ index .Match 1 }}"
+    }
+    file example.com.zone example.com {
+        reload 1s
+    }
+}
+"#;
+
+const ORIGIN: &str = "example.com.";
+
+const FENCES: &str = "*.fence.test.";
+
+/// How a world differs from the ordinary one.
+#[derive(Clone, Debug, Default)]
+pub struct Setup<'a> {
+    /// The records of `example.com`, with names relative to it; the default TTL is 300 seconds.
+    pub zone: &'a str,
+    /// The names that the EgressFirewall of the namespace `team` allows.
+    pub allow: &'a [&'a str],
+    /// More flags of the collector.
+    pub collector: &'a [&'a str],
+}
+
+/// CoreDNS → collector → store → ovn-writer → northbound database, all ready.
+///
+/// Fields are in the order in which they end: the folder goes last.
+#[derive(Debug)]
+pub struct World {
+    /// Sends to the collector.
+    pub coredns: CoreDns,
+    /// Reads CoreDNS, writes the store.
+    pub collector: Program,
+    /// Reads the store, writes the database.
+    pub ovn_writer: Program,
+    /// The database.
+    pub northbound: Northbound,
+    /// What both programs share.
+    pub store: Store,
+    /// Holds sockets, logs and data.
+    pub workdir: Workdir,
+    fences: AtomicU8,
+}
+
+impl World {
+    /// Starts everything and waits until it is ready.
+    pub async fn start(setup: Setup<'_>) -> Self {
+        let workdir = Workdir::new();
+        let store = Store::new(workdir.join("store"));
+        store.allow("team", setup.allow);
+        store.allow("fence", &[FENCES]);
+        fs::write(workdir.join("Corefile"), COREFILE).expect("a Corefile");
+        coredns::write_zone(&workdir.join("example.com.zone"), ORIGIN, 1, setup.zone);
+        Self::start_in(workdir, store, setup.collector).await
+    }
+
+    /// Starts everything in a folder with a `Corefile`, and waits until it is ready.
+    pub async fn start_in(workdir: Workdir, store: Store, collector: &[&str]) -> Self {
+        let northbound = Northbound::start(workdir.path()).await;
+        let collector = start_collector(&workdir, &store, collector).await;
+        let ovn_writer = start_ovn_writer(&workdir, &store).await;
+        collector.ready().await;
+        ovn_writer.ready().await;
+        // Last, as it dials the collector when it starts and then only every 10 seconds.
+        let coredns = CoreDns::start(workdir.path()).await;
+        Self {
+            coredns,
+            collector,
+            ovn_writer,
+            northbound,
+            store,
+            workdir,
+            fences: AtomicU8::new(1),
+        }
+    }
+
+    /// Replaces the zone, and waits until CoreDNS serves it.
+    pub async fn set_zone(&self, serial: u32, records: &str) {
+        let file = self.workdir.join("example.com.zone");
+        coredns::write_zone(&file, ORIGIN, serial, records);
+        eventually("CoreDNS reads the zone again", async || {
+            let reply = self.coredns.ask(ORIGIN, RecordType::SOA).await;
+            let found = format!("{:?}", reply.message.answers);
+            found
+                .contains(&format!("serial: {serial}"))
+                .then_some(())
+                .ok_or(found)
+        })
+        .await;
+    }
+
+    /// Looks a name up in both families, as a pod would.
+    pub async fn look_up(&self, name: &str) -> [Reply; 2] {
+        self.coredns.look_up(name).await
+    }
+
+    /// Waits until the set of the name holds these addresses and no others, and returns its row.
+    pub async fn expect_set(&self, name: &str, family: Family, addresses: &[&str]) -> Row {
+        let wanted: Vec<&str> = addresses.to_vec();
+        let what = format!("{family} addresses {wanted:?} in the set of {name}");
+        eventually(&what, async || {
+            match self.northbound.sets(name, family)?.as_slice() {
+                [row] if row.addresses.iter().eq(sorted(&wanted)) => Ok(row.clone()),
+                [] => Err("there is no row".to_owned()),
+                [row] => Err(row.to_string()),
+                rows => Err(format!("{} rows", rows.len())),
+            }
+        })
+        .await
+    }
+
+    /// Looks the name up until the address is in its set: the look-ups that nobody reads while a program is down are lost.
+    pub async fn expect_flow(&self, name: &str, family: Family, address: &str) {
+        self.expect_flow_through(name, name, family, address).await;
+    }
+
+    /// [`World::expect_flow`] for a name that a wildcard's rule wants.
+    pub async fn expect_flow_through(&self, rule: &str, name: &str, family: Family, address: &str) {
+        eventually(&format!("{address} in the set of {rule}"), async || {
+            self.look_up(name).await;
+            let rows = self.northbound.sets(rule, family)?;
+            let arrived = rows.iter().any(|row| row.addresses.contains(address));
+            arrived.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        })
+        .await;
+    }
+
+    /// Waits until there is no row for the name.
+    pub async fn expect_no_rows(&self, name: &str) {
+        eventually(&format!("no rows for {name}"), async || {
+            for family in Family::ALL {
+                if let Some(row) = self.northbound.sets(name, family)?.first() {
+                    return Err(format!("{row}"));
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    /// Waits until all look-ups so far have had their effect on the database.
+    ///
+    /// CoreDNS, the collector and the ovn-writer each keep the order of what they pass on.
+    pub async fn settle(&self) {
+        let number = self.fences.fetch_add(1, Ordering::Relaxed);
+        let address = format!("198.51.100.{number}");
+        self.expect_flow_through(
+            FENCES,
+            &format!("n{number}.fence.test."),
+            Family::V4,
+            &address,
+        )
+        .await;
+    }
+
+    /// Follows the database from now on.
+    pub async fn monitor(&self) -> Monitor {
+        Monitor::start(self.workdir.path()).await
+    }
+
+    /// The collector's unix socket.
+    pub fn dnstap_socket(&self) -> PathBuf {
+        self.workdir.join("dnstap.sock")
+    }
+}
+
+/// Starts a collector on `dnstap.sock` of the folder.
+pub async fn start_collector(workdir: &Workdir, store: &Store, more: &[&str]) -> Program {
+    let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
+    let mut args = flags(&["--store", &store.address(), "--listen", &socket]);
+    args.extend(flags(more));
+    Program::start(workdir.path(), "collector", args).await
+}
+
+/// Starts an ovn-writer for the database of the folder.
+pub async fn start_ovn_writer(workdir: &Workdir, store: &Store) -> Program {
+    let remote = northbound::remote(workdir.path());
+    let args = flags(&["--store", &store.address(), "--nb", &remote]);
+    Program::start(workdir.path(), "ovn-writer", args).await
+}
+
+fn flags(flags: &[&str]) -> Vec<String> {
+    flags.iter().copied().map(str::to_owned).collect()
+}
+
+/// In the order of a set of strings.
+fn sorted<'a>(addresses: &[&'a str]) -> Vec<&'a str> {
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted
+}

@@ -1,0 +1,142 @@
+//! Bad manifests and bad objects cost themselves alone.
+
+use std::fs;
+
+use proto::api::Family;
+use tests::world::{Setup, World};
+
+const NAME: &str = "www.example.com.";
+
+async fn world(allow: &[&str]) -> World {
+    World::start(Setup {
+        zone: "www IN A 192.0.2.10\nlate IN A 192.0.2.11",
+        allow,
+        ..Setup::default()
+    })
+    .await
+}
+
+async fn expect_in_log(program: &tests::programs::Program, text: &str) {
+    tests::wait::eventually(&format!("{text:?} in the log"), async || {
+        let messages = program.messages();
+        let found = messages
+            .iter()
+            .any(|message| message.to_string().contains(text));
+        found
+            .then_some(())
+            .ok_or_else(|| format!("{} messages", messages.len()))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_with_a_bad_name_costs_itself_alone() {
+    // All of these pass the pattern of the EgressFirewall's own definition.
+    let world = world(&[
+        "single",
+        "-x.example.com",
+        NAME,
+        "a_b.example.com",
+        "*.*.example.com",
+    ])
+    .await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    expect_in_log(&world.collector, "single").await;
+    let metric = world
+        .collector
+        .admin()
+        .metric("collector_egress_firewall_names_refused", &[])
+        .await;
+    assert_eq!(metric.unwrap(), 4.0);
+}
+
+#[tokio::test]
+async fn a_manifest_that_does_not_parse_is_named_and_the_others_used() {
+    let world = world(&[NAME]).await;
+    let bad = world.store.egress_firewall("bad");
+    fs::create_dir_all(bad.parent().unwrap()).unwrap();
+    fs::write(
+        &bad,
+        "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nspec: [this is\n",
+    )
+    .unwrap();
+    world.store.allow("good", &["late.example.com"]);
+    world
+        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
+        .await;
+    expect_in_log(&world.collector, bad.to_str().unwrap()).await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    assert!(
+        fs::read_to_string(&bad).unwrap().contains("[this is"),
+        "it was overwritten"
+    );
+}
+
+#[tokio::test]
+async fn a_manifest_that_an_edit_breaks_is_no_deletion() {
+    let world = world(&[NAME]).await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let history = world.monitor().await;
+    let file = world.store.egress_firewall("team");
+    let whole = fs::read_to_string(&file).unwrap();
+    // As an editor would leave it that was interrupted.
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    expect_in_log(&world.collector, file.to_str().unwrap()).await;
+    world.settle().await;
+    assert_eq!(history.departures(), [""; 0]);
+    assert!(world.store.object(NAME).is_some());
+    // Repaired with another name in it, it counts again.
+    world.store.allow("team", &[NAME, "late.example.com"]);
+    world
+        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
+        .await;
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_parse_is_named_and_never_overwritten() {
+    let world = world(&[NAME, "late.example.com"]).await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let object = world.store.object(NAME).unwrap().metadata.name.unwrap();
+    let file = world.store.objects_folder().join(format!("{object}.yaml"));
+    let history = world.monitor().await;
+    fs::write(&file, "status: {broken").unwrap();
+    for program in [&world.collector, &world.ovn_writer] {
+        expect_in_log(program, file.to_str().unwrap()).await;
+    }
+    world.look_up(NAME).await;
+    world.settle().await;
+    assert_eq!(fs::read_to_string(&file).unwrap(), "status: {broken");
+    assert_eq!(history.departures(), [""; 0]);
+    world
+        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
+        .await;
+}
+
+#[tokio::test]
+async fn a_store_that_vanishes_closes_nothing() {
+    let world = world(&[NAME]).await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let history = world.monitor().await;
+    let aside = world.workdir.join("aside");
+    fs::rename(world.store.path(), &aside).unwrap();
+    for program in [&world.collector, &world.ovn_writer] {
+        tests::wait::eventually("it is not ready", async || {
+            match program.admin().get("/readyz").await {
+                Ok((503, body)) => Ok(body),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    fs::rename(&aside, world.store.path()).unwrap();
+    world.collector.ready().await;
+    world.ovn_writer.ready().await;
+    world.settle().await;
+    assert_eq!(history.departures(), [""; 0]);
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+}

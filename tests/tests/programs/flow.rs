@@ -1,0 +1,231 @@
+//! A name is looked up, and its addresses are in its address set.
+
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, object_name};
+use tests::world::{Setup, World};
+
+const ZONE: &str = "
+www     IN A     192.0.2.10
+www     IN A     192.0.2.11
+www     IN AAAA  2001:db8::10
+chain   IN CNAME middle
+middle  IN CNAME end
+end     IN A     192.0.2.20
+end     IN AAAA  2001:db8::20
+*.apps  IN A     192.0.2.30
+*.apps  IN AAAA  2001:db8::30
+apps    IN A     192.0.2.31
+shared  IN A     192.0.2.32
+zero  0 IN A     192.0.2.40
+other   IN A     192.0.2.50
+";
+
+async fn world(allow: &[&str]) -> World {
+    World::start(Setup {
+        zone: ZONE,
+        allow,
+        ..Setup::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make() {
+    let world = world(&["www.example.com"]).await;
+    let name = "www.example.com.";
+    let [a, aaaa] = world.look_up(name).await;
+    assert_eq!((a.addresses().len(), aaaa.addresses().len()), (2, 1));
+
+    let v4 = world
+        .expect_set(name, Family::V4, &["192.0.2.10", "192.0.2.11"])
+        .await;
+    let v6 = world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
+    assert_eq!(v4.name, "a4029995183407368296");
+    assert_eq!(v6.name, "a4029997382430624718");
+    let id = |family| address_set_id(DEFAULT_NETWORK_CONTROLLER, name, family);
+    assert_eq!(v4.external_ids["k8s.ovn.org/id"], id(Family::V4));
+    assert_eq!(v6.external_ids["k8s.ovn.org/id"], id(Family::V6));
+    for row in [&v4, &v6] {
+        let owner = &row.external_ids["k8s.ovn.org/owner-controller"];
+        assert_eq!(owner, DEFAULT_NETWORK_CONTROLLER);
+    }
+
+    let object = world.store.object(name).expect("an object of that name");
+    assert_eq!(object.metadata.name.as_deref(), Some("dns-5dd68c7c99"));
+    assert!(object.metadata.uid.is_some());
+    let entry = world.store.resolved(name, name).expect("an entry");
+    let mut found: Vec<(&str, i32)> = entry
+        .resolved_addresses
+        .iter()
+        .map(|address| (address.ip.as_str(), address.ttl_seconds))
+        .collect();
+    found.sort_unstable();
+    let wanted = [
+        ("192.0.2.10", 300),
+        ("192.0.2.11", 300),
+        ("2001:db8::10", 300),
+    ];
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn the_addresses_at_the_end_of_a_cname_chain_belong_to_the_name_that_was_asked() {
+    let world = world(&["chain.example.com", "middle.example.com"]).await;
+    world.look_up("chain.example.com.").await;
+    world
+        .expect_set("chain.example.com.", Family::V4, &["192.0.2.20"])
+        .await;
+    world
+        .expect_set("chain.example.com.", Family::V6, &["2001:db8::20"])
+        .await;
+    // Nobody asked for the name in the middle.
+    world.settle().await;
+    assert!(
+        world
+            .store
+            .resolved("middle.example.com.", "middle.example.com.")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_wildcard_takes_exactly_one_label() {
+    let world = world(&["*.apps.example.com"]).await;
+    let set = "*.apps.example.com.";
+    // The zone answers all of these; only the first two have one label in front.
+    for name in [
+        "one.apps.example.com.",
+        "two.apps.example.com.",
+        "apps.example.com.",
+        "a.b.apps.example.com.",
+    ] {
+        let [a, _] = world.look_up(name).await;
+        assert_eq!(a.addresses().len(), 1, "{name}");
+    }
+    world.settle().await;
+    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
+    world.expect_set(set, Family::V6, &["2001:db8::30"]).await;
+    let object = world.store.object(set).expect("an object of the wildcard");
+    let mut names: Vec<String> = object
+        .status
+        .unwrap()
+        .resolved_names
+        .into_iter()
+        .map(|entry| entry.dns_name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["one.apps.example.com.", "two.apps.example.com."]);
+}
+
+#[tokio::test]
+async fn a_name_may_stand_under_its_own_rule_and_a_wildcard() {
+    let world = world(&["*.example.com", "www.example.com"]).await;
+    world.look_up("www.example.com.").await;
+    let addresses = ["192.0.2.10", "192.0.2.11"];
+    world
+        .expect_set("www.example.com.", Family::V4, &addresses)
+        .await;
+    world
+        .expect_set("*.example.com.", Family::V4, &addresses)
+        .await;
+}
+
+#[tokio::test]
+async fn the_case_of_a_name_does_not_matter() {
+    let world = world(&["Other.Example.COM"]).await;
+    let reply = world.coredns.ask("oTHER.eXample.com.", RecordType::A).await;
+    assert_eq!(
+        reply.message.queries[0].name().to_ascii(),
+        "oTHER.eXample.com."
+    );
+    world
+        .expect_set("other.example.com.", Family::V4, &["192.0.2.50"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_ttl_of_zero_is_raised_to_the_floor() {
+    let world = world(&["zero.example.com"]).await;
+    let [reply, _] = world.look_up("zero.example.com.").await;
+    assert_eq!(reply.message.answers[0].ttl, 0);
+    world
+        .expect_set("zero.example.com.", Family::V4, &["192.0.2.40"])
+        .await;
+    let entry = world
+        .store
+        .resolved("zero.example.com.", "zero.example.com.")
+        .unwrap();
+    assert_eq!(entry.resolved_addresses[0].ttl_seconds, 5);
+}
+
+#[tokio::test]
+async fn the_failures_of_a_search_path_change_nothing() {
+    let world = world(&["www.example.com"]).await;
+    let name = "www.example.com.";
+    world.look_up(name).await;
+    world
+        .expect_set(name, Family::V4, &["192.0.2.10", "192.0.2.11"])
+        .await;
+    world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
+    let before = world.store.object(name).unwrap();
+    let history = world.monitor().await;
+
+    for search in ["team.svc", "svc", ""] {
+        let suffixed = format!(
+            "{name}{search}{}cluster.local.",
+            if search.is_empty() { "" } else { "." }
+        );
+        for reply in world.look_up(&suffixed).await {
+            assert_eq!(reply.message.metadata.response_code, ResponseCode::NXDomain);
+        }
+    }
+    world.settle().await;
+    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(world.store.object(name).unwrap().status, before.status);
+}
+
+#[tokio::test]
+async fn a_name_that_no_rule_names_leaves_no_trace() {
+    let world = world(&["www.example.com"]).await;
+    world.look_up("other.example.com.").await;
+    world.settle().await;
+    let mut names: Vec<String> = world
+        .store
+        .objects()
+        .into_iter()
+        .map(|object| object.spec.name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["*.fence.test.", "www.example.com."]);
+    world.expect_no_rows("other.example.com.").await;
+}
+
+#[tokio::test]
+async fn an_ipv6_answer_does_not_touch_ipv4_addresses() {
+    let world = world(&["shared.example.com"]).await;
+    let name = "shared.example.com.";
+    world.look_up(name).await;
+    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
+    let history = world.monitor().await;
+    // NODATA: the name exists, without an IPv6 address.
+    let reply = world.coredns.ask(name, RecordType::AAAA).await;
+    assert_eq!(reply.message.metadata.response_code, ResponseCode::NoError);
+    assert!(reply.addresses().is_empty());
+    world.settle().await;
+    assert_eq!(history.departures(), [""; 0]);
+    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
+}
+
+#[tokio::test]
+async fn object_names_are_those_of_ovn_kubernetes() {
+    let world = world(&["*.example.com", "www.example.com"]).await;
+    world.look_up("www.example.com.").await;
+    world
+        .expect_set("*.example.com.", Family::V6, &["2001:db8::10"])
+        .await;
+    for object in world.store.objects() {
+        let name = proto::api::DnsName::parse(&object.spec.name).unwrap();
+        assert_eq!(object.metadata.name, Some(object_name(&name, 0)));
+        assert_eq!(object.metadata.namespace.as_deref(), Some("ovn-kubernetes"));
+    }
+}

@@ -1,0 +1,323 @@
+//! What nobody should send arrives on the socket. It is counted, it costs its connection at most, and CoreDNS's answers
+//! flow on.
+
+use std::net::Ipv4Addr;
+
+use proto::api::Family;
+use tests::{
+    dnstap::{Control, DNSTAP, Sender, control, data, event, response},
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+const ERRORS: &str = "collector_connection_errors_total";
+const EVENTS: &str = "collector_events_total";
+
+async fn world() -> World {
+    World::start(Setup {
+        zone: "www IN A 192.0.2.10\n*.apps IN A 192.0.2.30",
+        allow: &[NAME, "*.apps.example.com"],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// CoreDNS's connection has survived, and nobody else's has been left out.
+async fn expect_others_unharmed(world: &World) {
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.collector.ready().await;
+    let connections = world
+        .collector
+        .admin()
+        .metric("collector_connections_total", &[])
+        .await;
+    assert!(connections.unwrap() >= 2.0);
+}
+
+#[tokio::test]
+async fn a_frame_over_the_limit_closes_the_connection() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    let length = 1_u32 << 20;
+    sender.send(&length.to_be_bytes()).await.unwrap();
+    sender.closed().await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"frame\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn a_frame_of_the_largest_length_there_is_takes_no_memory() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    sender.send(&u32::MAX.to_be_bytes()).await.unwrap();
+    sender.closed().await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"frame\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn a_control_frame_over_the_limit_closes_the_connection() {
+    let world = world().await;
+    let mut sender = Sender::connect(&world.dnstap_socket()).await;
+    sender
+        .send(&control(Control::Ready, Some(&[b'x'; 600])))
+        .await
+        .unwrap();
+    sender.closed().await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"frame\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn another_content_type_is_refused() {
+    let world = world().await;
+    let mut sender = Sender::connect(&world.dnstap_socket()).await;
+    sender
+        .send(&control(Control::Ready, Some(b"protobuf:other")))
+        .await
+        .unwrap();
+    assert_eq!(sender.closed().await, b"", "nothing is accepted");
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn a_control_frame_in_the_middle_of_data_closes_the_connection() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    let good = data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1))));
+    sender.send(&good).await.unwrap();
+    sender
+        .send(&control(Control::Ready, Some(DNSTAP)))
+        .await
+        .unwrap();
+    sender.closed().await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
+        .await;
+    // What came before it counts.
+    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
+    world.look_up(NAME).await;
+    world
+        .expect_set(NAME, Family::V4, &["192.0.2.10", "203.0.113.1"])
+        .await;
+}
+
+#[tokio::test]
+async fn data_without_a_handshake_closes_the_connection() {
+    let world = world().await;
+    let mut sender = Sender::connect(&world.dnstap_socket()).await;
+    sender
+        .send(&data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1)))))
+        .await
+        .unwrap();
+    sender.closed().await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_in_the_middle_of_a_frame_is_counted() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    sender.send(&[0, 0, 1, 0, b'x']).await.unwrap();
+    drop(sender);
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"truncated\""], 1.0)
+        .await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn one_byte_a_second_is_too_slow_for_a_handshake_and_holds_up_nobody() {
+    let world = world().await;
+    let mut slow = Sender::connect(&world.dnstap_socket()).await;
+    let ready = control(Control::Ready, Some(DNSTAP));
+    let trickle = tokio::spawn(async move {
+        for byte in ready {
+            if slow.send(&[byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    });
+    expect_others_unharmed(&world).await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"handshake_timeout\""], 1.0)
+        .await;
+    trickle.abort();
+}
+
+#[tokio::test]
+async fn one_byte_a_second_is_too_slow_for_a_frame_and_holds_up_nobody() {
+    let world = world().await;
+    let mut slow = Sender::open(&world.dnstap_socket()).await;
+    let frame = data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1))));
+    let trickle = tokio::spawn(async move {
+        for byte in frame {
+            if slow.send(&[byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    });
+    expect_others_unharmed(&world).await;
+    world
+        .collector
+        .counts(ERRORS, &["reason=\"frame_timeout\""], 1.0)
+        .await;
+    trickle.abort();
+}
+
+#[tokio::test]
+async fn bytes_at_random_close_the_connection() {
+    let world = world().await;
+    // A browser, a TLS client, and noise.
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+        &[0x16, 3, 1, 2, 0, 1, 0],
+        &[0xa5; 4096],
+    ] {
+        let mut sender = Sender::connect(&world.dnstap_socket()).await;
+        sender.send(bytes).await.unwrap();
+        sender.closed().await;
+    }
+    world.collector.counts(ERRORS, &[], 3.0).await;
+    expect_others_unharmed(&world).await;
+}
+
+#[tokio::test]
+async fn bad_events_are_counted_and_skipped_and_the_good_ones_between_them_used() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    let good = response(NAME, Ipv4Addr::new(203, 0, 113, 1));
+    // Field 14, a message of 200 bytes, of which there are three.
+    let lies = [0x72, 200, 1, 1, 2, 3];
+    let mut short = event(good.clone());
+    short.truncate(short.len() / 2);
+    for payload in [&lies[..], &short, &[0xff; 64]] {
+        sender.send(&data(payload)).await.unwrap();
+    }
+    world
+        .collector
+        .counts(EVENTS, &["outcome=\"bad_event\""], 3.0)
+        .await;
+
+    let mut cut = good.clone();
+    cut.truncate(good.len() - 3);
+    for message in [looping_name(), cut, vec![0; 11]] {
+        sender.send(&data(&event(message))).await.unwrap();
+    }
+    world
+        .collector
+        .counts(EVENTS, &["outcome=\"bad_message\""], 3.0)
+        .await;
+    assert!(
+        world
+            .northbound
+            .sets(NAME, Family::V4)
+            .unwrap()
+            .iter()
+            .all(|row| row.addresses.is_empty())
+    );
+
+    sender.send(&data(&event(good))).await.unwrap();
+    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
+}
+
+#[tokio::test]
+async fn addresses_that_no_answer_may_open_are_refused() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    for address in [
+        [127, 0, 0, 1],
+        [169, 254, 169, 254],
+        [0, 0, 0, 0],
+        [224, 0, 0, 1],
+    ] {
+        sender
+            .send(&data(&event(response(NAME, address.into()))))
+            .await
+            .unwrap();
+    }
+    world
+        .collector
+        .counts(EVENTS, &["outcome=\"refused\""], 4.0)
+        .await;
+    sender
+        .send(&data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1)))))
+        .await
+        .unwrap();
+    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
+}
+
+#[tokio::test]
+async fn a_name_that_no_object_can_hold_is_counted_and_the_rest_written() {
+    let world = world().await;
+    let set = "*.apps.example.com.";
+    world.look_up("a_b.apps.example.com.").await;
+    world
+        .collector
+        .counts(EVENTS, &["outcome=\"bad_name\""], 1.0)
+        .await;
+    world.look_up("ab.apps.example.com.").await;
+    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
+    let names: Vec<String> = world
+        .store
+        .object(set)
+        .unwrap()
+        .status
+        .unwrap()
+        .resolved_names
+        .into_iter()
+        .map(|entry| entry.dns_name)
+        .collect();
+    assert_eq!(names, ["ab.apps.example.com."]);
+}
+
+#[tokio::test]
+async fn a_writer_that_ends_in_order_is_answered() {
+    let world = world().await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    sender.send(&control(Control::Stop, None)).await.unwrap();
+    assert_eq!(sender.closed().await, control(Control::Finish, None));
+    let errors = world.collector.admin().metric(ERRORS, &[]).await.unwrap();
+    assert_eq!(errors, 0.0);
+}
+
+#[tokio::test]
+async fn a_unidirectional_writer_is_read() {
+    let world = world().await;
+    let mut sender = Sender::connect(&world.dnstap_socket()).await;
+    let start = control(Control::Start, Some(DNSTAP));
+    let good = data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1))));
+    sender.send(&[start, good].concat()).await.unwrap();
+    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
+}
+
+/// A response whose question name is a compression pointer to itself.
+fn looping_name() -> Vec<u8> {
+    let header = [0, 1, 0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0];
+    let question = [0xc0, 12, 0, 1, 0, 1];
+    let answer = [0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 203, 0, 113, 2];
+    [&header[..], &question, &answer].concat()
+}

@@ -1,0 +1,20 @@
+//! The real programs, with real servers around them; one theme a file. scripts/test builds what they need.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod bad_input;
+mod ends;
+mod expiry;
+mod flow;
+mod garbage;
+mod restarts;
+mod rules;
+mod start;
+mod unbound;

@@ -1,0 +1,204 @@
+//! Each program in turn ends, in order or by `kill -9`, and comes back. Nothing that was stored is lost, no address leaves
+//! its set meanwhile, and new answers flow again without help: CoreDNS dials a reader that went away every 10 seconds.
+
+use std::collections::BTreeMap;
+
+use proto::api::Family;
+use tests::{
+    monitor::Monitor,
+    northbound::Row,
+    world::{Setup, World},
+};
+
+const ZONE: &str = "
+www     IN A    192.0.2.10
+www     IN AAAA 2001:db8::10
+*.apps  IN A    192.0.2.30
+late    IN A    192.0.2.40
+";
+const LATE: &str = "late.example.com.";
+
+/// A world in which two names have been looked up, and one not yet.
+async fn world() -> World {
+    let world = World::start(Setup {
+        zone: ZONE,
+        allow: &["www.example.com", "*.apps.example.com", LATE],
+        ..Setup::default()
+    })
+    .await;
+    world.look_up("www.example.com.").await;
+    world.look_up("one.apps.example.com.").await;
+    expect_what_was_there(&world).await;
+    world
+}
+
+async fn expect_what_was_there(world: &World) {
+    world
+        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
+        .await;
+    world
+        .expect_set("www.example.com.", Family::V6, &["2001:db8::10"])
+        .await;
+    world
+        .expect_set("*.apps.example.com.", Family::V4, &["192.0.2.30"])
+        .await;
+}
+
+async fn expect_flow_and_no_loss(world: &World, history: &Monitor) {
+    world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
+    assert_eq!(history.departures(), [""; 0]);
+    expect_what_was_there(world).await;
+}
+
+#[tokio::test]
+async fn coredns_is_killed_and_starts_again() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.coredns.process().kill();
+    world.coredns.restart().await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn coredns_is_restarted_in_order() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.coredns.process().terminate().await;
+    world.coredns.restart().await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn the_collector_is_killed_and_starts_again() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    let before = stored(&world);
+    world.collector.process().kill();
+    assert_eq!(stored(&world), before);
+    world.collector.restart().await;
+    world.collector.ready().await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn the_collector_is_restarted_in_order() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    let before = stored(&world);
+    world.collector.process().terminate().await;
+    assert_eq!(stored(&world), before);
+    world.collector.restart().await;
+    world.collector.ready().await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn the_ovn_writer_is_killed_and_starts_again() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.ovn_writer.process().kill();
+    // What is answered meanwhile is in the store, and in the database as soon as somebody writes it.
+    world.look_up(LATE).await;
+    world.ovn_writer.restart().await;
+    world.ovn_writer.ready().await;
+    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn the_ovn_writer_is_restarted_in_order() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.ovn_writer.process().terminate().await;
+    world.look_up(LATE).await;
+    world.ovn_writer.restart().await;
+    world.ovn_writer.ready().await;
+    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
+    expect_flow_and_no_loss(&world, &history).await;
+}
+
+#[tokio::test]
+async fn the_northbound_database_is_killed_and_starts_again() {
+    let mut world = world().await;
+    let before = rows(&world);
+    world.northbound.process().kill();
+    world.look_up(LATE).await;
+    world.northbound.restart().await;
+    let history = world.monitor().await;
+    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
+    expect_flow_and_no_loss(&world, &history).await;
+    for (uuid, row) in before {
+        assert_eq!(rows(&world).get(&uuid), Some(&row), "a row was made anew");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_comes_back_empty_is_filled_again() {
+    let mut world = world().await;
+    world.northbound.process().kill();
+    std::fs::remove_file(world.workdir.join("nb.db")).unwrap();
+    world.northbound = tests::northbound::Northbound::start(world.workdir.path()).await;
+    expect_what_was_there(&world).await;
+}
+
+#[tokio::test]
+async fn rows_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.ovn_writer.process().kill();
+    // The store is lost while nobody looks: an empty folder is no order to close everything.
+    std::fs::remove_dir_all(world.store.objects_folder()).unwrap();
+    world.ovn_writer.restart().await;
+    world.ovn_writer.ready().await;
+    world.settle().await;
+    assert_eq!(history.departures(), [""; 0]);
+}
+
+#[tokio::test]
+async fn everything_is_killed_at_once_and_starts_again() {
+    let mut world = world().await;
+    let (before, files) = (rows(&world), stored(&world));
+    for process in [
+        world.coredns.process(),
+        world.collector.process(),
+        world.ovn_writer.process(),
+        world.northbound.process(),
+    ] {
+        process.kill();
+    }
+    assert_eq!(stored(&world), files);
+    world.northbound.restart().await;
+    let history = world.monitor().await;
+    world.ovn_writer.restart().await;
+    world.collector.restart().await;
+    world.collector.ready().await;
+    world.coredns.restart().await;
+    expect_flow_and_no_loss(&world, &history).await;
+    for (uuid, row) in before {
+        assert_eq!(rows(&world).get(&uuid), Some(&row), "a row was made anew");
+    }
+}
+
+fn rows(world: &World) -> BTreeMap<String, Row> {
+    let rows = world.northbound.rows().expect("the database answers");
+    rows.into_iter()
+        .map(|row| (row.uuid.clone(), row))
+        .collect()
+}
+
+/// The addresses in the store, by object and looked-up name.
+fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
+    let mut stored = BTreeMap::new();
+    for object in world.store.objects() {
+        for entry in object.status.unwrap_or_default().resolved_names {
+            let mut addresses: Vec<String> = entry
+                .resolved_addresses
+                .into_iter()
+                .map(|address| address.ip)
+                .collect();
+            addresses.sort();
+            stored.insert((object.spec.name.clone(), entry.dns_name), addresses);
+        }
+    }
+    stored
+}

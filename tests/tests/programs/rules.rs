@@ -1,0 +1,114 @@
+//! EgressFirewalls come, change and go, and so do objects and rows.
+
+use proto::api::Family;
+use tests::{
+    wait::eventually,
+    world::{Setup, World},
+};
+
+const ZONE: &str = "
+www   IN A 192.0.2.10
+late  IN A 192.0.2.11
+";
+
+async fn world() -> World {
+    World::start(Setup {
+        zone: ZONE,
+        allow: &["www.example.com"],
+        ..Setup::default()
+    })
+    .await
+}
+
+async fn no_object(world: &World, name: &str) {
+    eventually(&format!("the object of {name} is gone"), async || {
+        world
+            .store
+            .object(name)
+            .map_or(Ok(()), |object| Err(format!("{object:?}")))
+    })
+    .await;
+}
+
+async fn an_object(world: &World, name: &str) {
+    eventually(&format!("an object of {name}"), async || {
+        world
+            .store
+            .object(name)
+            .ok_or_else(|| "there is none".to_owned())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_its_egress_firewall_a_name_has_neither_object_nor_rows() {
+    let world = world().await;
+    let name = "www.example.com.";
+    world.look_up(name).await;
+    world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
+    world.store.remove_egress_firewall("team");
+    world.expect_no_rows(name).await;
+    no_object(&world, name).await;
+    // It is not wanted any more: looking it up brings nothing back.
+    world.look_up(name).await;
+    world.settle().await;
+    world.expect_no_rows(name).await;
+    no_object(&world, name).await;
+}
+
+#[tokio::test]
+async fn two_egress_firewalls_share_a_name_until_the_last_lets_it_go() {
+    let world = world().await;
+    let name = "www.example.com.";
+    world.store.allow("second", &["WWW.example.com."]);
+    world.look_up(name).await;
+    world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
+    let objects = world.store.objects();
+    assert_eq!(
+        objects
+            .iter()
+            .filter(|object| object.spec.name == name)
+            .count(),
+        1
+    );
+    let history = world.monitor().await;
+
+    world.store.remove_egress_firewall("team");
+    world.settle().await;
+    world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
+    assert_eq!(history.departures(), [""; 0]);
+
+    world.store.remove_egress_firewall("second");
+    world.expect_no_rows(name).await;
+    no_object(&world, name).await;
+}
+
+#[tokio::test]
+async fn a_name_that_an_edit_adds_works_from_then_on_and_one_that_it_removes_goes() {
+    let world = world().await;
+    world.look_up("www.example.com.").await;
+    world
+        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
+        .await;
+    world.store.allow("team", &["late.example.com"]);
+    an_object(&world, "late.example.com.").await;
+    world.expect_no_rows("www.example.com.").await;
+    no_object(&world, "www.example.com.").await;
+    world
+        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
+        .await;
+}
+
+#[tokio::test]
+async fn a_name_that_comes_back_starts_anew() {
+    let world = world().await;
+    let name = "www.example.com.";
+    world.look_up(name).await;
+    world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
+    world.store.remove_egress_firewall("team");
+    no_object(&world, name).await;
+    world.expect_no_rows(name).await;
+    world.store.allow("team", &[name]);
+    an_object(&world, name).await;
+    world.expect_flow(name, Family::V4, "192.0.2.10").await;
+}
