@@ -41,7 +41,7 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .install_recorder()
         .context("metrics cannot be set up")?;
-    crate::store::describe_metrics();
+    crate::store::metrics::describe();
     Ok(handle)
 }
 

@@ -1,5 +1,10 @@
 //! The store: where the objects live that the programs read and write.
 
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
+pub mod dir;
+pub(crate) mod metrics;
+
 use std::{fmt, future::Future};
 
 use futures_util::Stream;
@@ -106,9 +111,6 @@ pub enum StoreError {
     #[error("the store is not available: {0}")]
     Unavailable(String),
 }
-
-/// Describes the metrics of every store.
-pub(crate) fn describe_metrics() {}
 
 /// Where objects live: a folder, or a Kubernetes cluster.
 pub trait Store: Clone + Send + Sync + 'static {

@@ -1,0 +1,151 @@
+//! Where objects are in the folder, and which names they may have.
+//!
+//! `PATH/<namespace>/<plural kind>/<name>.yaml`, as in `PATH/ovn-kubernetes/dnsnameresolvers/x.yaml`. Names that begin
+//! with a dot are not objects.
+
+use super::super::ObjectKey;
+
+/// Held over every write, in `PATH`.
+pub(super) const LOCK: &str = ".lock";
+
+/// What is being written, in the folder of its kind. One name is enough, since only the holder of the lock writes.
+pub(super) const TEMPORARY: &str = ".tmp";
+
+const EXTENSION: &str = ".yaml";
+
+/// `NAME_MAX` of Linux file systems, in bytes.
+const MAX_FILE_NAME: usize = 255;
+
+/// The name of an object's file.
+pub(super) fn file_name(name: &str) -> String {
+    format!("{name}{EXTENSION}")
+}
+
+/// What a name in a folder of objects says.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Entry<'a> {
+    /// The object of this name.
+    Object(&'a str),
+    /// Meant as an object, but not one's file name, for this reason.
+    Misnamed(&'static str),
+    /// Something else: a dot-file, a note, a copy that an editor keeps.
+    Other,
+}
+
+/// Reads a name in a folder of objects.
+pub(super) fn entry(file_name: &str) -> Entry<'_> {
+    if file_name.starts_with('.') {
+        Entry::Other
+    } else if let Some(name) = file_name.strip_suffix(EXTENSION) {
+        if is_object_name(name) {
+            Entry::Object(name)
+        } else {
+            Entry::Misnamed(
+                "not the name of an object, which is of lower-case letters, digits, `-` and `.`",
+            )
+        }
+    } else if file_name.ends_with(".yml") || file_name.ends_with(".json") {
+        Entry::Misnamed("only files that end in `.yaml` are read")
+    } else {
+        Entry::Other
+    }
+}
+
+/// Whether an object of this key can be stored.
+pub(super) fn check(key: &ObjectKey) -> Result<(), &'static str> {
+    if !is_namespace(&key.namespace) {
+        Err("the namespace is not a DNS label")
+    } else if !is_object_name(&key.name) {
+        Err("the name is not a DNS subdomain")
+    } else if file_name(&key.name).len() > MAX_FILE_NAME {
+        Err("the name is too long for a file")
+    } else {
+        Ok(())
+    }
+}
+
+/// A label as in RFC 1123, lower-case: the names of namespaces.
+pub(super) fn is_namespace(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    name.len() <= 63
+        && name.bytes().all(inner)
+        && !name.is_empty()
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// A subdomain as in RFC 1123, lower-case: the names of objects. Kubernetes limits the whole to 253 and not its labels.
+fn is_object_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let ends = |b: Option<u8>| b.is_some_and(|b| b != b'-');
+        label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && ends(label.bytes().next())
+            && ends(label.bytes().next_back())
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_kubernetes() {
+        for name in [
+            "a",
+            "dns-5d8f",
+            "www.example.com",
+            "0.a-b",
+            &"a".repeat(253),
+        ] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "A",
+            "a_b",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "a.",
+            "a/b",
+            "..",
+            "ä",
+            "a b",
+            "a\n",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_object_name(name), "{name}");
+            assert_ne!(entry(&file_name(name)), Entry::Object(name));
+        }
+        assert!(is_namespace("ovn-kubernetes"));
+        for name in ["", "a.b", "A", "-a", "a-", "lost+found", &"a".repeat(64)] {
+            assert!(!is_namespace(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_yaml_files_with_an_objects_name_are_objects() {
+        assert_eq!(entry("a.b.yaml"), Entry::Object("a.b"));
+        for name in ["A.yaml", "a.yml", "a.json", "a_b.yaml"] {
+            assert!(matches!(entry(name), Entry::Misnamed(_)), "{name}");
+        }
+        for name in [".a.yaml", LOCK, TEMPORARY, "..data", "README.md", "a.yaml~"] {
+            assert_eq!(entry(name), Entry::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_too_long_for_a_file_cannot_be_stored() {
+        let key = |name: String| ObjectKey {
+            namespace: "x".to_owned(),
+            name,
+        };
+        assert!(check(&key("a".repeat(250))).is_ok());
+        assert!(check(&key("a".repeat(251))).is_err());
+        assert!(check(&key("../../etc/x".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! From YAML to an object and back.
+
+use std::fmt;
+
+use kube::ResourceExt;
+use rapidhash::v3::rapidhash_v3;
+use serde_json::{Map, Value, json};
+
+use super::super::{Kind, ObjectKey};
+
+/// The largest file that is read or written, in bytes: 40,000 addresses.
+pub(super) const MAX_SIZE: usize = 4 << 20;
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Fault {
+    /// Where, counted from 1, if it is at a line.
+    pub(super) line: Option<u64>,
+    /// One line for people.
+    pub(super) reason: String,
+}
+
+impl Fault {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl From<serde_saphyr::Error> for Fault {
+    fn from(error: serde_saphyr::Error) -> Self {
+        let line = error.location().map(|l| l.line()).filter(|line| *line > 0);
+        let reason = match error.without_snippet() {
+            serde_saphyr::Error::MultipleDocuments { .. } => {
+                "more than one YAML document in a file: give each object a file of its own"
+                    .to_owned()
+            }
+            error => error.to_string().lines().collect::<Vec<_>>().join(" "),
+        };
+        Self { line, reason }
+    }
+}
+
+/// `PATH:LINE: reason`, to be put behind the folder.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// A file that decodes.
+#[derive(Debug)]
+pub(super) struct Manifest<K> {
+    /// All of it, also what the type does not know.
+    pub(super) document: Value,
+    /// The object, with namespace, name and version filled in.
+    pub(super) object: K,
+}
+
+/// The version of a file: its content, and its inode, so that a file that was replaced counts as changed.
+pub(super) fn version(bytes: &[u8], inode: u64) -> String {
+    format!("{inode:x}-{:016x}", rapidhash_v3(bytes))
+}
+
+/// Reads the file of `key`.
+pub(super) fn parse<K: Kind>(
+    bytes: &[u8],
+    key: &ObjectKey,
+    inode: u64,
+) -> Result<Manifest<K>, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Fault {
+        line: line_at(bytes, error.valid_up_to()),
+        reason: "not UTF-8".to_owned(),
+    })?;
+    let document: Value = serde_saphyr::from_str_with_options(text, options())?;
+    let Value::Object(fields) = &document else {
+        return Err(Fault::new(match document {
+            Value::Null => "the file is empty",
+            _ => "not an object: `apiVersion`, `kind`, `metadata` and `spec` are expected",
+        }));
+    };
+    expect(text, fields, "apiVersion", &K::api_version(&()))?;
+    expect(text, fields, "kind", &K::kind(&()))?;
+    if let Some(Value::Object(metadata)) = fields.get("metadata") {
+        for (field, value) in [("namespace", &key.namespace), ("name", &key.name)] {
+            if metadata.get(field).is_some_and(|found| !found.is_null()) {
+                expect(text, metadata, field, value)?;
+            }
+        }
+    }
+    let mut object = decode::<K>(&document).map_err(|error| locate::<K>(text, &error))?;
+    complete(&mut object, key, version(bytes, inode));
+    Ok(Manifest { document, object })
+}
+
+/// The object of a document.
+pub(super) fn decode<K: Kind>(document: &Value) -> Result<K, serde_json::Error> {
+    match document {
+        Value::Object(fields) if fields.get("metadata").is_none_or(Value::is_null) => {
+            let mut fields = fields.clone();
+            fields.insert("metadata".to_owned(), Value::Object(Map::new()));
+            K::deserialize(Value::Object(fields))
+        }
+        _ => K::deserialize(document),
+    }
+}
+
+/// Fills in what the place of the file says.
+pub(super) fn complete<K: Kind>(object: &mut K, key: &ObjectKey, version: String) {
+    let meta = object.meta_mut();
+    meta.namespace = Some(key.namespace.clone());
+    meta.name = Some(key.name.clone());
+    meta.resource_version = Some(version);
+}
+
+/// The document of an object that is to be made.
+pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: &str) -> Result<Value, Fault> {
+    let mut metadata = json!({ "namespace": key.namespace, "name": key.name, "uid": uid });
+    for (field, map) in [
+        ("labels", object.labels()),
+        ("annotations", object.annotations()),
+    ] {
+        if !map.is_empty()
+            && let Value::Object(metadata) = &mut metadata
+        {
+            metadata.insert(field.to_owned(), json!(map));
+        }
+    }
+    let spec = fields_of(object)?.remove("spec").unwrap_or(Value::Null);
+    Ok(json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": metadata,
+        "spec": spec,
+    }))
+}
+
+/// The stored document with the status of `object`, and without what only a server says.
+pub(super) fn with_status<K: Kind>(mut stored: Value, object: &K) -> Result<Value, Fault> {
+    let status = fields_of(object)?.remove("status");
+    if let Value::Object(fields) = &mut stored {
+        match status {
+            None | Some(Value::Null) => fields.remove("status"),
+            Some(status) => fields.insert("status".to_owned(), status),
+        };
+        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            metadata.remove("resourceVersion");
+        }
+    }
+    Ok(stored)
+}
+
+/// The text of a document.
+pub(super) fn emit(document: &Value) -> Result<String, Fault> {
+    let text = serde_saphyr::to_string(document).map_err(|error| Fault::new(error.to_string()))?;
+    if text.len() > MAX_SIZE {
+        return Err(too_large());
+    }
+    Ok(text)
+}
+
+pub(super) fn too_large() -> Fault {
+    Fault::new(format!("larger than {MAX_SIZE} bytes"))
+}
+
+fn fields_of<K: Kind>(object: &K) -> Result<Map<String, Value>, Fault> {
+    match serde_json::to_value(object) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Fault::new("not an object")),
+        Err(error) => Err(Fault::new(error.to_string())),
+    }
+}
+
+fn expect(
+    text: &str,
+    fields: &Map<String, Value>,
+    field: &str,
+    expected: &str,
+) -> Result<(), Fault> {
+    match fields.get(field) {
+        Some(Value::String(found)) if found == expected => Ok(()),
+        None => Err(Fault::new(format!("`{field}` is missing"))),
+        Some(found) => Err(Fault {
+            line: line_of(text, field),
+            reason: format!("`{field}` is {found}, not \"{expected}\" as its place says"),
+        }),
+    }
+}
+
+/// Where a type error is, which JSON does not know: reads the text again, into the type.
+fn locate<K: Kind>(text: &str, error: &serde_json::Error) -> Fault {
+    match serde_saphyr::from_str_with_options::<K>(text, options()) {
+        Err(located) => located.into(),
+        Ok(_) => Fault::new(error.to_string()),
+    }
+}
+
+/// The first line that begins with this field.
+fn line_of(text: &str, field: &str) -> Option<u64> {
+    let is_field = |line: &str| {
+        line.trim_start()
+            .trim_start_matches(['"', '\''])
+            .strip_prefix(field)
+            .is_some_and(|rest| {
+                rest.trim_start_matches(['"', '\''])
+                    .trim_start()
+                    .starts_with(':')
+            })
+    };
+    let index = text.lines().position(is_field)?;
+    u64::try_from(index).ok().map(|index| index + 1)
+}
+
+fn line_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    let newlines = bytes.get(..offset)?.iter().filter(|b| **b == b'\n').count();
+    u64::try_from(newlines).ok().map(|lines| lines + 1)
+}
+
+/// YAML 1.2, with room for the largest file; a text that looks like a number is not a string, as in Kubernetes.
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 4_000_000,
+            max_nodes: 2_000_000,
+            max_total_scalar_bytes: MAX_SIZE,
+        },
+        emit_comments: false,
+        strict_booleans: true,
+        no_schema: true,
+        with_snippet: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Reading and writing one object. Everything here blocks.
+
+use std::{
+    collections::HashSet,
+    fmt::Display,
+    fs::File,
+    io::{self, Write},
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat},
+    io::Errno,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    super::{Kind, ObjectKey, Precondition, StoreError},
+    file::{self, Content, ReadError},
+    layout::{self, TEMPORARY, file_name},
+    lock::Lock,
+    manifest::{self, Fault, Manifest},
+};
+
+/// How often a file that changes while it is read is read again before that is an error.
+const READ_ATTEMPTS: usize = 5;
+
+/// The folder of a store.
+pub(super) struct Folder {
+    /// Absolute.
+    pub(super) root: PathBuf,
+    /// How long a write waits for other processes.
+    pub(super) lock_timeout: Duration,
+    /// Folders in which objects were seen: should one vanish, then something is wrong.
+    populated: Mutex<HashSet<PathBuf>>,
+}
+
+/// An object's file as it was read.
+struct Stored<K> {
+    folder: OwnedFd,
+    manifest: Manifest<K>,
+    content: Content,
+}
+
+impl Folder {
+    pub(super) fn new(root: PathBuf, lock_timeout: Duration) -> Self {
+        Self {
+            root,
+            lock_timeout,
+            populated: Mutex::default(),
+        }
+    }
+
+    /// Where the objects of a kind in a namespace are.
+    pub(super) fn path_of<K: Kind>(&self, namespace: &str) -> PathBuf {
+        self.root.join(namespace).join(&*K::plural(&()))
+    }
+
+    fn file_of<K: Kind>(&self, key: &ObjectKey) -> PathBuf {
+        self.path_of::<K>(&key.namespace).join(file_name(&key.name))
+    }
+
+    /// The folders in which objects were seen.
+    pub(super) fn populated(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        // Each change is a single call: a panic elsewhere leaves nothing half done.
+        self.populated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the root.
+    ///
+    /// # Errors
+    /// In words: it is gone, or cannot be read.
+    pub(super) fn open_root(&self) -> Result<OwnedFd, String> {
+        match file::open_folder(&self.root) {
+            Ok(Some(root)) => Ok(root),
+            Ok(None) => Err(format!("the folder {} is gone", self.root.display())),
+            Err(error) => Err(at(&self.root, error)),
+        }
+    }
+
+    /// Opens the folder of a kind; `None` if there never was one.
+    fn open<K: Kind>(
+        &self,
+        root: impl AsFd,
+        namespace: &str,
+    ) -> Result<Option<OwnedFd>, StoreError> {
+        let path = self.path_of::<K>(namespace);
+        let folder = file::open_in(root, namespace)
+            .and_then(|folder| match folder {
+                Some(folder) => file::open_in(folder, &K::plural(&())),
+                None => Ok(None),
+            })
+            .map_err(|error| StoreError::Unavailable(at(&path, error)))?;
+        if folder.is_none() && self.populated().contains(&path) {
+            return Err(StoreError::Unavailable(vanished(&path)));
+        }
+        Ok(folder)
+    }
+
+    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, StoreError> {
+        layout::check(key).map_err(|reason| invalid(key, reason))?;
+        let folder = self
+            .open::<K>(root, &key.namespace)?
+            .ok_or_else(|| StoreError::NotFound(key.clone()))?;
+        let content = self
+            .content::<K>(&folder, key)?
+            .ok_or_else(|| StoreError::NotFound(key.clone()))?;
+        let manifest = manifest::parse(&content.bytes, key, content.inode)
+            .map_err(|fault| self.faulty::<K>(key, &fault))?;
+        self.populated().insert(self.path_of::<K>(&key.namespace));
+        Ok(Stored {
+            folder,
+            manifest,
+            content,
+        })
+    }
+
+    fn content<K: Kind>(
+        &self,
+        folder: impl AsFd,
+        key: &ObjectKey,
+    ) -> Result<Option<Content>, StoreError> {
+        for _ in 0..READ_ATTEMPTS {
+            return match file::read(folder.as_fd(), &file_name(&key.name)) {
+                Ok(content) => Ok(content),
+                Err(ReadError::Changing) => continue,
+                Err(ReadError::Fault(fault)) => Err(self.faulty::<K>(key, &fault)),
+                Err(ReadError::Io(error)) => {
+                    Err(StoreError::Unavailable(at(&self.file_of::<K>(key), error)))
+                }
+            };
+        }
+        Err(StoreError::Unavailable(format!(
+            "{} keeps changing",
+            self.file_of::<K>(key).display()
+        )))
+    }
+
+    fn faulty<K: Kind>(&self, key: &ObjectKey, fault: &Fault) -> StoreError {
+        invalid(key, format!("{}{fault}", self.file_of::<K>(key).display()))
+    }
+
+    pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
+        let root = self.open_root().map_err(StoreError::Unavailable)?;
+        Ok(self.stored(root, key)?.manifest.object)
+    }
+
+    pub(super) fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let key = ObjectKey::of(object);
+        layout::check(&key).map_err(|reason| invalid(&key, reason))?;
+        let uid = Uuid::new_v4().to_string();
+        let document =
+            manifest::create(object, &key, &uid).map_err(|fault| invalid(&key, fault.reason))?;
+        let (root, _lock) = self.lock()?;
+        let folder = match self.open::<K>(&root, &key.namespace)? {
+            Some(folder) => folder,
+            None => self.make::<K>(&root, &key.namespace)?,
+        };
+        if let Some(content) = self.content::<K>(&folder, &key)? {
+            manifest::parse::<K>(&content.bytes, &key, content.inode)
+                .map_err(|fault| self.faulty::<K>(&key, &fault))?;
+            return Err(StoreError::AlreadyExists(key));
+        }
+        self.write(&folder, &key, &document, None)
+    }
+
+    pub(super) fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let key = ObjectKey::of(object);
+        let expected = Precondition {
+            uid: object.meta().uid.clone(),
+            resource_version: object.meta().resource_version.clone(),
+        };
+        if expected.resource_version.is_none() {
+            return Err(invalid(&key, "it has no resourceVersion to compare"));
+        }
+        let (root, _lock) = self.lock()?;
+        let stored = self.stored::<K>(&root, &key)?;
+        self.writable(&stored, &key, &expected)?;
+        let document = manifest::with_status(stored.manifest.document.clone(), object)
+            .map_err(|fault| invalid(&key, fault.reason))?;
+        if document == stored.manifest.document {
+            return Ok(stored.manifest.object);
+        }
+        let mode = stored.content.mode;
+        self.write(&stored.folder, &key, &document, Some(mode))
+    }
+
+    pub(super) fn delete<K: Kind>(
+        &self,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<(), StoreError> {
+        let (root, _lock) = self.lock()?;
+        let stored = self.stored::<K>(&root, key)?;
+        self.writable(&stored, key, precondition)?;
+        unlinkat(&stored.folder, file_name(&key.name), AtFlags::empty())
+            .and_then(|()| fsync(&stored.folder))
+            .map_err(|errno| StoreError::Unavailable(at(&self.file_of::<K>(key), errno)))
+    }
+
+    /// Whether an object is still the expected one and its file is ours to change.
+    fn writable<K: Kind>(
+        &self,
+        stored: &Stored<K>,
+        key: &ObjectKey,
+        expected: &Precondition,
+    ) -> Result<(), StoreError> {
+        let meta = stored.manifest.object.meta();
+        let differs = |expected: &Option<String>, found: &Option<String>| {
+            expected.is_some() && expected != found
+        };
+        if differs(&expected.uid, &meta.uid)
+            || differs(&expected.resource_version, &meta.resource_version)
+        {
+            return Err(StoreError::Conflict(key.clone()));
+        }
+        match file::is_link(&stored.folder, &file_name(&key.name)) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.faulty::<K>(
+                key,
+                &Fault::new("a symbolic link is read but never written"),
+            )),
+            Err(error) => Err(StoreError::Unavailable(at(&self.file_of::<K>(key), error))),
+        }
+    }
+
+    fn lock(&self) -> Result<(OwnedFd, Lock), StoreError> {
+        let root = self.open_root().map_err(StoreError::Unavailable)?;
+        match Lock::acquire(&root, self.lock_timeout) {
+            Ok(lock) => Ok((root, lock)),
+            Err(error) => {
+                let path = self.root.join(layout::LOCK);
+                Err(StoreError::Unavailable(match error.kind() {
+                    io::ErrorKind::TimedOut => format!(
+                        "{} is held by another process for more than {:?}",
+                        path.display(),
+                        self.lock_timeout
+                    ),
+                    _ => at(&path, error),
+                }))
+            }
+        }
+    }
+
+    /// Makes the folders of a namespace and a kind, durably.
+    fn make<K: Kind>(&self, root: impl AsFd, namespace: &str) -> Result<OwnedFd, StoreError> {
+        let path = self.path_of::<K>(namespace);
+        make_in(root, namespace)
+            .and_then(|folder| make_in(folder, &K::plural(&())))
+            .map_err(|error| StoreError::Unavailable(at(&path, error)))
+    }
+
+    /// Puts a document in the place of the object's file, in one step, durably. The caller holds the lock.
+    fn write<K: Kind>(
+        &self,
+        folder: &OwnedFd,
+        key: &ObjectKey,
+        document: &Value,
+        mode: Option<Mode>,
+    ) -> Result<K, StoreError> {
+        let text = manifest::emit(document).map_err(|fault| invalid(key, fault.reason))?;
+        let mut object: K =
+            manifest::decode(document).map_err(|error| invalid(key, error.to_string()))?;
+        let inode = replace(folder, &file_name(&key.name), text.as_bytes(), mode)
+            .map_err(|error| StoreError::Unavailable(at(&self.file_of::<K>(key), error)))?;
+        self.populated().insert(self.path_of::<K>(&key.namespace));
+        let version = manifest::version(text.as_bytes(), inode);
+        manifest::complete(&mut object, key, version);
+        Ok(object)
+    }
+}
+
+/// Writes a temporary file and renames it; returns its inode. One that a killed process left is replaced.
+fn replace(folder: &OwnedFd, name: &str, bytes: &[u8], mode: Option<Mode>) -> io::Result<u64> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let open = || openat(folder, TEMPORARY, flags, Mode::from_raw_mode(0o666));
+    let temporary = match open() {
+        Err(Errno::EXIST) => {
+            unlinkat(folder, TEMPORARY, AtFlags::empty())?;
+            open()?
+        }
+        opened => opened?,
+    };
+    let mut file = File::from(temporary);
+    let written = (|| {
+        file.write_all(bytes)?;
+        if let Some(mode) = mode {
+            fchmod(&file, mode)?;
+        }
+        file.sync_all()?;
+        let inode = fstat(&file)?.st_ino;
+        renameat(folder, TEMPORARY, folder, name)?;
+        Ok(inode)
+    })();
+    match written {
+        Ok(inode) => {
+            fsync(folder)?;
+            Ok(inode)
+        }
+        Err(error) => {
+            // A disk that is full shall not stay so for our sake. If this fails too, the next write replaces it.
+            let _left = unlinkat(folder, TEMPORARY, AtFlags::empty());
+            Err(error)
+        }
+    }
+}
+
+fn make_in(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    match mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    fsync(parent.as_fd())?;
+    file::open_in(parent, name)?.ok_or_else(|| io::ErrorKind::NotADirectory.into())
+}
+
+fn at(path: &Path, error: impl Display) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// What to say of a folder that had objects and is gone.
+pub(super) fn vanished(path: &Path) -> String {
+    format!(
+        "the folder {} had objects and is gone: put it back, or make it empty if they are to go",
+        path.display()
+    )
+}
+
+fn invalid(key: &ObjectKey, reason: impl Into<String>) -> StoreError {
+    StoreError::Invalid {
+        key: key.clone(),
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,476 @@
+//! The watch: what is known of a kind, and what changes in it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    mem,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kube::ResourceExt;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tracing::{info, warn};
+
+use super::{
+    super::{Event, Kind, ObjectKey, Scope, metrics},
+    file::{self, Print, ReadError},
+    hints::{Hints, Work},
+    layout::{self, Entry, file_name},
+    manifest::{self, Manifest},
+    objects::{Folder, vanished},
+};
+
+/// How often everything is looked at without a hint.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The same where notifications cannot be had.
+const BLIND_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The same while a folder is missing.
+const MISSING_LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A file is deleted once it has been gone for this long: editors move a file away before they write the new one.
+const GONE_AFTER: Duration = Duration::from_millis(100);
+
+/// How many bad files one look names in the log.
+const MAX_WARNINGS: usize = 20;
+
+/// One watch. Its methods block.
+pub(super) struct Watch<K> {
+    folder: Arc<Folder>,
+    scope: Scope,
+    hints: Arc<Hints>,
+    /// `None` if notifications cannot be had.
+    watcher: Option<RecommendedWatcher>,
+    look_interval: Duration,
+    files: BTreeMap<ObjectKey, Known<K>>,
+    /// Files that are not there any more, and when that was seen.
+    gone: BTreeMap<ObjectKey, Instant>,
+    /// Files that are meant as objects and cannot be, and why.
+    misnamed: BTreeMap<PathBuf, &'static str>,
+    state: State,
+    looked: Instant,
+    events: Vec<Event<K>>,
+    complaints: usize,
+}
+
+/// What is known of a file.
+struct Known<K> {
+    print: Option<Print>,
+    /// As it last decoded.
+    object: Option<K>,
+    /// Why it does not decode now.
+    fault: Option<String>,
+}
+
+impl<K> Default for Known<K> {
+    fn default() -> Self {
+        Self {
+            print: None,
+            object: None,
+            fault: None,
+        }
+    }
+}
+
+#[derive(Debug, Eq, PartialEq)]
+enum State {
+    /// Nothing was delivered yet, but perhaps for what reason.
+    Starting(Option<String>),
+    InSync,
+    OutOfSync(String),
+}
+
+impl<K: Kind> Watch<K> {
+    /// A watch that has not looked yet.
+    pub(super) fn new(folder: Arc<Folder>, scope: Scope) -> Self {
+        let plural = K::plural(&()).into_owned();
+        let hints = Arc::new(Hints::new(folder.root.clone(), plural));
+        let handler = Arc::clone(&hints);
+        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
+        let watcher = watcher
+            .inspect_err(|error| warn!("no notifications of changed files: {error}"))
+            .ok();
+        Self {
+            look_interval: if watcher.is_some() {
+                LOOK_INTERVAL
+            } else {
+                BLIND_LOOK_INTERVAL
+            },
+            folder,
+            scope,
+            hints,
+            watcher,
+            files: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            misnamed: BTreeMap::new(),
+            state: State::Starting(None),
+            looked: Instant::now(),
+            events: Vec::new(),
+            complaints: 0,
+        }
+    }
+
+    /// A watch that learns of changes from its hints alone.
+    #[cfg(test)]
+    pub(super) fn blind(folder: Arc<Folder>, scope: Scope) -> Self {
+        let mut watch = Self::new(folder, scope);
+        watch.watcher = None;
+        watch.look_interval = Duration::from_secs(3600);
+        watch
+    }
+
+    /// Where notifications go.
+    pub(super) fn hints(&self) -> &Arc<Hints> {
+        &self.hints
+    }
+
+    /// When to look again even if no hint arrives.
+    pub(super) fn next_look(&self) -> Instant {
+        let interval = match self.state {
+            State::InSync => self.look_interval,
+            State::Starting(_) | State::OutOfSync(_) => MISSING_LOOK_INTERVAL,
+        };
+        [
+            Some(self.looked + interval),
+            self.gone.values().min().map(|since| *since + GONE_AFTER),
+            self.hints.next_pause(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(self.looked)
+    }
+
+    /// Looks where something may have changed, and returns what did.
+    pub(super) fn look(&mut self) -> Vec<Event<K>> {
+        let Work {
+            lost,
+            everything,
+            files,
+        } = self.hints.take();
+        let started = Instant::now();
+        if lost {
+            warn!(kind = %K::kind(&()), "changes of files were lost: reading all of them again");
+            metrics::gap::<K>();
+        }
+        let interval_is_over = self.looked + self.look_interval <= started;
+        if lost || everything || interval_is_over || self.state != State::InSync {
+            self.look_at_everything(lost);
+        }
+        // Out of the list before they are looked at, so that no outcome makes the next look come at once again.
+        let (due, not_yet) = mem::take(&mut self.gone)
+            .into_iter()
+            .partition(|(_, since)| *since + GONE_AFTER <= started);
+        self.gone = not_yet;
+        if !self.look_at_files(files, due) {
+            self.look_at_everything(false);
+        }
+        if matches!(self.state, State::Starting(_)) {
+            // A part of the content would be taken for the whole.
+            let is_reason = |event: &Event<K>| matches!(event, Event::OutOfSync(_));
+            self.events.retain(is_reason);
+        }
+        self.report();
+        mem::take(&mut self.events)
+    }
+
+    /// Looks at files that changed and at files that may be gone for good; `false` if a folder is missing.
+    fn look_at_files(
+        &mut self,
+        changed: HashSet<ObjectKey>,
+        due: BTreeMap<ObjectKey, Instant>,
+    ) -> bool {
+        let mut folders: BTreeMap<String, OwnedFd> = BTreeMap::new();
+        let due = due.into_iter().map(|(key, since)| (key, Some(since)));
+        for (key, since) in changed.into_iter().map(|key| (key, None)).chain(due) {
+            if !self.is_in_scope(&key.namespace) {
+                continue;
+            }
+            if !folders.contains_key(&key.namespace) {
+                let Some(folder) = self.open_namespace(&key.namespace) else {
+                    return false;
+                };
+                folders.insert(key.namespace.clone(), folder);
+            }
+            if let Some(folder) = folders.get(&key.namespace) {
+                if let Some(since) = since {
+                    self.gone.entry(key.clone()).or_insert(since);
+                }
+                self.look_at_file(folder, key, true);
+            }
+        }
+        true
+    }
+
+    fn is_in_scope(&self, namespace: &str) -> bool {
+        match &self.scope {
+            Scope::All => layout::is_namespace(namespace),
+            Scope::Namespace(only) => only == namespace,
+        }
+    }
+
+    fn open_namespace(&self, namespace: &str) -> Option<OwnedFd> {
+        let root = self.folder.open_root().ok()?;
+        let namespace = file::open_in(root, namespace).ok()??;
+        file::open_in(namespace, &K::plural(&())).ok()?
+    }
+
+    /// Looks at every folder, and reads the files that show a change, or all of them.
+    fn look_at_everything(&mut self, read_all: bool) {
+        self.looked = Instant::now();
+        self.misnamed.clear();
+        let missing = match self.folder.open_root() {
+            Err(reason) => Some(reason),
+            Ok(root) => {
+                self.watch_folder(&self.folder.root.clone());
+                match self.look_at_namespaces(&root, read_all) {
+                    Ok(found) => self.missing(&found),
+                    Err(reason) => Some(reason),
+                }
+            }
+        };
+        let resync = |watch: &mut Self| {
+            let objects = watch.files.values().filter_map(|k| k.object.clone());
+            watch.events = vec![Event::Synced(objects.collect())];
+            watch.state = State::InSync;
+        };
+        match (missing, &mut self.state) {
+            (None, State::InSync) if !read_all => {}
+            (None, State::InSync) => resync(self),
+            (None, State::Starting(_) | State::OutOfSync(_)) => {
+                resync(self);
+                info!(kind = %K::kind(&()), objects = self.files.len(), "in sync with the folder");
+            }
+            (Some(reason), State::OutOfSync(known)) if *known == reason => {}
+            (Some(reason), State::InSync | State::OutOfSync(_)) => {
+                warn!(kind = %K::kind(&()), "out of sync: {reason}");
+                self.events.push(Event::OutOfSync(reason.clone()));
+                self.state = State::OutOfSync(reason);
+            }
+            (Some(reason), State::Starting(known)) => {
+                if known.as_ref() != Some(&reason) {
+                    warn!(kind = %K::kind(&()), "out of sync: {reason}");
+                    self.events.push(Event::OutOfSync(reason.clone()));
+                    *known = Some(reason);
+                }
+            }
+        }
+    }
+
+    /// Looks at the namespaces in scope; returns the folders of the kind that are there.
+    fn look_at_namespaces(
+        &mut self,
+        root: &OwnedFd,
+        read_all: bool,
+    ) -> Result<HashSet<PathBuf>, String> {
+        let namespaces = match &self.scope {
+            Scope::Namespace(only) => vec![only.clone()],
+            Scope::All => file::names(root)
+                .map_err(|error| format!("{}: {error}", self.folder.root.display()))?,
+        };
+        let mut found = HashSet::new();
+        let mut unreadable = None;
+        for namespace in namespaces.iter().filter(|name| !name.starts_with('.')) {
+            let path = self.folder.path_of::<K>(namespace);
+            let is_namespace = layout::is_namespace(namespace);
+            let looked = file::open_in(root, namespace).and_then(|folder| {
+                let Some(folder) = folder else {
+                    return Ok(false);
+                };
+                if is_namespace {
+                    self.watch_folder(&self.folder.root.join(namespace));
+                }
+                let Some(folder) = file::open_in(folder, &K::plural(&()))? else {
+                    return Ok(false);
+                };
+                if is_namespace {
+                    self.watch_folder(&path);
+                    self.look_at_folder(&folder, namespace, &path, read_all)?;
+                }
+                Ok(true)
+            });
+            match looked {
+                Ok(true) if is_namespace => {
+                    found.insert(path);
+                }
+                Ok(true) => {
+                    self.misname(path, "its folder is not the name of a namespace");
+                }
+                Ok(false) => {}
+                Err(error) if is_namespace => {
+                    unreadable = Some(format!("{}: {error}", path.display()));
+                }
+                // Such as a lost+found, which is not ours to read.
+                Err(_) => {}
+            }
+        }
+        unreadable.map_or(Ok(found), Err)
+    }
+
+    fn look_at_folder(
+        &mut self,
+        folder: &OwnedFd,
+        namespace: &str,
+        path: &Path,
+        read_all: bool,
+    ) -> std::io::Result<()> {
+        let mut keys: HashSet<ObjectKey> = HashSet::new();
+        for name in file::names(folder)? {
+            match layout::entry(&name) {
+                Entry::Object(name) => {
+                    keys.insert(ObjectKey {
+                        namespace: namespace.to_owned(),
+                        name: name.to_owned(),
+                    });
+                }
+                Entry::Misnamed(reason) => self.misname(path.join(&name), reason),
+                Entry::Other => {}
+            }
+        }
+        // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
+        let known = self.files.keys().filter(|key| key.namespace == namespace);
+        keys.extend(known.cloned());
+        let is_empty = keys.is_empty();
+        for key in keys {
+            self.look_at_file(folder, key, read_all);
+        }
+        if is_empty {
+            self.folder.populated().remove(path);
+        } else {
+            self.folder.populated().insert(path.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Why something is missing, if it is.
+    fn missing(&self, found: &HashSet<PathBuf>) -> Option<String> {
+        let plural = K::plural(&());
+        let populated = self.folder.populated();
+        let mut missing: Vec<_> = populated
+            .iter()
+            .filter(|path| path.ends_with(&*plural) && !found.contains(*path))
+            .filter(|path| match &self.scope {
+                Scope::All => true,
+                Scope::Namespace(only) => **path == self.folder.path_of::<K>(only),
+            })
+            .collect();
+        missing.sort();
+        missing.first().map(|path| vanished(path))
+    }
+
+    /// Looks at a file, unless `read` is not set and it shows no change.
+    fn look_at_file(&mut self, folder: impl AsFd, key: ObjectKey, read: bool) {
+        let since = self.gone.remove(&key);
+        if self.hints.is_being_written(&key) {
+            return;
+        }
+        let name = file_name(&key.name);
+        let known = self.files.get(&key);
+        if !read
+            && let Some(print) = known.and_then(|known| known.print)
+            && matches!(file::print(folder.as_fd(), &name), Ok(Some(now)) if now == print)
+        {
+            return;
+        }
+        let content = match file::read(folder, &name) {
+            Ok(Some(content)) => content,
+            Ok(None) => return self.absent(key, since),
+            Err(ReadError::Changing) => return self.hints.note_writing(&key),
+            Err(ReadError::Fault(fault)) => return self.faulty(key, None, fault.to_string()),
+            Err(ReadError::Io(error)) => return self.faulty(key, None, format!(": {error}")),
+        };
+        match manifest::parse::<K>(&content.bytes, &key, content.inode) {
+            Ok(Manifest { object, .. }) => self.decoded(key, content.print, object),
+            Err(fault) => self.faulty(key, content.print, fault.to_string()),
+        }
+    }
+
+    fn decoded(&mut self, key: ObjectKey, print: Option<Print>, object: K) {
+        let known = self.files.entry(key.clone()).or_default();
+        known.print = print;
+        if known.fault.take().is_some() {
+            info!(kind = %K::kind(&()), %key, "decodes again");
+        }
+        if let Some(before) = &known.object {
+            if before.resource_version() == object.resource_version() {
+                return;
+            }
+            if let (Some(before), Some(now)) = (before.uid(), object.uid())
+                && before != now
+            {
+                self.events.push(Event::Deleted(key));
+            }
+        }
+        known.object = Some(object.clone());
+        self.events.push(Event::Applied(object));
+    }
+
+    /// What was known of the object holds.
+    fn faulty(&mut self, key: ObjectKey, print: Option<Print>, fault: String) {
+        let folder = self.folder.path_of::<K>(&key.namespace);
+        let path = folder.join(file_name(&key.name));
+        let known = self.files.entry(key).or_default();
+        known.print = print;
+        if known.fault.as_ref() != Some(&fault) {
+            self.complaints += 1;
+            if self.complaints <= MAX_WARNINGS {
+                warn!("cannot read {}{fault}", path.display());
+            }
+            known.fault = Some(fault);
+        }
+    }
+
+    /// A file is not there, since then if that was seen before.
+    fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
+        if !self.files.contains_key(&key) {
+            return;
+        }
+        let since = since.unwrap_or_else(Instant::now);
+        if since.elapsed() < GONE_AFTER {
+            self.gone.insert(key, since);
+            return;
+        }
+        let known = self.files.remove(&key);
+        if !self.files.keys().any(|k| k.namespace == key.namespace) {
+            let path = self.folder.path_of::<K>(&key.namespace);
+            self.folder.populated().remove(&path);
+        }
+        if known.is_some_and(|known| known.object.is_some()) {
+            self.events.push(Event::Deleted(key));
+        }
+    }
+
+    fn misname(&mut self, path: PathBuf, reason: &'static str) {
+        self.misnamed.insert(path, reason);
+    }
+
+    fn watch_folder(&mut self, path: &Path) {
+        // Also if it is watched already: it may be another folder of the same name.
+        let Some(watcher) = &mut self.watcher else {
+            return;
+        };
+        if let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive) {
+            // One that went meanwhile is missed by other means.
+            if !matches!(error.kind, notify::ErrorKind::PathNotFound) {
+                self.look_interval = BLIND_LOOK_INTERVAL;
+                warn!("no notifications of changes in {}: {error}", path.display());
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        let faults = self.files.values().filter(|known| known.fault.is_some());
+        metrics::bad_objects::<K>(faults.count() + self.misnamed.len(), self.complaints);
+        if self.complaints > MAX_WARNINGS {
+            warn!("and {} more", self.complaints - MAX_WARNINGS);
+        }
+        self.complaints = 0;
+        metrics::in_sync::<K>(self.state == State::InSync);
+    }
+}
+
+#[cfg(test)]
+mod tests;

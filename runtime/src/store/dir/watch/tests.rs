@@ -1,0 +1,208 @@
+//! The watch without its stream: a look at a time, so that nothing depends on when notifications come.
+
+use std::fs;
+
+use notify::event::{EventKind, Flag};
+use proto::api::DnsNameResolver;
+use tempfile::TempDir;
+
+use super::*;
+
+struct Subject {
+    dir: TempDir,
+    watch: Watch<DnsNameResolver>,
+}
+
+fn text(name: &str) -> String {
+    format!(
+        "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec:\n  name: {name}\n"
+    )
+}
+
+/// A watch that no notification reaches, of a store with two objects, `a` and `b`, which it has delivered.
+fn subject() -> Subject {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
+    let mut subject = Subject {
+        watch: Watch::blind(folder, Scope::All),
+        dir,
+    };
+    fs::create_dir_all(subject.path("")).unwrap();
+    for name in ["a", "b"] {
+        subject.write(name, &text("one.example.com."));
+    }
+    assert_eq!(subject.look(), ["synced a b"]);
+    subject
+}
+
+impl Subject {
+    fn path(&self, file: &str) -> PathBuf {
+        self.dir.path().join("ns/dnsnameresolvers").join(file)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(&file_name(name)), text).unwrap();
+    }
+
+    fn hint(&self, path: PathBuf) {
+        let kind = EventKind::Modify(notify::event::ModifyKind::Name(
+            notify::event::RenameMode::To,
+        ));
+        let event = notify::Event::new(kind).add_path(path);
+        self.watch.hints().handle(Ok(event));
+    }
+
+    /// What a look brings, in short.
+    fn look(&mut self) -> Vec<String> {
+        let in_short = |event: Event<DnsNameResolver>| match event {
+            Event::Synced(objects) => {
+                let names: Vec<_> = objects.iter().map(ResourceExt::name_any).collect();
+                format!("synced {}", names.join(" "))
+            }
+            Event::Applied(object) => format!("applied {} {}", object.name_any(), object.spec.name),
+            Event::Deleted(key) => format!("deleted {}", key.name),
+            Event::OutOfSync(_) => "out of sync".to_owned(),
+        };
+        self.watch.look().into_iter().map(in_short).collect()
+    }
+
+    /// Lets the time pass that a file must have been gone.
+    fn let_gone_files_age(&mut self) {
+        for since in self.watch.gone.values_mut() {
+            *since = since.checked_sub(GONE_AFTER).unwrap();
+        }
+    }
+}
+
+#[test]
+fn lost_notifications_mean_reading_everything_again() {
+    let mut subject = subject();
+    subject.write("a", &text("two.example.com."));
+    assert!(subject.look().is_empty());
+    let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
+    subject.watch.hints().handle(Ok(overflow));
+    assert_eq!(subject.look(), ["synced a b"]);
+    let object = subject.watch.files.values().next().unwrap();
+    let name = &object.object.as_ref().unwrap().spec.name;
+    assert_eq!(name, "two.example.com.");
+}
+
+#[test]
+fn a_file_counts_as_deleted_once_it_is_gone_for_a_while() {
+    let mut subject = subject();
+    fs::remove_file(subject.path("a.yaml")).unwrap();
+    subject.hint(subject.path("a.yaml"));
+    assert!(subject.look().is_empty());
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["deleted a"]);
+    assert!(subject.look().is_empty());
+}
+
+#[test]
+fn a_file_that_is_moved_away_and_written_anew_was_never_deleted() {
+    let mut subject = subject();
+    fs::rename(subject.path("a.yaml"), subject.path("a.yaml~")).unwrap();
+    subject.hint(subject.path("a.yaml"));
+    assert!(subject.look().is_empty());
+    subject.write("a", &text("two.example.com."));
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["applied a two.example.com."]);
+}
+
+#[test]
+fn a_file_that_is_being_written_is_not_read() {
+    let mut subject = subject();
+    let write = |kind| notify::Event::new(kind).add_path(subject.path("a.yaml"));
+    let data = notify::event::ModifyKind::Data(notify::event::DataChange::Any);
+    let more = write(EventKind::Modify(data));
+    let closed = write(EventKind::Access(notify::event::AccessKind::Close(
+        notify::event::AccessMode::Write,
+    )));
+    subject.write("a", "half");
+    subject.watch.hints().handle(Ok(more));
+    subject.hint(subject.path(""));
+    assert!(subject.look().is_empty());
+    assert!(subject.watch.files.values().all(|k| k.fault.is_none()));
+    subject.write("a", &text("two.example.com."));
+    subject.watch.hints().handle(Ok(closed));
+    assert_eq!(subject.look(), ["applied a two.example.com."]);
+}
+
+#[test]
+fn what_is_known_of_a_file_holds_while_it_does_not_decode() {
+    let mut subject = subject();
+    subject.write("a", "half");
+    subject.hint(subject.path("a.yaml"));
+    assert!(subject.look().is_empty());
+    fs::rename(subject.path(""), subject.dir.path().join("aside")).unwrap();
+    subject.hint(subject.path(""));
+    assert_eq!(subject.look(), ["out of sync"]);
+    fs::rename(subject.dir.path().join("aside"), subject.path("")).unwrap();
+    assert_eq!(subject.look(), ["synced a b"]);
+}
+
+#[test]
+fn a_folder_that_goes_with_a_file_leaves_nothing_to_do_at_once() {
+    let mut subject = subject();
+    fs::remove_file(subject.path("a.yaml")).unwrap();
+    subject.hint(subject.path("a.yaml"));
+    assert!(subject.look().is_empty());
+    fs::remove_dir_all(subject.path("")).unwrap();
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["out of sync"]);
+    for _ in 0..3 {
+        let before = Instant::now();
+        assert!(subject.look().is_empty());
+        assert!(subject.watch.next_look() >= before + MISSING_LOOK_INTERVAL);
+    }
+}
+
+#[test]
+fn nothing_is_delivered_before_the_whole_is_known() {
+    let Subject { dir, .. } = subject();
+    let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
+    let gone = folder.path_of::<DnsNameResolver>("other");
+    folder.populated().insert(gone.clone());
+    let mut subject = Subject {
+        watch: Watch::blind(folder, Scope::All),
+        dir,
+    };
+    assert_eq!(subject.look(), ["out of sync"]);
+    subject.write("a", &text("two.example.com."));
+    subject.hint(subject.path("a.yaml"));
+    assert!(subject.look().is_empty());
+    fs::create_dir_all(gone).unwrap();
+    assert_eq!(subject.look(), ["synced a b"]);
+}
+
+#[test]
+fn other_folders_are_watched_on_while_one_is_missing() {
+    let mut subject = subject();
+    let other = subject.dir.path().join("other/dnsnameresolvers");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(other.join("c.yaml"), text("three.example.com.")).unwrap();
+    subject.hint(other.clone());
+    assert_eq!(subject.look(), ["applied c three.example.com."]);
+    fs::remove_dir_all(&other).unwrap();
+    subject.hint(other);
+    assert_eq!(subject.look(), ["out of sync"]);
+    subject.write("a", &text("two.example.com."));
+    subject.hint(subject.path("a.yaml"));
+    assert_eq!(subject.look(), ["applied a two.example.com."]);
+}
+
+#[test]
+fn a_folder_that_was_emptied_first_may_go() {
+    let mut subject = subject();
+    for name in ["a.yaml", "b.yaml"] {
+        fs::remove_file(subject.path(name)).unwrap();
+        subject.hint(subject.path(name));
+    }
+    assert!(subject.look().is_empty());
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["deleted a", "deleted b"]);
+    fs::remove_dir(subject.path("")).unwrap();
+    subject.hint(subject.path(""));
+    assert!(subject.look().is_empty());
+    assert_eq!(subject.watch.state, State::InSync);
+}
