@@ -7,6 +7,9 @@ mod name;
 mod response;
 mod wire;
 
+#[cfg(test)]
+mod differential;
+
 pub use self::{
     name::{Name, NameError},
     response::{Header, MAX_ALIASES, Question, Response},

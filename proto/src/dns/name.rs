@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::wire::{Error, HEADER, MAX_LABEL, MAX_NAME, octets};
+use super::wire::{Error, HEADER, MAX_LABEL, MAX_NAME};
 
 /// A domain name in lower case, as uncompressed wire form: labels with their length octets, the root's zero last.
 ///
@@ -156,40 +156,43 @@ impl Name {
         name
     }
 
-    /// Reads the name of the question, which stands right behind the header, and returns it with the octet behind it.
-    ///
-    /// No name stands before it, so no compression pointer can be right in it.
-    pub(super) fn of_question(message: &[u8]) -> Result<(Self, usize), Error> {
-        let mut at = HEADER;
-        loop {
-            let [octet] = octets(message, at)?;
-            match octet {
-                0 => break,
-                1..=63 => at += 1 + usize::from(octet),
-                64..=191 => return Err(Error::LabelType { at }),
-                192.. => return Err(Error::Pointer { at }),
-            }
-            if at - HEADER >= MAX_NAME {
-                return Err(Error::NameLength { at });
-            }
-        }
-        let end = at + 1;
-        let wire = message
-            .get(HEADER..end)
-            .ok_or(Error::Truncated { at: HEADER })?;
-        let mut name = Self {
-            bytes: [0; MAX_NAME + 1],
-            length: wire.len() as u8,
-        };
-        if let Some(bytes) = name.bytes.get_mut(..wire.len()) {
+    /// The octets of a right name in wire form, in lower case.
+    #[inline]
+    pub(super) fn lower(wire: &[u8]) -> Self {
+        let mut bytes = [0; MAX_NAME + 1];
+        if let Some(bytes) = bytes.get_mut(..wire.len()) {
             bytes.copy_from_slice(wire);
         }
-        // Length octets are below `A`, so they stay. Whole blocks keep the loop free of a tail.
-        if let Some(bytes) = name.bytes.get_mut(..wire.len().next_multiple_of(32)) {
+        // Length octets are below the letters, so they stay. Whole blocks keep the loop free of a tail.
+        if let Some(bytes) = bytes.get_mut(..wire.len().next_multiple_of(32)) {
             bytes.make_ascii_lowercase();
         }
-        Ok((name, end))
+        Self {
+            bytes,
+            length: wire.len() as u8,
+        }
     }
+}
+
+/// The name of the question, which stands right behind the header: so it has no earlier name to point to.
+#[inline]
+pub(super) fn of_question(message: &[u8]) -> Result<&[u8], Error> {
+    let rest = message.get(HEADER..).unwrap_or_default();
+    let mut length = 0;
+    loop {
+        let at = HEADER + length;
+        match rest.get(length) {
+            None => return Err(Error::Truncated { at }),
+            Some(0) => break,
+            Some(octet @ 1..=63) => length += 1 + usize::from(*octet),
+            Some(64..=191) => return Err(Error::LabelType { at }),
+            Some(192..) => return Err(Error::Pointer { at }),
+        }
+        if length >= MAX_NAME {
+            return Err(Error::NameLength { at });
+        }
+    }
+    Ok(rest.get(..=length).unwrap_or_default())
 }
 
 /// A label under construction.
@@ -282,3 +285,6 @@ impl fmt::Debug for Name {
         write!(f, "\"{self}\"")
     }
 }
+
+#[cfg(test)]
+mod tests;

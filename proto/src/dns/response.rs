@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use smallvec::SmallVec;
+
 use super::{
     CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_CNAME,
-    name::Name,
-    wire::{Error, HEADER, name_end, octets, same_name},
+    name::{Name, of_question},
+    wire::{Error, HEADER, NameAt, Names, octets},
 };
 use crate::address::canonical;
 
@@ -97,13 +99,14 @@ impl<'a> Response<'a> {
         if header.questions != 1 {
             return Err(Error::Questions(header.questions));
         }
-        let (name, at) = Name::of_question(message)?;
+        let name = of_question(message)?;
+        let at = HEADER + name.len();
         let [a, b, c, d] = octets(message, at)?;
         Ok(Self {
             message,
             header,
             question: Question {
-                name,
+                name: Name::lower(name),
                 qtype: u16::from_be_bytes([a, b]),
                 qclass: u16::from_be_bytes([c, d]),
             },
@@ -164,177 +167,73 @@ impl<'a> Response<'a> {
         }
         let chain = self.chain()?;
         for record in self.records() {
-            let record = record?;
-            let Some(address) = record.address(self.message, qtype)? else {
+            let Record {
+                owner,
+                ttl,
+                at,
+                data,
+            } = record?;
+            let address = match data {
+                Data::Ipv4 => Ipv4Addr::from(octets::<4>(self.message, at)?).into(),
+                Data::Ipv6 => Ipv6Addr::from(octets::<16>(self.message, at)?).into(),
+                Data::Alias(_) | Data::Other => continue,
+            };
+            // Most addresses belong to the end of the chain.
+            for link in chain.iter().rev() {
+                if owner.is(link.name, self.message)? {
+                    sink(canonical(address), link.ttl.min(ttl));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every record once, and follows the CNAME records among them from the question: its name and the canonical
+    /// names that it leads to, each once.
+    fn chain(&self) -> Result<SmallVec<[Link; MAX_ALIASES + 1]>, Error> {
+        let mut aliases = SmallVec::<[Alias; MAX_ALIASES]>::new();
+        for record in self.records() {
+            let Record {
+                owner,
+                ttl,
+                at,
+                data,
+            } = record?;
+            let Data::Alias(target) = data else {
                 continue;
             };
-            if let Some(ttl) = chain.ttl(self.message, record.owner)? {
-                sink(canonical(address), ttl.min(record.ttl));
+            if aliases.len() == MAX_ALIASES {
+                return Err(Error::Aliases { at });
             }
+            aliases.push(Alias {
+                owner,
+                used: false,
+                to: Link { name: target, ttl },
+            });
         }
-        Ok(())
-    }
-
-    /// Reads every record once, and follows the CNAME records among them from the question.
-    fn chain(&self) -> Result<Chain, Error> {
-        let mut aliases = Aliases::default();
-        for record in self.records() {
-            let record = record?;
-            if let Some(target) = record.alias(self.message)? {
-                aliases.push(Alias {
-                    owner: record.owner,
-                    target,
-                    ttl: record.ttl,
-                })?;
-            }
-            record.address(self.message, self.question.qtype)?;
-        }
-        aliases.chain(self.message)
-    }
-
-    fn records(&self) -> Records<'a> {
-        Records {
-            message: self.message,
-            at: self.answers,
-            left: self.header.answers,
-        }
-    }
-}
-
-/// A resource record; positions are octets of the message.
-struct Record {
-    owner: usize,
-    rtype: u16,
-    class: u16,
-    ttl: u32,
-    data: usize,
-    length: usize,
-}
-
-impl Record {
-    /// The address, if this is a record of class IN and of the type asked for.
-    fn address(&self, message: &[u8], qtype: u16) -> Result<Option<IpAddr>, Error> {
-        if self.class != CLASS_IN || self.rtype != qtype {
-            return Ok(None);
-        }
-        match (qtype, self.length) {
-            (TYPE_A, 4) => Ok(Some(
-                Ipv4Addr::from(octets::<4>(message, self.data)?).into(),
-            )),
-            (TYPE_AAAA, 16) => Ok(Some(
-                Ipv6Addr::from(octets::<16>(message, self.data)?).into(),
-            )),
-            (TYPE_A | TYPE_AAAA, _) => Err(Error::DataLength { at: self.data }),
-            _ => Ok(None),
-        }
-    }
-
-    /// Where the canonical name stands, if this is a CNAME record of class IN.
-    fn alias(&self, message: &[u8]) -> Result<Option<usize>, Error> {
-        if self.class != CLASS_IN || self.rtype != TYPE_CNAME {
-            return Ok(None);
-        }
-        if name_end(message, self.data)? == self.data + self.length {
-            Ok(Some(self.data))
-        } else {
-            Err(Error::DataLength { at: self.data })
-        }
-    }
-}
-
-/// The records of the answer section; ends after the first that cannot be read.
-struct Records<'a> {
-    message: &'a [u8],
-    at: usize,
-    left: u16,
-}
-
-impl Records<'_> {
-    fn read(&mut self) -> Result<Record, Error> {
-        let owner = self.at;
-        let fixed = name_end(self.message, owner)?;
-        let [a, b, c, d, e, f, g, h, i, j] = octets(self.message, fixed)?;
-        let ttl = u32::from_be_bytes([e, f, g, h]);
-        let record = Record {
-            owner,
-            rtype: u16::from_be_bytes([a, b]),
-            class: u16::from_be_bytes([c, d]),
-            ttl: if ttl > i32::MAX as u32 { 0 } else { ttl },
-            data: fixed + 10,
-            length: usize::from(u16::from_be_bytes([i, j])),
-        };
-        self.at = record.data + record.length;
-        if self.at > self.message.len() {
-            return Err(Error::Truncated { at: record.data });
-        }
-        Ok(record)
-    }
-}
-
-impl Iterator for Records<'_> {
-    type Item = Result<Record, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let record = self.read();
-        if record.is_err() {
-            self.left = 0;
-        }
-        Some(record)
-    }
-}
-
-/// A CNAME record: two names and a TTL.
-#[derive(Clone, Copy, Default)]
-struct Alias {
-    owner: usize,
-    target: usize,
-    ttl: u32,
-}
-
-/// The CNAME records of the answer section in their order.
-#[derive(Default)]
-struct Aliases {
-    all: [Alias; MAX_ALIASES],
-    count: usize,
-}
-
-impl Aliases {
-    fn push(&mut self, alias: Alias) -> Result<(), Error> {
-        let slot = self
-            .all
-            .get_mut(self.count)
-            .ok_or(Error::Aliases { at: alias.target })?;
-        *slot = alias;
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Follows the aliases from the question's name, each at most once.
-    fn chain(&self, message: &[u8]) -> Result<Chain, Error> {
-        let mut chain = Chain::default();
-        let mut used = [false; MAX_ALIASES];
+        let mut chain = SmallVec::new();
         let mut last = Link {
-            name: HEADER,
+            name: self.name_at(),
             ttl: u32::MAX,
         };
         loop {
             let mut next = None;
-            for (alias, used) in self.all.iter().zip(&mut used).take(self.count) {
-                if same_name(message, alias.owner, last.name)? {
-                    next = Some((alias, used));
+            for alias in &mut aliases {
+                if alias.owner.is(last.name, self.message)? {
+                    next = Some(alias);
                     break;
                 }
             }
             match next {
                 // A loop: the chain has this name already.
-                Some((_, used)) if *used => return Ok(chain),
-                Some((alias, used)) => {
-                    *used = true;
+                Some(alias) if alias.used => return Ok(chain),
+                Some(alias) => {
+                    alias.used = true;
                     chain.push(last);
                     last = Link {
-                        name: alias.target,
-                        ttl: last.ttl.min(alias.ttl),
+                        name: alias.to.name,
+                        ttl: last.ttl.min(alias.to.ttl),
                     };
                 }
                 None => {
@@ -344,39 +243,126 @@ impl Aliases {
             }
         }
     }
+
+    fn name_at(&self) -> NameAt {
+        NameAt::question(self.question.name.wire().len())
+    }
+
+    fn records(&self) -> Records<'a> {
+        Records {
+            message: self.message,
+            names: Names::new(self.message, self.name_at()),
+            at: self.answers,
+            left: self.header.answers,
+            qtype: self.question.qtype,
+        }
+    }
 }
 
 /// A name that the question leads to, and the smallest TTL on the way.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Link {
-    name: usize,
+    name: NameAt,
     ttl: u32,
 }
 
-/// The question's name and its canonical names, each once.
-#[derive(Default)]
-struct Chain {
-    links: [Link; MAX_ALIASES + 1],
-    count: usize,
+/// A CNAME record.
+struct Alias {
+    owner: NameAt,
+    used: bool,
+    to: Link,
 }
 
-impl Chain {
-    fn push(&mut self, link: Link) {
-        if let Some(slot) = self.links.get_mut(self.count) {
-            *slot = link;
-            self.count += 1;
+/// A resource record.
+struct Record {
+    owner: NameAt,
+    ttl: u32,
+    /// Where its data start.
+    at: usize,
+    data: Data,
+}
+
+/// What a record says, as far as it matters here.
+enum Data {
+    /// Four octets, and an A record was asked for.
+    Ipv4,
+    /// Sixteen octets, and an AAAA record was asked for.
+    Ipv6,
+    /// The canonical name.
+    Alias(NameAt),
+    /// Another type or class.
+    Other,
+}
+
+/// The records of the answer section; ends after the first that cannot be read.
+struct Records<'a> {
+    message: &'a [u8],
+    names: Names<'a>,
+    /// Where the next record starts.
+    at: usize,
+    left: u16,
+    qtype: u16,
+}
+
+impl Records<'_> {
+    #[inline]
+    fn read(&mut self) -> Result<Record, Error> {
+        let (owner, fixed) = self.names.read(self.at)?;
+        let [a, b, c, d, e, f, g, h, i, j] = octets(self.message, fixed)?;
+        let rtype = u16::from_be_bytes([a, b]);
+        let class = u16::from_be_bytes([c, d]);
+        let ttl = u32::from_be_bytes([e, f, g, h]);
+        let at = fixed + 10;
+        self.at = at + usize::from(u16::from_be_bytes([i, j]));
+        if self.at > self.message.len() {
+            return Err(Error::Truncated { at });
         }
+        let data = if class == CLASS_IN {
+            self.data(rtype, at)?
+        } else {
+            Data::Other
+        };
+        let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
+        Ok(Record {
+            owner,
+            ttl,
+            at,
+            data,
+        })
     }
 
-    /// The smallest TTL on the way to the name at `owner`; `None` if the chain does not reach it.
-    fn ttl(&self, message: &[u8], owner: usize) -> Result<Option<u32>, Error> {
-        // Most addresses belong to the end of the chain.
-        for link in self.links.iter().take(self.count).rev() {
-            if same_name(message, owner, link.name)? {
-                return Ok(Some(link.ttl));
+    /// The data of a record of class IN, from `at` to the next record.
+    #[inline]
+    fn data(&mut self, rtype: u16, at: usize) -> Result<Data, Error> {
+        if rtype == self.qtype {
+            match (rtype, self.at - at) {
+                (TYPE_A, 4) => Ok(Data::Ipv4),
+                (TYPE_AAAA, 16) => Ok(Data::Ipv6),
+                _ => Err(Error::DataLength { at }),
             }
+        } else if rtype == TYPE_CNAME {
+            let (target, end) = self.names.read(at)?;
+            if end != self.at {
+                return Err(Error::DataLength { at });
+            }
+            Ok(Data::Alias(target))
+        } else {
+            Ok(Data::Other)
         }
-        Ok(None)
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<Record, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let record = self.read();
+        if record.is_err() {
+            self.left = 0;
+        }
+        Some(record)
     }
 }
 

@@ -71,6 +71,118 @@ pub(super) fn octets<const N: usize>(message: &[u8], at: usize) -> Result<[u8; N
         .ok_or(Error::Truncated { at })
 }
 
+/// A name in a message that was read to its end, so that it is known to be right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameAt {
+    /// Where its first label stands, behind leading pointers.
+    at: usize,
+    /// Octets of its uncompressed wire form, 1 to 255.
+    length: u8,
+    /// Whether that form stands at `at` as it is, without a pointer.
+    flat: bool,
+}
+
+impl NameAt {
+    /// The question's name of this many octets, which is never compressed.
+    pub(super) fn question(length: usize) -> Self {
+        Self {
+            at: HEADER,
+            length: length as u8,
+            flat: true,
+        }
+    }
+
+    /// The uncompressed wire form, if it stands in the message.
+    fn flat(self, message: &[u8]) -> Option<&[u8]> {
+        let length = usize::from(self.length);
+        message.get(self.at..self.at + length).filter(|_| self.flat)
+    }
+
+    /// Whether the names are the same in any case (RFC 4343).
+    #[inline]
+    pub(super) fn is(self, other: Self, message: &[u8]) -> Result<bool, Error> {
+        if self.at == other.at {
+            Ok(true)
+        } else if self.length != other.length {
+            Ok(false)
+        } else {
+            self.has_the_labels_of(other, message)
+        }
+    }
+
+    fn has_the_labels_of(self, other: Self, message: &[u8]) -> Result<bool, Error> {
+        // Length octets are below the letters, so they compare as they are.
+        if let (Some(a), Some(b)) = (self.flat(message), other.flat(message)) {
+            return Ok(a.eq_ignore_ascii_case(b));
+        }
+        let mut labels = (
+            Labels::new(message, self.at),
+            Labels::new(message, other.at),
+        );
+        loop {
+            match (labels.0.next()?, labels.1.next()?) {
+                (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => {}
+                (a, b) => return Ok(a == b),
+            }
+        }
+    }
+}
+
+/// Reads the names of a message one after the other; quickly those that repeat the one before.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    message: &'a [u8],
+    last: NameAt,
+}
+
+impl<'a> Names<'a> {
+    /// The names behind `question`.
+    pub(super) fn new(message: &'a [u8], question: NameAt) -> Self {
+        Self {
+            message,
+            last: question,
+        }
+    }
+
+    /// The name at `at`, and the octet behind it. Names must be read in the order in which they stand.
+    #[inline]
+    pub(super) fn read(&mut self, at: usize) -> Result<(NameAt, usize), Error> {
+        let rest = self.message.get(at..).unwrap_or_default();
+        // Positions that no pointer can reach give a sum that no pointer can be.
+        let pointer = 0xc000 + self.last.at;
+        if let Some(octets) = rest.first_chunk()
+            && usize::from(u16::from_be_bytes(*octets)) == pointer
+        {
+            return Ok((self.last, at + 2));
+        }
+        if let Some(flat) = self.last.flat(self.message)
+            && rest.starts_with(flat)
+        {
+            return Ok((self.last, at + flat.len()));
+        }
+        self.walk(at)
+    }
+
+    #[inline(never)]
+    fn walk(&mut self, at: usize) -> Result<(NameAt, usize), Error> {
+        let mut labels = Labels::new(self.message, at);
+        let mut start = None;
+        let mut hops = 0;
+        while let Some(label) = labels.next()? {
+            if start.is_none() {
+                start = Some(labels.at - label.len() - 1);
+                hops = labels.hops;
+            }
+        }
+        self.last = NameAt {
+            at: start.unwrap_or(labels.at),
+            length: labels.length as u8,
+            flat: start.is_none() || hops == labels.hops,
+        };
+        Ok((self.last, labels.end.unwrap_or(labels.at + 1)))
+    }
+}
+
 /// The labels of a name in a message, compression pointers followed.
 ///
 /// A pointer must lead to an octet before the run of labels that it ends, and behind the header. So every name ends.
@@ -139,29 +251,5 @@ impl<'a> Labels<'a> {
         self.at = target;
         self.run = target;
         Ok(())
-    }
-}
-
-/// Reads the name at `at` to its end and returns the octet behind it.
-pub(super) fn name_end(message: &[u8], at: usize) -> Result<usize, Error> {
-    let mut labels = Labels::new(message, at);
-    while labels.next()?.is_some() {}
-    Ok(labels.end.unwrap_or(labels.at + 1))
-}
-
-/// Whether the names at `a` and `b` are the same, in any case (RFC 4343).
-pub(super) fn same_name(message: &[u8], a: usize, b: usize) -> Result<bool, Error> {
-    let (mut a, mut b) = (Labels::new(message, a), Labels::new(message, b));
-    loop {
-        match (a.next()?, b.next()?) {
-            (Some(x), Some(y)) if x.eq_ignore_ascii_case(y) => {
-                // From here on they are the same octets.
-                if a.at == b.at {
-                    return Ok(true);
-                }
-            }
-            (None, None) => return Ok(true),
-            _ => return Ok(false),
-        }
     }
 }

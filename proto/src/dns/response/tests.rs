@@ -1,14 +1,21 @@
 use std::net::IpAddr;
 
+use proptest::{prelude::*, sample::Index};
+
 use super::*;
-use crate::dns::{RCODE_NOERROR, RCODE_NXDOMAIN};
+use crate::dns::{MAX_HOPS, RCODE_NOERROR, RCODE_NXDOMAIN};
+
+const TYPE_DNAME: u16 = 39;
+const TYPE_MX: u16 = 15;
+const TYPE_ANY: u16 = 255;
+const CLASS_CH: u16 = 3;
 
 /// A record of an answer: owner, type, class, TTL, data.
 struct Rr<'a>(&'a str, u16, u16, u32, Vec<u8>);
 
 fn wire(name: &str) -> Vec<u8> {
     let mut wire = Vec::new();
-    for label in name.split_terminator('.') {
+    for label in name.split('.').filter(|label| !label.is_empty()) {
         wire.push(label.len() as u8);
         wire.extend_from_slice(label.as_bytes());
     }
@@ -104,4 +111,340 @@ fn a_mapped_address_is_handed_out_as_ipv4() {
     ];
     let found = answer("www.example.com.", TYPE_AAAA, &records);
     expect(&found, &[("192.0.2.1", 60), ("2001:db8::1", 60)]);
+}
+
+#[test]
+fn the_number_of_questions_must_be_one() {
+    let mut message = message("www.example.com.", TYPE_A, &[]);
+    for questions in [0, 2, 0x100] {
+        message[4..6].copy_from_slice(&u16::to_be_bytes(questions));
+        assert_eq!(read(&message), Err(Error::Questions(questions)));
+    }
+}
+
+#[test]
+fn the_header_alone_tells_most_events_apart() {
+    let message = message("www.example.com.", TYPE_A, &[]);
+    let header = Header::parse(&message[..12]).unwrap();
+    assert_eq!(header.id(), 0xabcd);
+    assert!(header.is_response());
+    assert_eq!(header.rcode(), RCODE_NOERROR);
+    assert_eq!(
+        Header::parse(&message[..11]),
+        Err(Error::Truncated { at: 0 })
+    );
+}
+
+#[test]
+fn only_records_of_the_type_and_class_asked_for_count() {
+    let records = [
+        a("www.example.com.", 60, [192, 0, 2, 1]),
+        aaaa("www.example.com.", 60, "2001:db8::1"),
+        Rr("www.example.com.", TYPE_MX, CLASS_IN, 60, vec![0, 1, 0]),
+        Rr("www.example.com.", TYPE_A, CLASS_CH, 60, vec![192, 0, 2, 9]),
+        Rr(
+            "www.example.com.",
+            TYPE_CNAME,
+            CLASS_CH,
+            60,
+            wire("b.example.com."),
+        ),
+        a("b.example.com.", 60, [192, 0, 2, 8]),
+    ];
+    let found = answer("www.example.com.", TYPE_A, &records);
+    expect(&found, &[("192.0.2.1", 60)]);
+    let found = answer("www.example.com.", TYPE_AAAA, &records);
+    expect(&found, &[("2001:db8::1", 60)]);
+    for qtype in [0, TYPE_CNAME, TYPE_MX, TYPE_ANY] {
+        expect(&answer("www.example.com.", qtype, &records), &[]);
+    }
+    let mut chaos = message("www.example.com.", TYPE_A, &records);
+    let qclass = 12 + wire("www.example.com.").len() + 2;
+    chaos[qclass..qclass + 2].copy_from_slice(&CLASS_CH.to_be_bytes());
+    expect(&read(&chaos).unwrap(), &[]);
+}
+
+#[test]
+fn a_ttl_over_31_bits_counts_as_zero() {
+    for (ttl, expected) in [
+        (0, 0),
+        (0x7fff_ffff, 0x7fff_ffff),
+        (0x8000_0000, 0),
+        (u32::MAX, 0),
+    ] {
+        let found = answer("a.b.", TYPE_A, &[a("a.b.", ttl, [192, 0, 2, 1])]);
+        expect(&found, &[("192.0.2.1", expected)]);
+        let chain = [
+            cname("a.b.", ttl, "c.d."),
+            a("c.d.", u32::MAX >> 1, [192, 0, 2, 1]),
+        ];
+        expect(&answer("a.b.", TYPE_A, &chain), &[("192.0.2.1", expected)]);
+    }
+}
+
+#[test]
+fn what_the_question_does_not_lead_to_is_ignored() {
+    let records = [
+        a("other.example.com.", 60, [192, 0, 2, 1]),
+        cname("other.example.com.", 60, "a.example.com."),
+        a("www.example.co.", 60, [192, 0, 2, 2]),
+        a("www.example.com.au.", 60, [192, 0, 2, 3]),
+        a("ww.example.com.", 60, [192, 0, 2, 4]),
+        a("xwww.example.com.", 60, [192, 0, 2, 5]),
+        a("example.com.", 60, [192, 0, 2, 6]),
+        a(".", 60, [192, 0, 2, 7]),
+    ];
+    expect(&answer("www.example.com.", TYPE_A, &records), &[]);
+}
+
+#[test]
+fn names_are_compared_in_any_case() {
+    let records = [
+        cname("www.EXAMPLE.com.", 60, "B.Example.Com."),
+        a("b.example.COM.", 60, [192, 0, 2, 1]),
+    ];
+    let found = answer("Www.example.com.", TYPE_A, &records);
+    expect(&found, &[("192.0.2.1", 60)]);
+    // Only letters have a case: 0x40 and 0x60 differ as `A` and `a` do.
+    let found = answer("@.com.", TYPE_A, &[a("`.com.", 60, [192, 0, 2, 1])]);
+    expect(&found, &[]);
+}
+
+#[test]
+fn addresses_of_every_name_on_the_chain_count() {
+    let records = [
+        a("a.b.", 60, [192, 0, 2, 1]),
+        cname("a.b.", 50, "c.d."),
+        a("c.d.", 60, [192, 0, 2, 2]),
+        cname("c.d.", 40, "."),
+        a(".", 60, [192, 0, 2, 3]),
+    ];
+    let expected = [("192.0.2.1", 60), ("192.0.2.2", 50), ("192.0.2.3", 40)];
+    expect(&answer("a.b.", TYPE_A, &records), &expected);
+}
+
+#[test]
+fn a_loop_ends_where_it_comes_back_to_a_name() {
+    let own = [cname("a.b.", 9, "A.B."), a("a.b.", 60, [192, 0, 2, 1])];
+    expect(&answer("a.b.", TYPE_A, &own), &[("192.0.2.1", 60)]);
+    let back = [
+        cname("a.b.", 50, "c.d."),
+        cname("c.d.", 40, "e.f."),
+        cname("e.f.", 9, "c.d."),
+        a("c.d.", 60, [192, 0, 2, 2]),
+        a("e.f.", 60, [192, 0, 2, 3]),
+    ];
+    let expected = [("192.0.2.2", 50), ("192.0.2.3", 40)];
+    expect(&answer("a.b.", TYPE_A, &back), &expected);
+}
+
+#[test]
+fn the_first_of_several_aliases_of_a_name_counts() {
+    let records = [
+        cname("a.b.", 50, "c.d."),
+        cname("a.b.", 60, "e.f."),
+        cname("c.d.", 40, "a.b."),
+        a("e.f.", 60, [192, 0, 2, 1]),
+        a("c.d.", 60, [192, 0, 2, 2]),
+    ];
+    expect(&answer("a.b.", TYPE_A, &records), &[("192.0.2.2", 50)]);
+}
+
+#[test]
+fn a_dname_is_passed_over_for_the_alias_beside_it() {
+    let dname = || {
+        Rr(
+            "example.com.",
+            TYPE_DNAME,
+            CLASS_IN,
+            5,
+            wire("example.net."),
+        )
+    };
+    let records = [
+        dname(),
+        cname("www.example.com.", 300, "www.example.net."),
+        a("www.example.net.", 60, [192, 0, 2, 1]),
+    ];
+    let found = answer("www.example.com.", TYPE_A, &records);
+    expect(&found, &[("192.0.2.1", 60)]);
+    let alone = [dname(), a("www.example.net.", 60, [192, 0, 2, 1])];
+    expect(&answer("www.example.com.", TYPE_A, &alone), &[]);
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_the_records_plays_no_part(
+        order in Just([0, 1, 2, 3, 4, 5]).prop_shuffle(),
+    ) {
+        let records = order.map(|at| match at {
+            0 => cname("a.b.", 50, "c.b."),
+            1 => cname("c.b.", 40, "d.b."),
+            2 => cname("d.b.", 70, "e.b."),
+            3 => a("e.b.", 60, [192, 0, 2, 1]),
+            4 => a("e.b.", 30, [192, 0, 2, 2]),
+            _ => a("x.b.", 30, [192, 0, 2, 3]),
+        });
+        let mut found = answer("a.b.", TYPE_A, &records);
+        found.sort();
+        expect(&found, &[("192.0.2.1", 40), ("192.0.2.2", 30)]);
+    }
+}
+
+#[test]
+fn a_chain_may_have_sixteen_aliases() {
+    let names: Vec<_> = (0..=17).map(|n| format!("n{n}.example.")).collect();
+    let chain = |aliases: usize| {
+        let mut records = vec![a(&names[aliases], 60, [192, 0, 2, 1])];
+        // From the end to the start, which is the slowest order.
+        for at in (0..aliases).rev() {
+            records.push(cname(&names[at], 100 + at as u32, &names[at + 1]));
+        }
+        message(&names[0], TYPE_A, &records)
+    };
+    expect(&read(&chain(MAX_ALIASES)).unwrap(), &[("192.0.2.1", 60)]);
+    let result = read(&chain(MAX_ALIASES + 1));
+    assert!(matches!(result, Err(Error::Aliases { .. })), "{result:?}");
+}
+
+#[test]
+fn ten_thousand_records_are_read() {
+    let mut records: Vec<_> = (0..10_000_u16)
+        .map(|n| {
+            let [high, low] = n.to_be_bytes();
+            a("www.example.com.", 60, [10, 0, high, low])
+        })
+        .collect();
+    let found = answer("www.example.com.", TYPE_A, &records);
+    assert_eq!(found.len(), 10_000);
+    assert_eq!(found[9_999], ("10.0.39.15".to_owned(), 60));
+    for record in &mut records {
+        record.0 = "www.example.org.";
+    }
+    expect(&answer("www.example.com.", TYPE_A, &records), &[]);
+}
+
+/// A message whose one answer has the owner, fixed part and data that these octets say; they start at octet 21.
+fn raw(answer: &[u8]) -> Vec<u8> {
+    let mut message = message("a.b.", TYPE_A, &[]);
+    assert_eq!(message.len(), RAW);
+    message[7] = 1;
+    message.extend(answer);
+    message
+}
+
+const RAW: usize = 21;
+
+/// Type A, class IN, TTL 60, and an address.
+const FIXED: &[u8] = b"\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01";
+
+#[test]
+fn compression_pointers_are_followed_backwards_only() {
+    let owner = |name: &[u8]| read(&raw(&[name, FIXED].concat()));
+    let one = Ok(vec![("192.0.2.1".to_owned(), 60)]);
+    assert_eq!(owner(b"\xc0\x0c"), one);
+    assert_eq!(owner(b"\x01A\xc0\x0e"), one);
+    assert_eq!(owner(b"\x01a\x01b\xc0\x10"), one);
+    // Another name, by its pointer into the middle of the question.
+    assert_eq!(owner(b"\xc0\x0e"), Ok(vec![]));
+    let refused = Err(Error::Pointer { at: RAW });
+    assert_eq!(owner(b"\xc0\x15"), refused, "to itself");
+    assert_eq!(owner(b"\xc0\x16"), refused, "into itself");
+    assert_eq!(owner(b"\xc0\x40"), refused, "forwards");
+    assert_eq!(owner(b"\xff\xff"), refused, "behind the message");
+    assert_eq!(owner(b"\xc0\x00"), refused, "into the header");
+    assert_eq!(owner(b"\xc0\x0b"), refused, "into the header");
+    let refused = Err(Error::Pointer { at: RAW + 2 });
+    assert_eq!(owner(b"\x01a\xc0\x15"), refused, "to its own start");
+    assert_eq!(owner(b"\x40a\0"), Err(Error::LabelType { at: RAW }));
+    assert_eq!(owner(b"\x01a\x80"), Err(Error::LabelType { at: RAW + 2 }));
+    assert_eq!(read(&raw(b"\xc0")), Err(Error::Truncated { at: RAW }));
+}
+
+#[test]
+fn pointers_to_pointers_are_followed_127_times() {
+    let chain = |hops: usize| {
+        // Data of unknown types that hold a pointer to the pointer before; then the address.
+        let mut answer = Vec::new();
+        let mut target = 12;
+        for _ in 1..hops {
+            answer.extend(b"\0\xff\x01\0\x01\0\0\0\0\0\x02");
+            let at = RAW + answer.len();
+            answer.extend((0xc000 | target as u16).to_be_bytes());
+            target = at;
+        }
+        answer.extend((0xc000 | target as u16).to_be_bytes());
+        answer.extend(FIXED);
+        let mut message = raw(&answer);
+        message[6..8].copy_from_slice(&(hops as u16).to_be_bytes());
+        read(&message)
+    };
+    let most = usize::from(MAX_HOPS);
+    expect(&chain(1).unwrap(), &[("192.0.2.1", 60)]);
+    expect(&chain(most).unwrap(), &[("192.0.2.1", 60)]);
+    assert_eq!(chain(most + 1), Err(Error::Hops { at: 12 + 9 + 11 }));
+}
+
+#[test]
+fn a_name_has_at_most_255_octets_with_what_its_pointers_lead_to() {
+    let label = |length: u8| [&[length][..], &vec![b'x'; usize::from(length)]].concat();
+    let owner = |last: u8| {
+        let labels = [label(63), label(63), label(63), label(last)].concat();
+        // `b.` of the question adds three octets.
+        read(&raw(&[&labels[..], b"\xc0\x0e", FIXED].concat()))
+    };
+    assert_eq!(owner(59), Ok(vec![]));
+    // The label too many is the question's.
+    assert_eq!(owner(60), Err(Error::NameLength { at: 14 }));
+}
+
+#[test]
+fn data_must_have_the_length_of_their_type() {
+    let data = |rtype: u8, length: u16, octets: &[u8]| {
+        let fixed = [0, rtype, 0, 1, 0, 0, 0, 60];
+        read(&raw(&[
+            b"\xc0\x0c",
+            &fixed[..],
+            &length.to_be_bytes(),
+            octets,
+        ]
+        .concat()))
+    };
+    let refused = Err(Error::DataLength { at: RAW + 12 });
+    assert_eq!(data(1, 4, &[192, 0, 2, 1]).unwrap().len(), 1);
+    assert_eq!(data(1, 0, &[]), refused);
+    assert_eq!(data(1, 3, &[192, 0, 2]), refused);
+    assert_eq!(data(1, 5, &[192, 0, 2, 1, 0]), refused);
+    assert_eq!(data(5, 3, b"\x01c\0").unwrap(), []);
+    assert_eq!(data(5, 2, b"\x01c\0"), refused);
+    assert_eq!(data(5, 4, b"\x01c\0\0"), refused);
+    assert_eq!(data(5, 2, b"\xc0\x0e").unwrap(), []);
+    let behind = Err(Error::Truncated { at: RAW + 12 });
+    assert_eq!(data(1, 4, &[192, 0, 2]), behind);
+    assert_eq!(data(1, u16::MAX, &[192, 0, 2, 1]), behind);
+    assert_eq!(data(16, 1, &[]), behind);
+    assert_eq!(data(16, 0, &[]).unwrap(), []);
+    // An AAAA record of a wrong length is of no interest to an A question.
+    assert_eq!(data(28, 4, &[192, 0, 2, 1]).unwrap(), []);
+}
+
+proptest! {
+    #[test]
+    fn a_message_cut_anywhere_is_refused(cut in any::<Index>()) {
+        let whole = message("www.example.com.", TYPE_A, &[
+            cname("www.example.com.", 300, "b.example.net."),
+            a("b.example.net.", 60, [192, 0, 2, 1]),
+        ]);
+        let result = read(&whole[..cut.index(whole.len())]);
+        prop_assert!(matches!(result, Err(Error::Truncated { .. })), "{:?}", result);
+    }
+}
+
+#[test]
+fn more_records_than_announced_are_not_read() {
+    let mut message = message("a.b.", TYPE_A, &[a("a.b.", 60, [192, 0, 2, 1])]);
+    message.extend([0xff; 40]);
+    expect(&read(&message).unwrap(), &[("192.0.2.1", 60)]);
+    message[7] = 0;
+    expect(&read(&message).unwrap(), &[]);
 }

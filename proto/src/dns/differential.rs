@@ -1,0 +1,309 @@
+//! Our reader against hickory-proto: what both accept, both understand in the same way.
+
+use std::{
+    collections::HashSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use hickory_proto::{
+    op::{Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{
+        DNSClass, Name, RData, Record, RecordType,
+        rdata::{A, AAAA, CNAME, MX, TXT},
+    },
+};
+use proptest::{collection::vec, prelude::*, sample::Index};
+
+use super::{CLASS_IN, Error, Response, TYPE_A, TYPE_AAAA};
+use crate::address::canonical;
+
+/// What a response says, in an order that does not depend on that of its records.
+#[derive(Debug, Eq, PartialEq)]
+struct Said {
+    id: u16,
+    response: bool,
+    opcode: u8,
+    rcode: u8,
+    truncated: bool,
+    question: (Vec<Vec<u8>>, u16, u16),
+    addresses: Vec<(IpAddr, u32)>,
+}
+
+fn ours(message: &[u8]) -> Result<Said, Error> {
+    let response = Response::parse(message)?;
+    let mut addresses = Vec::new();
+    let result = response.addresses(|address, ttl| addresses.push((address, ttl)));
+    if result.is_err() {
+        assert_eq!(addresses, [], "an error comes before the first address");
+    }
+    result?;
+    addresses.sort_unstable();
+    let question = response.question();
+    Ok(Said {
+        id: response.id(),
+        response: response.is_response(),
+        opcode: response.opcode(),
+        rcode: response.rcode(),
+        truncated: response.truncated(),
+        question: (
+            question.name.labels().map(<[u8]>::to_vec).collect(),
+            question.qtype,
+            question.qclass,
+        ),
+        addresses,
+    })
+}
+
+fn theirs(message: &Message) -> Said {
+    let [question] = &message.queries[..] else {
+        panic!("{} questions", message.queries.len())
+    };
+    let head = &message.metadata;
+    Said {
+        id: head.id,
+        response: head.message_type == MessageType::Response,
+        opcode: head.op_code.into(),
+        rcode: (u16::from(head.response_code) & 0xf) as u8,
+        truncated: head.truncation,
+        question: (
+            labels(&question.name),
+            question.query_type.into(),
+            question.query_class.into(),
+        ),
+        addresses: reachable(question, &message.answers),
+    }
+}
+
+fn labels(name: &Name) -> Vec<Vec<u8>> {
+    name.iter().map(<[u8]>::to_ascii_lowercase).collect()
+}
+
+/// The rule in its simplest form: walk from name to name, and collect the addresses of each.
+fn reachable(question: &Query, answers: &[Record]) -> Vec<(IpAddr, u32)> {
+    let qtype = question.query_type;
+    if question.query_class != DNSClass::IN || ![RecordType::A, RecordType::AAAA].contains(&qtype) {
+        return Vec::new();
+    }
+    let answers = || {
+        answers
+            .iter()
+            .filter(|record| record.dns_class == DNSClass::IN)
+    };
+    let ttl = |record: &Record| {
+        if record.ttl > i32::MAX as u32 {
+            0
+        } else {
+            record.ttl
+        }
+    };
+    let (mut name, mut least) = (labels(&question.name), u32::MAX);
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    while seen.insert(name.clone()) {
+        let mut next = None;
+        for record in answers().filter(|record| labels(&record.name) == name) {
+            let least = least.min(ttl(record));
+            match &record.data {
+                RData::CNAME(CNAME(target)) if next.is_none() => {
+                    next = Some((labels(target), least))
+                }
+                RData::A(A(address)) if qtype == RecordType::A => {
+                    found.push(((*address).into(), least))
+                }
+                RData::AAAA(AAAA(address)) if qtype == RecordType::AAAA => {
+                    found.push((canonical((*address).into()), least));
+                }
+                _ => {}
+            }
+        }
+        let Some(step) = next else { break };
+        (name, least) = step;
+    }
+    found.sort_unstable();
+    found
+}
+
+/// A few names, so that records meet: suffixes are shared, and cases differ.
+fn name() -> impl Strategy<Value = Name> {
+    let label = prop_oneof![
+        4 => "[ab]".prop_map(String::into_bytes),
+        2 => "[aA][bB]c".prop_map(String::into_bytes),
+        1 => vec(any::<u8>(), 1..20),
+        1 => vec(Just(b'x'), 63),
+    ];
+    let labels = prop_oneof![6 => vec(label.clone(), 0..3), 1 => vec(label, 0..30)];
+    labels.prop_filter_map("over 255 octets", |labels| Name::from_labels(labels).ok())
+}
+
+fn data(names: Vec<Name>) -> impl Strategy<Value = RData> {
+    let mapped = (0..3_u32).prop_map(|low| Ipv4Addr::from(0xc000_0200 + low));
+    prop_oneof![
+        4 => mapped.clone().prop_map(|address| RData::A(A(address))),
+        2 => mapped.prop_map(|address| RData::AAAA(AAAA(address.to_ipv6_mapped()))),
+        3 => any::<u128>().prop_map(|address| RData::AAAA(AAAA(Ipv6Addr::from(address)))),
+        5 => any::<Index>().prop_map(move |at| RData::CNAME(CNAME(at.get(&names).clone()))),
+        1 => name().prop_map(|name| RData::MX(MX::new(1, name))),
+        1 => Just(RData::TXT(TXT::new(vec!["text".to_owned()]))),
+    ]
+}
+
+fn record(names: Vec<Name>) -> impl Strategy<Value = Record> {
+    let class = prop_oneof![9 => Just(DNSClass::IN), 1 => Just(DNSClass::CH)];
+    let ttl = prop_oneof![9 => 0..100_u32, 1 => any::<u32>()];
+    let owner = any::<Index>();
+    (owner, ttl, class, data(names.clone())).prop_map(move |(owner, ttl, class, data)| {
+        let mut record = Record::from_rdata(owner.get(&names).clone(), ttl, data);
+        record.dns_class = class;
+        record
+    })
+}
+
+/// Records about few names in any order: chains, forks, loops and strangers.
+fn tangle(names: Vec<Name>) -> impl Strategy<Value = Vec<Record>> {
+    vec(record(names), 0..12)
+}
+
+/// A chain through all names, to two addresses of each family, in any order.
+fn chain(names: Vec<Name>) -> impl Strategy<Value = Vec<Record>> {
+    let steps = names.windows(2).zip(1..).map(|(pair, ttl)| {
+        Record::from_rdata(
+            pair[0].clone(),
+            100 - ttl,
+            RData::CNAME(CNAME(pair[1].clone())),
+        )
+    });
+    let end = names.last().unwrap();
+    let addresses = (1..=2_u8).flat_map(|low| {
+        let a = RData::A(A(Ipv4Addr::new(192, 0, 2, low)));
+        let aaaa = RData::AAAA(AAAA(Ipv6Addr::from(
+            0x2001_0db8_u128 << 96 | u128::from(low),
+        )));
+        [a, aaaa].map(|data| Record::from_rdata(end.clone(), 200, data))
+    });
+    Just(steps.chain(addresses).collect::<Vec<_>>()).prop_shuffle()
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let qtype = prop_oneof![
+        4 => Just(RecordType::A),
+        4 => Just(RecordType::AAAA),
+        1 => Just(RecordType::CNAME),
+        1 => Just(RecordType::ANY),
+    ];
+    let qclass = prop_oneof![9 => Just(DNSClass::IN), 1 => Just(DNSClass::CH)];
+    let answers = vec(name(), 1..8).prop_flat_map(|names| {
+        let records = prop_oneof![2 => tangle(names.clone()), 1 => chain(names.clone())];
+        (Just(names), records)
+    });
+    (
+        any::<u16>(),
+        any::<bool>(),
+        0..6_u16,
+        qtype,
+        qclass,
+        answers,
+    )
+        .prop_map(|(id, truncated, rcode, qtype, qclass, (names, answers))| {
+            let mut message = Message::new(id, MessageType::Response, OpCode::Query);
+            message.metadata.truncation = truncated;
+            message.metadata.response_code = ResponseCode::from(0, rcode as u8);
+            let mut question = Query::query(names[0].clone(), qtype);
+            question.query_class = qclass;
+            message.add_query(question);
+            message.add_answers(answers);
+            message.add_authority(Record::from_rdata(
+                names[0].clone(),
+                1,
+                RData::A(A(Ipv4Addr::new(10, 0, 0, 1))),
+            ));
+            message
+        })
+}
+
+/// A change of a few octets: where, and to what.
+#[derive(Clone, Debug)]
+enum Mutation {
+    Set(Index, u8),
+    Insert(Index, u8),
+    Remove(Index),
+    Point(Index, u8),
+    Cut(Index),
+}
+
+impl Mutation {
+    fn apply(&self, message: &mut Vec<u8>) {
+        if message.len() < 2 {
+            return;
+        }
+        match self {
+            Self::Set(at, octet) => *at.get_mut(message) = *octet,
+            Self::Insert(at, octet) => message.insert(at.index(message.len()), *octet),
+            Self::Remove(at) => drop(message.remove(at.index(message.len()))),
+            Self::Point(at, target) => {
+                let at = at.index(message.len() - 1);
+                message[at..at + 2].copy_from_slice(&[0xc0, *target]);
+            }
+            Self::Cut(at) => message.truncate(at.index(message.len())),
+        }
+    }
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let octet = prop_oneof![any::<u8>(), 0..8_u8];
+    prop_oneof![
+        6 => (any::<Index>(), octet).prop_map(|(at, octet)| Mutation::Set(at, octet)),
+        1 => (any::<Index>(), any::<u8>()).prop_map(|(at, octet)| Mutation::Insert(at, octet)),
+        1 => any::<Index>().prop_map(Mutation::Remove),
+        3 => (any::<Index>(), 0..80_u8).prop_map(|(at, target)| Mutation::Point(at, target)),
+        1 => any::<Index>().prop_map(Mutation::Cut),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_message_means_what_it_means_to_hickory(message in message()) {
+        let octets = message.to_vec().unwrap();
+        let decoded = Message::from_vec(&octets).unwrap();
+        prop_assert_eq!(ours(&octets), Ok(theirs(&decoded)));
+    }
+
+    #[test]
+    fn a_damaged_message_is_refused_or_means_what_it_means_to_hickory(
+        message in message(),
+        mutations in vec(mutation(), 1..6),
+    ) {
+        let mut octets = message.to_vec().unwrap();
+        for mutation in &mutations {
+            mutation.apply(&mut octets);
+        }
+        if let (Ok(said), Ok(decoded)) = (ours(&octets), Message::from_vec(&octets)) {
+            prop_assert_eq!(said, theirs(&decoded));
+        }
+    }
+
+    #[test]
+    fn noise_never_panics(octets in vec(any::<u8>(), 0..200), questions in any::<bool>()) {
+        let mut octets = octets;
+        if questions && octets.len() > 12 {
+            octets[4..8].copy_from_slice(&[0, 1, 0, 3]);
+        }
+        let _ = ours(&octets);
+    }
+}
+
+#[test]
+fn the_reference_tells_families_apart() {
+    let name = Name::from_ascii("a.").unwrap();
+    let record = Record::from_rdata(name.clone(), 1, RData::A(A(Ipv4Addr::new(192, 0, 2, 1))));
+    let found = |qtype| {
+        reachable(
+            &Query::query(name.clone(), qtype),
+            std::slice::from_ref(&record),
+        )
+    };
+    assert_eq!(found(RecordType::A).len(), 1);
+    assert_eq!(found(RecordType::AAAA), []);
+    assert_eq!((TYPE_A, TYPE_AAAA, CLASS_IN), (1, 28, 1));
+}

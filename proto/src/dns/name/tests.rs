@@ -1,0 +1,161 @@
+use std::{collections::HashMap, hash::BuildHasher};
+
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+
+/// The name of a question whose labels are these octets.
+fn of_labels(labels: &[Vec<u8>]) -> Result<Name, Error> {
+    let mut message = vec![0; HEADER];
+    for label in labels {
+        message.push(label.len() as u8);
+        message.extend(label);
+    }
+    message.push(0);
+    of_question(&message).map(Name::lower)
+}
+
+fn text(text: &str) -> Name {
+    Name::from_text(text).unwrap()
+}
+
+#[test]
+fn presentation_form_is_read_as_wire_form_in_lower_case() {
+    for (presentation, wire) in [
+        (".", &b"\0"[..]),
+        ("com", b"\x03com\0"),
+        ("com.", b"\x03com\0"),
+        ("WWW.Example.com.", b"\x03www\x07example\x03com\0"),
+        ("*.example.com", b"\x01*\x07example\x03com\0"),
+        ("a\\.b.c", b"\x03a.b\x01c\0"),
+        ("a\\\\b", b"\x03a\\b\0"),
+        ("\\000\\255\\065", b"\x03\x00\xffa\0"),
+        ("\\Q\\*", b"\x02q*\0"),
+        ("\\0651", b"\x02a1\0"),
+        // A sign is a character like any other, not part of a number.
+        ("a\\+12", b"\x04a+12\0"),
+    ] {
+        assert_eq!(text(presentation).wire(), wire, "{presentation}");
+    }
+}
+
+#[test]
+fn text_that_is_no_name_is_refused_with_its_place() {
+    let long = "a".repeat(64);
+    // Four labels of 63 octets need 4 * 64 + 1 octets.
+    let huge = [&long[1..]; 4].join(".");
+    for (presentation, error) in [
+        ("", NameError::Empty),
+        ("..", NameError::EmptyLabel(0)),
+        (".com", NameError::EmptyLabel(0)),
+        ("a..b", NameError::EmptyLabel(2)),
+        ("a.b..", NameError::EmptyLabel(4)),
+        (&long, NameError::LabelLength(63)),
+        (&huge, NameError::Length),
+        ("a\\", NameError::Escape(1)),
+        ("a\\25", NameError::Escape(1)),
+        ("a\\256", NameError::Escape(1)),
+        ("a\\1x3", NameError::Escape(1)),
+        ("b\u{fc}cher.example", NameError::NotAscii(1)),
+        ("a\\\u{fc}", NameError::NotAscii(2)),
+        ("a\\1\u{fc}", NameError::Escape(1)),
+    ] {
+        assert_eq!(Name::from_text(presentation), Err(error), "{presentation}");
+    }
+}
+
+#[test]
+fn the_longest_name_has_255_octets() {
+    let label = "a".repeat(63);
+    let longest = format!("{label}.{label}.{label}.{}", &label[..61]);
+    assert_eq!(text(&longest).wire().len(), 255);
+    assert_eq!(text(&format!("{longest}.")), text(&longest));
+    assert_eq!(
+        Name::from_text(&format!("{longest}a")),
+        Err(NameError::Length)
+    );
+}
+
+#[test]
+fn a_parent_has_one_label_less() {
+    assert_eq!(
+        text("www.example.com").parent(),
+        Some(text("example.com").wire())
+    );
+    assert_eq!(text("com").parent(), Some(text(".").wire()));
+    assert_eq!(text(".").parent(), None);
+}
+
+#[test]
+fn octets_that_are_not_printable_are_escaped() {
+    let name = text("a\\.b\\\\.\\032\\007\\255_*");
+    assert_eq!(name.to_string(), "a\\.b\\\\.\\032\\007\\255_*.");
+    assert_eq!(format!("{name:?}"), "\"a\\.b\\\\.\\032\\007\\255_*.\"");
+    assert_eq!(text(".").to_string(), ".");
+}
+
+#[test]
+fn names_are_compared_and_hashed_by_their_octets() {
+    let state = std::hash::RandomState::new();
+    assert_eq!(state.hash_one(text("A.b")), state.hash_one(text("a.B.")));
+    assert_ne!(text("a\\.b"), text("a.b"));
+    let map = HashMap::from([(text("a.b"), 1)]);
+    assert_eq!(map.get(&text("A.B.")), Some(&1));
+}
+
+#[test]
+fn a_bad_name_of_a_question_is_refused_with_its_place() {
+    let question = |octets: &[u8]| {
+        let mut message = vec![0; HEADER];
+        message.extend(octets);
+        of_question(&message).map(|wire| (Name::lower(wire).to_string(), wire.len()))
+    };
+    assert_eq!(question(b"\x03WWW\0\xff"), Ok(("www.".to_owned(), 5)));
+    assert_eq!(question(b""), Err(Error::Truncated { at: 12 }));
+    assert_eq!(question(b"\x01a\x03bc"), Err(Error::Truncated { at: 18 }));
+    assert_eq!(question(b"\x01a"), Err(Error::Truncated { at: 14 }));
+    assert_eq!(question(b"\x40a\0"), Err(Error::LabelType { at: 12 }));
+    assert_eq!(question(b"\x01a\xbfa\0"), Err(Error::LabelType { at: 14 }));
+    assert_eq!(question(b"\x01a\xc0\x0c"), Err(Error::Pointer { at: 14 }));
+    assert_eq!(question(b"\xc0\x00"), Err(Error::Pointer { at: 12 }));
+    let labels = |last| {
+        [
+            [63; 64].repeat(3),
+            vec![last; usize::from(last) + 1],
+            vec![0],
+        ]
+        .concat()
+    };
+    assert_eq!(question(&labels(61)).unwrap().1, 255);
+    assert!(matches!(
+        question(&labels(62)),
+        Err(Error::NameLength { .. })
+    ));
+}
+
+proptest! {
+    #[test]
+    fn every_name_can_be_written_and_read_back(labels in vec(vec(any::<u8>(), 1..=63), 0..6)) {
+        let octets = labels.iter().map(|label| label.len() + 1).sum::<usize>() + 1;
+        match of_labels(&labels) {
+            Ok(name) => {
+                prop_assert_eq!(octets, name.wire().len());
+                prop_assert!(name.labels().eq(labels.iter().map(|label| label.to_ascii_lowercase())));
+                let shown = name.to_string();
+                prop_assert!(shown.is_ascii());
+                prop_assert_eq!(Name::from_text(&shown), Ok(name));
+            }
+            Err(error) => {
+                prop_assert!(octets > 255);
+                prop_assert!(matches!(error, Error::NameLength { .. }), "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn reading_text_never_panics(text in "[a-c.\\\\0-9\u{fc}]{0,12}") {
+        if let Ok(name) = Name::from_text(&text) {
+            prop_assert_eq!(Name::from_text(&name.to_string()), Ok(name));
+        }
+    }
+}
