@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::schema;
+
 /// The only condition type of a resolved name: `True` while its look-ups fail.
 pub const DEGRADED: &str = "Degraded";
 
@@ -18,11 +20,18 @@ pub const DEGRADED: &str = "Degraded";
     plural = "dnsnameresolvers",
     namespaced,
     status = "DnsNameResolverStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    doc = "The addresses of one DNS name, or of the names that one wildcard matches",
+    printcolumn(name = "DNS name", type_ = "string", json_path = ".spec.name")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DnsNameResolverSpec {
-    /// A lower-case fully qualified name with its trailing dot, optionally with `*.` in front. Immutable.
+    /// A lower-case fully qualified name with its trailing dot, optionally with `*.` in front, which stands for exactly
+    /// one label. Immutable.
+    #[schemars(schema_with = "schema::dns_name")]
+    #[schemars(extend("x-kubernetes-validations" = [
+        {"rule": "self == oldSelf", "message": "spec.name is immutable"}
+    ]))]
     pub name: String,
 }
 
@@ -32,6 +41,7 @@ pub struct DnsNameResolverSpec {
 pub struct DnsNameResolverStatus {
     /// One entry for each name that was looked up and matches `spec.name`; for a wildcard also the wildcard itself, first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["dnsName"]))]
     pub resolved_names: Vec<ResolvedName>,
 }
 
@@ -39,24 +49,28 @@ pub struct DnsNameResolverStatus {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedName {
-    /// Condition `Degraded`, a list-map keyed by `type`.
+    /// `Degraded` says whether the last look-up failed. A list-map with the key `type`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The name that was looked up.
+    #[schemars(schema_with = "schema::dns_name")]
     pub dns_name: String,
     /// A list-map with the key `ip`.
-    #[serde(default)]
+    // The API wants the field even when the list is empty, so it is always written.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ip"]))]
     pub resolved_addresses: Vec<ResolvedAddress>,
     /// Look-ups that failed since the last one that succeeded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resolution_failures: i32,
 }
 
-/// One address of a name.
+/// One address of a name. It may be used until `lastLookupTime` + `ttlSeconds`.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedAddress {
     /// IPv4 or IPv6, in canonical text.
+    #[schemars(extend("anyOf" = [{"format": "ipv4"}, {"format": "ipv6"}]))]
     pub ip: String,
     /// Whole seconds from `lastLookupTime` for which the answer may be used.
     pub ttl_seconds: i32,

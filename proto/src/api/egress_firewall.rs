@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::schema;
+
 /// The egress rules of a namespace, in order of precedence.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
@@ -14,12 +16,18 @@ use serde::{Deserialize, Serialize};
     plural = "egressfirewalls",
     namespaced,
     status = "EgressFirewallStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    doc = "What the pods of a namespace may reach outside the cluster",
+    printcolumn(
+        name = "EgressFirewall Status",
+        type_ = "string",
+        json_path = ".status.status"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallSpec {
-    /// The first rule that matches decides.
-    #[serde(default)]
+    /// The first rule that matches decides; without one, traffic passes.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub egress: Vec<EgressFirewallRule>,
 }
 
@@ -27,18 +35,21 @@ pub struct EgressFirewallSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallRule {
-    /// Whether what matches may pass.
+    /// `Allow` or `Deny`: whether what matches may pass.
     #[serde(rename = "type")]
+    #[schemars(schema_with = "schema::rule_type")]
     pub rule_type: RuleType,
     /// The destination ports; none means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<EgressFirewallPort>,
     /// The destination.
     pub to: EgressFirewallDestination,
 }
 
 /// What a rule does.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String")]
 pub enum RuleType {
     /// Traffic passes.
     Allow,
@@ -46,18 +57,42 @@ pub enum RuleType {
     Deny,
 }
 
+/// A text that is no rule type.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a rule's type is `Allow` or `Deny`, not {0:?}")]
+pub struct RuleTypeError(String);
+
+impl TryFrom<String> for RuleType {
+    type Error = RuleTypeError;
+
+    /// The deployed pattern `^Allow|Deny$` also accepts `Allowed` or `NoDeny`; ovn-kubernetes takes all but `Allow` for
+    /// `Deny`.
+    fn try_from(text: String) -> Result<Self, RuleTypeError> {
+        if text == "Allow" {
+            Ok(Self::Allow)
+        } else if text.starts_with("Allow") || text.ends_with("Deny") {
+            Ok(Self::Deny)
+        } else {
+            Err(RuleTypeError(text))
+        }
+    }
+}
+
 /// Exactly one of the fields is set.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct EgressFirewallDestination {
     /// An address range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cidr_selector: Option<String>,
     /// A DNS name as the administrator wrote it: any case, with or without the trailing dot, perhaps `*.` in front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^(\*\.)?([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+\.?$"))]
     pub dns_name: Option<String>,
     /// Nodes by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub node_selector: Option<LabelSelector>,
 }
 
@@ -66,8 +101,10 @@ pub struct EgressFirewallDestination {
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallPort {
     /// `TCP`, `UDP` or `SCTP`.
+    #[schemars(regex(pattern = "^TCP|UDP|SCTP$"))]
     pub protocol: String,
-    /// 0 to 65,535.
+    /// 1 to 65,535.
+    #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
 }
 
@@ -79,5 +116,6 @@ pub struct EgressFirewallStatus {
     pub status: String,
     /// One line a zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub messages: Vec<String>,
 }

@@ -3,6 +3,7 @@
 mod dns_name_resolver;
 mod egress_firewall;
 mod names;
+mod schema;
 
 pub use self::{
     dns_name_resolver::{
@@ -11,10 +12,14 @@ pub use self::{
     },
     egress_firewall::{
         EgressFirewall, EgressFirewallDestination, EgressFirewallPort, EgressFirewallRule,
-        EgressFirewallSpec, EgressFirewallStatus, RuleType,
+        EgressFirewallSpec, EgressFirewallStatus, RuleType, RuleTypeError,
     },
     names::{
         ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName, Family, NameError,
         address_set_id, address_set_name, object_name,
     },
+    schema::custom_resource_definitions,
 };
+
+#[cfg(test)]
+mod tests;

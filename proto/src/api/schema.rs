@@ -1,0 +1,131 @@
+//! The CustomResourceDefinitions of the objects, and the parts of their schemas that no attribute can say.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use super::{DnsNameResolver, EgressFirewall};
+
+/// The CustomResourceDefinitions of `DNSNameResolver` and `EgressFirewall`. They accept what the definitions accept that
+/// OpenShift and ovn-kubernetes deploy under these names.
+pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
+    let mut resolver = DnsNameResolver::crd();
+    schemas(&mut resolver).for_each(as_deployed);
+    let mut firewall = EgressFirewall::crd();
+    for schema in schemas(&mut firewall) {
+        as_deployed(schema);
+        one_a_namespace(schema);
+    }
+    [resolver, firewall]
+}
+
+/// The schema of each version.
+fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    crd.spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
+}
+
+/// An `EgressFirewall` has one name.
+fn one_a_namespace(schema: &mut JSONSchemaProps) {
+    let name = JSONSchemaProps {
+        type_: Some("string".to_owned()),
+        pattern: Some("^default$".to_owned()),
+        ..Default::default()
+    };
+    let metadata = JSONSchemaProps {
+        type_: Some("object".to_owned()),
+        properties: Some([("name".to_owned(), name)].into()),
+        ..Default::default()
+    };
+    schema
+        .properties
+        .get_or_insert_default()
+        .insert("metadata".to_owned(), metadata);
+}
+
+/// Takes back what the derived schema says of Rust: the names of types, that a missing list is read as an empty one, which
+/// would make the API server write empty lists, and that an `Option` may be `null`.
+fn as_deployed(schema: &mut JSONSchemaProps) {
+    schema.title = None;
+    schema.default = None;
+    schema.nullable = None;
+    for property in schema
+        .properties
+        .iter_mut()
+        .flat_map(|all| all.values_mut())
+    {
+        as_deployed(property);
+    }
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => as_deployed(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(as_deployed),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        as_deployed(values);
+    }
+}
+
+/// What [`DnsName`](super::DnsName) holds.
+pub(super) fn dns_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 254,
+        "pattern": r"^(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2,}$",
+    })
+}
+
+/// The deployed pattern, which is not anchored as it looks.
+pub(super) fn rule_type(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "pattern": "^Allow|Deny$",
+    })
+}
+
+/// A list of `metav1.Condition` with the limits of the API conventions.
+pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "type": {
+                    "type": "string",
+                    "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+                "status": {
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "reason": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "message": {
+                    "type": "string",
+                    "maxLength": 32768,
+                },
+                "lastTransitionTime": {
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "observedGeneration": {
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+            },
+        },
+    })
+}
