@@ -1,1 +1,20 @@
-//! placeholder
+//! The collector: from the answers that CoreDNS streams to the addresses of the names that EgressFirewalls use.
+//!
+//! - [`ingest`]: dnstap streams → [`observation`]s, for the [`names`] that are wanted, past the [`guards`].
+//! - [`policy`]: EgressFirewalls → the names in use.
+//! - [`state`]: observations → what is known of a name → its status; no IO.
+//! - [`owner`]: the one task that owns all statuses.
+//! - [`publish`]: changes → the store, by compare-and-swap.
+
+pub mod args;
+pub mod guards;
+pub mod ingest;
+pub mod names;
+pub mod observation;
+pub mod owner;
+pub mod policy;
+pub mod publish;
+mod run;
+pub mod state;
+
+pub use self::run::run;

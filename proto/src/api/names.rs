@@ -115,6 +115,14 @@ impl DnsName {
         self.0.starts_with("*.")
     }
 
+    /// The wildcard that wants this regular name: `*.example.com.` for `www.example.com.`; nothing if that is no
+    /// [`DnsName`], or if this is a wildcard.
+    pub fn wildcard(&self) -> Option<Self> {
+        let (_, parent) = self.0.split_once('.').filter(|_| !self.is_wildcard())?;
+        // The parent is valid as it is; it only has to have two labels.
+        (parent.matches('.').count() >= 2).then(|| Self(format!("*.{parent}").into()))
+    }
+
     /// Whether an object of this name wants `name`: the same name, or for a wildcard exactly one label in the place of `*`.
     pub fn matches(&self, name: &Self) -> bool {
         self == name

@@ -1,0 +1,143 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+
+use clap::{Parser, ValueEnum};
+use ipnet::IpNet;
+use runtime::args::{CommonArgs, parse_duration};
+
+use crate::state::Limits;
+
+/// Keeps the addresses of the DNS names in EgressFirewalls.
+///
+/// Reads the answers that CoreDNS streams as dnstap, and writes the addresses of the names that EgressFirewalls use into
+/// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in every server block.
+#[derive(Debug, Parser)]
+#[command(name = "collector", version)]
+pub struct Args {
+    /// What both programs have.
+    #[command(flatten)]
+    pub common: CommonArgs,
+
+    /// Where to listen for CoreDNS: `unix:///run/collector.sock` or `tcp://127.0.0.1:6000`; may be given several times.
+    #[arg(long, value_name = "URL", required = true, value_delimiter = ',')]
+    pub listen: Vec<ListenAddress>,
+
+    /// Who makes and deletes DNSNameResolver objects: `auto` makes those that nobody else makes, `always` makes all,
+    /// `never` only uses those that are there. Only objects that it made itself are ever deleted.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
+    pub manage_objects: ManageObjects,
+
+    /// The floor for every TTL, counted in whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub min_ttl: Duration,
+
+    /// The ceiling for every TTL, counted in whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub max_ttl: Duration,
+
+    /// How long an address stays after it expired.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+
+    /// Networks whose addresses are refused in answers, such as the cluster's own; may be given several times.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub deny_answer: Vec<IpNet>,
+}
+
+impl Args {
+    /// The limits that the flags set.
+    ///
+    /// # Errors
+    /// `--min-ttl` is over `--max-ttl`.
+    pub fn limits(&self) -> Result<Limits, runtime::UsageError> {
+        if self.min_ttl > self.max_ttl {
+            return Err(runtime::UsageError(
+                "--min-ttl is over --max-ttl".to_owned(),
+            ));
+        }
+        Ok(Limits {
+            min_ttl: self.min_ttl,
+            max_ttl: self.max_ttl,
+            grace: self.grace,
+            ..Limits::default()
+        })
+    }
+}
+
+/// Who makes and deletes objects.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum ManageObjects {
+    /// The collector makes an object for a name that nobody else made one for.
+    Auto,
+    /// The collector makes an object for every name.
+    Always,
+    /// The collector makes none.
+    Never,
+}
+
+/// Where a listener is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ListenAddress {
+    /// The path of a unix socket.
+    Unix(PathBuf),
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix://") {
+            if !path.starts_with('/') {
+                return Err(
+                    "a unix socket needs an absolute path: unix:///run/collector.sock".to_owned(),
+                );
+            }
+            Ok(Self::Unix(path.into()))
+        } else if let Some(address) = text.strip_prefix("tcp://") {
+            let error = |_| {
+                "tcp needs an IP address and a port: tcp://127.0.0.1:6000, tcp://[::1]:6000"
+                    .to_owned()
+            };
+            address.parse().map(Self::Tcp).map_err(error)
+        } else {
+            Err("an address starts with unix:// or tcp://".to_owned())
+        }
+    }
+}
+
+impl std::fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_urls() {
+        for text in [
+            "unix:///run/x.sock",
+            "tcp://127.0.0.1:0",
+            "tcp://[::1]:6000",
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for text in [
+            "unix://x.sock",
+            "tcp://localhost:6000",
+            "tcp://127.0.0.1",
+            "udp://127.0.0.1:1",
+            "",
+        ] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+}

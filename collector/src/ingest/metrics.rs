@@ -1,0 +1,136 @@
+//! What ingest counts. A reader adds to plain numbers of its own and gives them over a read at a time, so that no atomic
+//! is shared for each frame.
+
+use std::collections::BTreeMap;
+
+use metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram};
+
+macro_rules! outcomes {
+    ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
+        /// What came of a data frame: the label `outcome` of `collector_events_total`.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum Outcome { $($(#[doc = $doc])* $name,)* }
+
+        impl Outcome {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+
+        const LABELS: &[&str] = &[$($label,)*];
+    };
+}
+
+outcomes! {
+    /// An observation: a successful answer for a wanted name.
+    Observed = "observed",
+    /// The frame is no dnstap event (protobuf).
+    BadEvent = "bad_event",
+    /// The event is not a CLIENT_RESPONSE.
+    OtherKind = "other_kind",
+    /// There is no DNS message in it: the Corefile's `dnstap` line lacks `full`.
+    NoMessage = "no_message",
+    /// The DNS message is malformed.
+    BadMessage = "bad_message",
+    /// The answer is not NOERROR.
+    Failure = "failure",
+    /// The question is not for A or AAAA in class IN.
+    OtherType = "other_type",
+    /// No rule wants the name.
+    NotWanted = "not_wanted",
+    /// A wildcard wants the name, but no DNSNameResolver can hold it (such as `a_b.example.com`).
+    BadName = "bad_name",
+    /// A successful answer without an address.
+    NoAddress = "no_address",
+    /// Every address was refused by the guards.
+    Refused = "refused",
+}
+
+/// The counts since the last [`Counts::flush`].
+#[derive(Debug)]
+pub struct Counts {
+    pending: [u64; LABELS.len()],
+    counters: Vec<Counter>,
+    refused: BTreeMap<&'static str, u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let counters = LABELS
+            .iter()
+            .map(|label| counter!("collector_events_total", "outcome" => *label));
+        Self {
+            pending: [0; LABELS.len()],
+            counters: counters.collect(),
+            refused: BTreeMap::new(),
+        }
+    }
+}
+
+impl Counts {
+    /// One more event.
+    pub fn add(&mut self, outcome: Outcome) {
+        if let Some(count) = self.pending.get_mut(outcome as usize) {
+            *count += 1;
+        }
+    }
+
+    /// One more address that the guards refused.
+    pub fn refuse(&mut self, reason: &'static str) {
+        *self.refused.entry(reason).or_default() += 1;
+    }
+
+    /// How many events of this outcome there were since the last flush.
+    pub fn pending(&self, outcome: Outcome) -> u64 {
+        self.pending.get(outcome as usize).copied().unwrap_or(0)
+    }
+
+    /// Gives the counts over to the metrics.
+    pub fn flush(&mut self) {
+        for (count, counter) in self.pending.iter_mut().zip(&self.counters) {
+            if *count > 0 {
+                counter.increment(std::mem::take(count));
+            }
+        }
+        for (reason, count) in std::mem::take(&mut self.refused) {
+            counter!("collector_addresses_refused_total", "reason" => reason).increment(count);
+        }
+    }
+}
+
+/// Tells the exporter what the metrics of ingest mean.
+pub fn describe() {
+    describe_counter!(
+        "collector_events_total",
+        "dnstap events by what came of them"
+    );
+    describe_counter!(
+        "collector_addresses_refused_total",
+        "Addresses in answers that are never programmed, by reason"
+    );
+    describe_counter!(
+        "collector_connections_total",
+        "Connections from dnstap senders, by listener"
+    );
+    describe_gauge!(
+        "collector_connections",
+        "Connections from dnstap senders that are open"
+    );
+    describe_counter!(
+        "collector_connection_errors_total",
+        "Connections that ended with an error, by reason"
+    );
+    describe_counter!(
+        "collector_received_bytes_total",
+        Unit::Bytes,
+        "Bytes read from dnstap senders"
+    );
+    describe_counter!(
+        "collector_observations_lost_total",
+        "Observations dropped because the queue was full"
+    );
+    describe_histogram!(
+        "collector_observation_delay_seconds",
+        Unit::Seconds,
+        "From the DNS server's answer to its observation, by the two clocks"
+    );
+}

@@ -1,0 +1,57 @@
+//! Ingest: dnstap streams in, observations out. A reader never waits for anything but its socket.
+
+mod connection;
+mod listener;
+pub mod metrics;
+pub mod pipeline;
+
+use std::{sync::Arc, time::Duration};
+
+use proto::frame_stream;
+use runtime::clock::Clock;
+use tokio::sync::mpsc;
+
+pub use self::listener::Listener;
+use crate::{guards::Guards, names::SharedIndex, observation::Observation};
+
+/// Observations that wait for the owner of the statuses. One is about 200 bytes.
+pub const QUEUE: usize = 65_536;
+
+/// What every connection shares.
+#[derive(Clone, Debug)]
+pub struct Ingest {
+    /// The wanted names.
+    pub names: SharedIndex,
+    /// Which addresses may come in.
+    pub guards: Arc<Guards>,
+    /// The time of receipt.
+    pub clock: Clock,
+    /// Where observations go. When it is full they are dropped and counted: CoreDNS must never wait.
+    pub observations: mpsc::Sender<Observation>,
+    /// The bounds of a connection.
+    pub limits: ConnectionLimits,
+}
+
+/// The bounds of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// The sizes of frames.
+    pub frames: frame_stream::Limits,
+    /// Connections in all; one more is closed at once.
+    pub connections: usize,
+    /// From the connection to START.
+    pub handshake: Duration,
+    /// From a frame's first byte to its last. Between frames a stream may be quiet for ever.
+    pub frame: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            frames: frame_stream::Limits::default(),
+            connections: 1024,
+            handshake: Duration::from_secs(10),
+            frame: Duration::from_secs(30),
+        }
+    }
+}

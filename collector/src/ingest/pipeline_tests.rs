@@ -1,0 +1,207 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use hickory_proto::{
+    op::{Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{Name, RData, Record, RecordType, rdata},
+};
+use prost::Message as _;
+use proto::{
+    api::{DnsName, Family},
+    dnstap::pb,
+};
+use runtime::clock::{Clock, Timestamp};
+
+use super::observe;
+use crate::{
+    guards::Guards,
+    ingest::metrics::{Counts, Outcome},
+    names::NameIndex,
+    observation::Observation,
+};
+
+/// A CLIENT_RESPONSE that a test changes before it is sent.
+struct Event {
+    kind: pb::message::Type,
+    message: Message,
+    dns: Option<Vec<u8>>,
+}
+
+fn response(asked: &str, records: &[(&str, RData)]) -> Event {
+    let name = Name::from_ascii(asked).unwrap();
+    let mut message = Message::new(7, MessageType::Response, OpCode::Query);
+    message.add_query(Query::query(name, RecordType::A));
+    for (owner, data) in records {
+        message.add_answer(Record::from_rdata(
+            Name::from_ascii(owner).unwrap(),
+            30,
+            data.clone(),
+        ));
+    }
+    Event {
+        kind: pb::message::Type::ClientResponse,
+        message,
+        dns: None,
+    }
+}
+
+fn a(ip: &str) -> RData {
+    RData::A(rdata::A(ip.parse::<Ipv4Addr>().unwrap()))
+}
+
+fn frame(event: &Event) -> Vec<u8> {
+    let dns = event
+        .dns
+        .clone()
+        .unwrap_or_else(|| event.message.to_vec().unwrap());
+    let message = pb::Message {
+        r#type: event.kind as i32,
+        query_address: Some(vec![10, 0, 0, 1]),
+        response_time_sec: Some(1_800_000_000),
+        response_time_nsec: Some(500_000_000),
+        response_message: (!dns.is_empty()).then_some(dns),
+        ..pb::Message::default()
+    };
+    pb::Dnstap {
+        r#type: 1,
+        message: Some(message),
+        ..pb::Dnstap::default()
+    }
+    .encode_to_vec()
+}
+
+/// A frame that a wanted name's observation comes of.
+pub(in crate::ingest) fn wanted_frame() -> Vec<u8> {
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a("1.2.3.4"))],
+    ))
+}
+
+fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
+    let wanted =
+        ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
+    let names: NameIndex = wanted.iter().collect();
+    let mut counts = Counts::default();
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_001_000));
+    (
+        observe(frame, &names, &Guards::default(), &clock, &mut counts),
+        counts,
+    )
+}
+
+fn outcome(event: &Event) -> Outcome {
+    let (observation, counts) = run(&frame(event));
+    let all = Outcome::ALL
+        .iter()
+        .copied()
+        .filter(|outcome| counts.pending(*outcome) > 0);
+    let all: Vec<_> = all.collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!(observation.is_some(), all[0] == Outcome::Observed);
+    all[0]
+}
+
+#[test]
+fn an_answer_for_a_wanted_name_is_an_observation() {
+    let event = response(
+        "WWW.Example.com.",
+        &[
+            ("www.example.com.", a("1.2.3.4")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    let (observation, _) = run(&frame(&event));
+    let observation = observation.unwrap();
+    assert_eq!(observation.name.as_str(), "www.example.com.");
+    assert_eq!(observation.family, Family::V4);
+    assert_eq!(
+        observation.addresses.as_slice(),
+        [("1.2.3.4".parse::<IpAddr>().unwrap(), 30)]
+    );
+    assert_eq!(observation.at, Timestamp::from_millis(1_800_000_001_000));
+    assert_eq!(
+        observation.answered_at,
+        Some(Timestamp::from_millis(1_800_000_000_500))
+    );
+    assert_eq!(observation.client, Some("10.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn each_event_is_counted_by_what_comes_of_it() {
+    let good = || response("www.example.com.", &[("www.example.com.", a("1.2.3.4"))]);
+    assert_eq!(outcome(&good()), Outcome::Observed);
+    for kind in [
+        pb::message::Type::ForwarderResponse,
+        pb::message::Type::ClientQuery,
+    ] {
+        assert_eq!(outcome(&Event { kind, ..good() }), Outcome::OtherKind);
+    }
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(Vec::new()),
+            ..good()
+        }),
+        Outcome::NoMessage
+    );
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(vec![1, 2, 3]),
+            ..good()
+        }),
+        Outcome::BadMessage
+    );
+
+    let mut event = good();
+    event.message.metadata.message_type = MessageType::Query;
+    assert_eq!(outcome(&event), Outcome::BadMessage);
+    let mut event = good();
+    event.message.metadata.response_code = ResponseCode::NXDomain;
+    assert_eq!(outcome(&event), Outcome::Failure);
+
+    assert_eq!(
+        outcome(&response(
+            "other.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NotWanted
+    );
+    assert_eq!(
+        outcome(&response(
+            "a_b.wild.example.com.",
+            &[("a_b.wild.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::BadName
+    );
+    assert_eq!(
+        outcome(&response("www.example.com.", &[])),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("www.example.com.", a("169.254.169.254"))]
+        )),
+        Outcome::Refused
+    );
+
+    let mut event = good();
+    event.message.queries = vec![Query::query(
+        Name::from_ascii("www.example.com.").unwrap(),
+        RecordType::TXT,
+    )];
+    assert_eq!(outcome(&event), Outcome::OtherType);
+}
+
+#[test]
+fn a_frame_that_is_no_event_is_counted() {
+    let (observation, counts) = run(b"\xff\xff\xff");
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 1);
+}

@@ -1,0 +1,24 @@
+//! What the collector learns from one DNS answer: the same type whoever asked.
+
+use std::net::IpAddr;
+
+use proto::api::{DnsName, Family};
+use runtime::clock::Timestamp;
+use smallvec::SmallVec;
+
+/// A successful look-up of a wanted name in one family.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Observation {
+    /// The question's name.
+    pub name: DnsName,
+    /// The question's type: A or AAAA.
+    pub family: Family,
+    /// The addresses with their TTL in seconds, already past the guards of [`Guards`](crate::guards::Guards).
+    pub addresses: SmallVec<[(IpAddr, u32); 4]>,
+    /// The collector's clock when the answer was read.
+    pub at: Timestamp,
+    /// When the DNS server answered, by its own clock.
+    pub answered_at: Option<Timestamp>,
+    /// Who asked, if a client did.
+    pub client: Option<IpAddr>,
+}

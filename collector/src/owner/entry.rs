@@ -1,0 +1,135 @@
+//! One wanted name: what is known of it, and the objects that bear it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kube::{ResourceExt, core::ObjectMeta};
+use proto::api::{DnsName, DnsNameResolver, DnsNameResolverSpec, object_name};
+use runtime::{
+    clock::Timestamp,
+    store::{ObjectKey, Precondition},
+};
+
+use crate::{publish::Write, state::Memory};
+
+/// The label and its value by which objects are known as the collector's own.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
+
+/// Versions of an object that are known to be old.
+const SUPERSEDED: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) spec: DnsName,
+    pub(super) memory: Memory,
+    /// Usually one; a foreign one of the same name is kept up too.
+    pub(super) objects: BTreeMap<ObjectKey, Object>,
+    /// An object is being made.
+    pub(super) creating: bool,
+    /// How many objects of other names had the computed name.
+    pub(super) collisions: u64,
+    /// Failed writes since the last that worked, and when to try again.
+    pub(super) failures: u32,
+    pub(super) retry_at: Timestamp,
+    /// The first observation that is not in the store.
+    pub(super) unwritten_since: Option<Timestamp>,
+    /// When it stands in the owner's wakes.
+    pub(super) wake: Option<Timestamp>,
+}
+
+impl Entry {
+    pub(super) fn new(spec: DnsName) -> Self {
+        Self {
+            memory: Memory::new(spec.clone()),
+            spec,
+            objects: BTreeMap::new(),
+            creating: false,
+            collisions: 0,
+            failures: 0,
+            retry_at: Timestamp::default(),
+            unwritten_since: None,
+            wake: None,
+        }
+    }
+
+    /// The object to make for the name.
+    pub(super) fn object(&self, namespace: &str) -> DnsNameResolver {
+        let (label, value) = MANAGED_BY;
+        DnsNameResolver {
+            metadata: ObjectMeta {
+                name: Some(object_name(&self.spec, self.collisions)),
+                namespace: Some(namespace.to_owned()),
+                labels: Some([(label.to_owned(), value.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: DnsNameResolverSpec {
+                name: self.spec.as_str().to_owned(),
+            },
+            status: None,
+        }
+    }
+}
+
+/// An object as the store was last known to have it.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) stored: DnsNameResolver,
+    /// Versions that it had before: a late watch event of one of them says nothing.
+    superseded: VecDeque<String>,
+}
+
+impl Object {
+    pub(super) fn new(stored: DnsNameResolver) -> Self {
+        Self {
+            stored,
+            superseded: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn replace(&mut self, stored: DnsNameResolver) {
+        if self.stored.metadata.uid != stored.metadata.uid {
+            self.superseded.clear();
+        } else if let Some(old) = self
+            .stored
+            .resource_version()
+            .filter(|old| Some(old) != stored.resource_version().as_ref())
+        {
+            self.superseded.push_back(old);
+            if self.superseded.len() > SUPERSEDED {
+                self.superseded.pop_front();
+            }
+        }
+        self.stored = stored;
+    }
+
+    /// Whether `seen` is an earlier state of the same object, as a late watch event delivers it. Once the watch has come
+    /// to the newest state there are no more of them.
+    pub(super) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
+        if self.stored.metadata.uid != seen.metadata.uid {
+            return false;
+        }
+        let version = &seen.metadata.resource_version;
+        if *version == self.stored.metadata.resource_version {
+            self.superseded.clear();
+        }
+        version
+            .as_ref()
+            .is_some_and(|version| self.superseded.contains(version))
+    }
+
+    /// Whether the collector made it.
+    pub(super) fn is_ours(&self) -> bool {
+        let (label, value) = MANAGED_BY;
+        self.stored
+            .labels()
+            .get(label)
+            .is_some_and(|found| found == value)
+    }
+
+    pub(super) fn delete(&self, key: &ObjectKey) -> Write {
+        let precondition = Precondition {
+            uid: self.stored.uid(),
+            resource_version: self.stored.resource_version(),
+        };
+        Write::Delete(key.clone(), precondition)
+    }
+}

@@ -1,0 +1,179 @@
+//! The owner's task: events in, writes out.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
+use proto::api::DnsNameResolver;
+use runtime::{
+    admin::Gate,
+    clock::Clock,
+    store::{Event, ObjectKey, Scope, Store},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{Config, Owner};
+use crate::{
+    names::SharedIndex,
+    observation::Observation,
+    policy::Wanted,
+    publish::{Outcome, Write},
+};
+
+/// Observations that are taken in before writes are computed.
+const BATCH: usize = 1024;
+
+/// Gauges are set and the wall clock is looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+
+/// For how long an ending program writes what it still knows.
+const DRAIN: Duration = Duration::from_secs(4);
+
+/// What the task is fed.
+#[derive(Debug)]
+pub struct Inputs {
+    /// Answers for wanted names.
+    pub observations: mpsc::Receiver<Observation>,
+    /// The names in use.
+    pub wanted: watch::Receiver<Wanted>,
+}
+
+type Written = (ObjectKey, Write, Outcome);
+
+struct Task<S> {
+    owner: Owner,
+    store: S,
+    clock: Clock,
+    index: SharedIndex,
+    writes: JoinSet<Written>,
+}
+
+/// Owns the statuses until `shutdown`, then writes what is not written.
+///
+/// # Errors
+/// An input ended too early, or a write panicked.
+pub async fn run<S: Store>(
+    config: Config,
+    store: S,
+    clock: Clock,
+    index: SharedIndex,
+    mut inputs: Inputs,
+    gate: Gate,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut events =
+        pin!(store.watch::<DnsNameResolver>(Scope::Namespace(config.namespace.clone())));
+    let mut task = Task {
+        owner: Owner::new(config),
+        store,
+        clock,
+        index,
+        writes: JoinSet::new(),
+    };
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let wake = task.next_wake();
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            event = events.next() => {
+                let Some(event) = event else { bail!("the watch of DNSNameResolver objects ended") };
+                task.event(event, &gate);
+            }
+            changed = inputs.wanted.changed() => {
+                if changed.is_err() {
+                    // The EgressFirewalls' task has ended, and says why itself.
+                    shutdown.cancelled().await;
+                    break;
+                }
+                let wanted = inputs.wanted.borrow_and_update().clone();
+                task.owner.want(wanted);
+            }
+            _ = inputs.observations.recv_many(&mut batch, BATCH) => {
+                task.observe(&mut batch);
+            }
+            Some(written) = task.writes.join_next() => task.written(written)?,
+            () = sleep(wake) => {}
+            _ = ticks.tick() => task.owner.report(),
+        }
+        task.advance();
+    }
+    task.drain(inputs.observations).await
+}
+
+impl<S: Store> Task<S> {
+    fn event(&mut self, event: Event<DnsNameResolver>, gate: &Gate) {
+        match &event {
+            Event::Synced(_) => gate.ready(),
+            Event::OutOfSync(reason) => gate.not_ready(reason),
+            Event::Applied(_) | Event::Deleted(_) => {}
+        }
+        self.owner.event(event, self.clock.now());
+    }
+
+    fn observe(&mut self, batch: &mut Vec<Observation>) {
+        for observation in batch.drain(..) {
+            self.owner.observe(&observation);
+        }
+    }
+
+    fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
+        let (key, write, outcome) = written.context("a write to the store failed")?;
+        self.owner.written(&key, &write, outcome, self.clock.now());
+        Ok(())
+    }
+
+    /// Starts what there is to write, and shows the readers which names are wanted.
+    fn advance(&mut self) {
+        let now = self.clock.now();
+        self.owner.tick(now);
+        for write in self.owner.writes(now) {
+            let store = self.store.clone();
+            self.writes.spawn(async move {
+                let outcome = write.clone().attempt(&store).await;
+                (write.key(), write, outcome)
+            });
+        }
+        if let Some(index) = self.owner.take_index() {
+            self.index.store(Arc::new(index));
+        }
+    }
+
+    /// A wall clock cannot be waited on: it may be set. So at most a second at a time.
+    fn next_wake(&self) -> Duration {
+        self.owner
+            .next_wake()
+            .map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
+    }
+
+    /// The readers have ended, or are about to: takes their last observations, and writes until all is written.
+    async fn drain(mut self, mut observations: mpsc::Receiver<Observation>) -> anyhow::Result<()> {
+        let deadline = Instant::now() + DRAIN;
+        let mut batch = Vec::new();
+        while let Ok(1..) = timeout_at(deadline, observations.recv_many(&mut batch, BATCH)).await {
+            self.observe(&mut batch);
+        }
+        self.advance();
+        while !self.owner.is_settled() {
+            match timeout_at(deadline, self.writes.join_next()).await {
+                Ok(Some(written)) => self.written(written)?,
+                // What is left waits for a retry that will not come any more.
+                Ok(None) => break,
+                Err(_) => {
+                    warn!(writes = self.writes.len(), "ending with writes under way");
+                    break;
+                }
+            }
+            self.advance();
+        }
+        info!("statuses are written");
+        Ok(())
+    }
+}

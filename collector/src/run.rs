@@ -1,0 +1,150 @@
+//! The program, put together.
+
+use std::sync::Arc;
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use runtime::{
+    UsageError,
+    admin::{Admin, Health},
+    args::StoreAddress,
+    clock::Clock,
+    shutdown::Tasks,
+    store::{Store, dir::DirStore},
+    telemetry,
+};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::{
+    args::Args,
+    guards::Guards,
+    ingest::{self, ConnectionLimits, Ingest, Listener},
+    names::SharedIndex,
+    owner::{self, task::Inputs},
+    policy::{self, Wanted},
+    state::Limits,
+};
+
+/// Runs the collector until it is told to end.
+///
+/// # Errors
+/// What cannot be used or bound, and the first task that fails.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let limits = args.limits()?;
+    match &args.common.store {
+        StoreAddress::Dir(path) => {
+            let store = DirStore::open(path)?;
+            serve(args, limits, store).await
+        }
+        StoreAddress::Kube => {
+            Err(UsageError("--store kube is not built yet: use --store dir:PATH".to_owned()).into())
+        }
+    }
+}
+
+async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<()> {
+    let prometheus = telemetry::init_metrics()?;
+    describe();
+    let mut tasks = Tasks::new();
+    let health = Health::new();
+
+    let admin = Admin::bind(args.common.admin).await?;
+    let mut listeners = Vec::new();
+    for address in &args.listen {
+        listeners.push(Listener::bind(address).await?);
+    }
+
+    let clock = Clock::system();
+    let guards = Guards::new(args.deny_answer);
+    let index = SharedIndex::default();
+    let (wanted, wanted_names) = watch::channel(Wanted::default());
+    let (observations, observed) = mpsc::channel(ingest::QUEUE);
+
+    let gate = health.gate("egress-firewalls", "they were not listed yet");
+    tasks.spawn(
+        "policy",
+        policy::run(store.clone(), wanted, gate, tasks.token()),
+    );
+
+    let config = owner::Config {
+        namespace: args.common.objects_namespace,
+        manage_objects: args.manage_objects,
+        limits,
+        guards: guards.clone(),
+    };
+    let gate = health.gate("dns-name-resolvers", "they were not listed yet");
+    let inputs = Inputs {
+        observations: observed,
+        wanted: wanted_names,
+    };
+    tasks.spawn(
+        "owner",
+        owner::task::run(
+            config,
+            store,
+            clock.clone(),
+            Arc::clone(&index),
+            inputs,
+            gate,
+            tasks.token(),
+        ),
+    );
+
+    let ingest = Ingest {
+        names: index,
+        guards: Arc::new(guards),
+        clock,
+        observations,
+        limits: ConnectionLimits::default(),
+    };
+    let permits = Arc::new(Semaphore::new(ingest.limits.connections));
+    for listener in listeners {
+        tasks.spawn(
+            "listener",
+            listener.run(ingest.clone(), Arc::clone(&permits), tasks.token()),
+        );
+    }
+    // The owner drains until the last reader has let go of the queue.
+    drop(ingest);
+
+    tasks.spawn("admin", admin.serve(health, prometheus, tasks.token()));
+    tasks.run().await
+}
+
+/// Tells the exporter what the metrics mean.
+fn describe() {
+    ingest::metrics::describe();
+    describe_gauge!("collector_names", "Names in use, and names of objects");
+    describe_gauge!(
+        "collector_objects",
+        "DNSNameResolver objects in the objects namespace"
+    );
+    describe_gauge!(
+        "collector_addresses",
+        "Addresses that are known, each name's counted for itself"
+    );
+    describe_gauge!(
+        "collector_egress_firewall_names_refused",
+        "DNS names in EgressFirewalls that can be no DNSNameResolver"
+    );
+    describe_counter!(
+        "collector_objects_ignored_total",
+        "DNSNameResolver objects with an unusable spec.name"
+    );
+    describe_counter!(
+        "collector_addresses_expired_total",
+        "Addresses removed because expiry and grace were over"
+    );
+    describe_counter!(
+        "collector_evictions_total",
+        "Addresses and names removed because a limit was reached"
+    );
+    describe_counter!(
+        "collector_store_writes_total",
+        "Writes to the store by what was written and what came of it"
+    );
+    describe_histogram!(
+        "collector_status_lag_seconds",
+        Unit::Seconds,
+        "From an observation to the stored status that has it"
+    );
+}

@@ -1,0 +1,62 @@
+//! What is known of the names of one `DNSNameResolver`, and the status that follows from it. No IO: time is a parameter.
+//!
+//! - [`Memory`] takes in [observations](crate::observation::Observation) and the statuses of others, and forgets.
+//! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
+
+mod evict;
+mod memory;
+mod render;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use self::{
+    memory::{Learned, Memory},
+    render::Change,
+};
+
+/// The bounds within which answers are believed.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The floor for every TTL, at least a second; counted in whole seconds, rounded up.
+    pub min_ttl: Duration,
+    /// The ceiling for every TTL; wins over the floor.
+    pub max_ttl: Duration,
+    /// How long an address stays after its expiry.
+    pub grace: Duration,
+    /// Addresses a name. Over it the oldest-seen go.
+    pub addresses_per_name: usize,
+    /// Regular names under a wildcard. Over it the oldest-seen name of the client that brought in most goes.
+    pub names_per_wildcard: usize,
+    /// Bytes of an object as the API server stores it, `managedFields` included (etcd's limit is 1.5 MiB a request). It
+    /// is estimated, generously, and beats the two counts above.
+    pub object_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            min_ttl: Duration::from_secs(5),
+            max_ttl: Duration::from_secs(24 * 3600),
+            grace: Duration::from_secs(5),
+            addresses_per_name: 1000,
+            names_per_wildcard: 1024,
+            object_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// The TTL in whole seconds that is used for an answer's.
+    fn clamp(&self, ttl: u32) -> u32 {
+        let floor = self.min_ttl.as_millis().div_ceil(1000).max(1);
+        let ceiling = u128::from(self.max_ttl.as_secs()).clamp(1, i32::MAX as u128);
+        u32::try_from(u128::from(ttl).max(floor).min(ceiling)).unwrap_or(i32::MAX as u32)
+    }
+}
+
+/// How far a stored expiry may be from the true one before it is written again: min(5 s, TTL / 2).
+fn tolerance(ttl: u32) -> Duration {
+    Duration::from_secs(5).min(Duration::from_millis(u64::from(ttl) * 500))
+}

@@ -1,0 +1,574 @@
+use std::{net::IpAddr, time::Duration};
+
+use proptest::prelude::*;
+use proto::api::{DnsName, DnsNameResolverStatus, Family};
+use runtime::clock::Timestamp;
+
+use super::{Limits, Memory};
+use crate::{guards::Guards, observation::Observation};
+
+const T0: i64 = 1_800_000_000_000;
+
+fn at(seconds: f64) -> Timestamp {
+    Timestamp::from_millis(T0 + (seconds * 1000.0) as i64)
+}
+
+fn name(text: &str) -> DnsName {
+    DnsName::parse(text).unwrap()
+}
+
+fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Observation {
+    Observation {
+        name: name(asked),
+        family: Family::V4,
+        addresses: addresses
+            .iter()
+            .map(|(ip, ttl)| (ip.parse().unwrap(), *ttl))
+            .collect(),
+        at: at(seconds),
+        answered_at: None,
+        client: None,
+    }
+}
+
+/// A memory with the status that the store has.
+struct Known {
+    memory: Memory,
+    stored: DnsNameResolverStatus,
+    limits: Limits,
+}
+
+impl Known {
+    fn new(spec: &str) -> Self {
+        Self {
+            memory: Memory::new(name(spec)),
+            stored: DnsNameResolverStatus::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    fn observe(&mut self, asked: &str, addresses: &[(&str, u32)], seconds: f64) -> &mut Self {
+        self.memory
+            .observe(&answer(asked, addresses, seconds), &self.limits);
+        self
+    }
+
+    fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
+        self.memory
+            .absorb(status, at(seconds), &self.limits, &Guards::default());
+        self
+    }
+
+    fn expire(&mut self, seconds: f64) -> usize {
+        self.memory.expire(at(seconds), &self.limits)
+    }
+
+    /// Writes what there is to write; returns whether there was something.
+    fn write(&mut self, seconds: f64) -> bool {
+        let change = self.memory.render(&self.stored, at(seconds));
+        let written = change.is_some();
+        if let Some(change) = change {
+            self.stored = change.status;
+        }
+        written
+    }
+
+    /// `name ip ttl@second …` of each entry.
+    fn status(&self) -> Vec<String> {
+        let entry = |entry: &proto::api::ResolvedName| {
+            let addresses = entry.resolved_addresses.iter().map(|address| {
+                let second = address.last_lookup_time.0.as_second() - T0 / 1000;
+                format!(" {} {}@{second}", address.ip, address.ttl_seconds)
+            });
+            entry.dns_name.clone() + &addresses.collect::<String>()
+        };
+        self.stored.resolved_names.iter().map(entry).collect()
+    }
+}
+
+fn status(json: serde_json::Value) -> DnsNameResolverStatus {
+    serde_json::from_value(serde_json::json!({"resolvedNames": json})).unwrap()
+}
+
+fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
+    let time = k8s_openapi::jiff::Timestamp::from_second(T0 / 1000 + second).unwrap();
+    serde_json::json!({"ip": ip, "ttlSeconds": ttl, "lastLookupTime": time.to_string()})
+}
+
+#[test]
+fn a_first_answer_makes_an_entry_that_is_not_degraded() {
+    let mut known = Known::new("www.example.com");
+    assert!(
+        known
+            .observe("www.example.com", &[("1.2.3.4", 30), ("5.6.7.8", 60)], 0.7)
+            .write(0.8)
+    );
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.2.3.4 30@0 5.6.7.8 60@0"]
+    );
+    let condition = &known.stored.resolved_names[0].conditions[0];
+    assert_eq!(
+        (
+            condition.type_.as_str(),
+            condition.status.as_str(),
+            condition.reason.as_str()
+        ),
+        ("Degraded", "False", "NOERROR")
+    );
+    assert_eq!(known.stored.resolved_names[0].resolution_failures, 0);
+}
+
+#[test]
+fn the_same_answer_again_writes_nothing() {
+    let mut known = Known::new("www.example.com");
+    assert!(
+        known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
+            .write(0.0)
+    );
+    assert!(
+        !known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
+            .write(0.0)
+    );
+    // A cache's answer: the TTL has gone down by what the time went on.
+    assert!(
+        !known
+            .observe("www.example.com", &[("1.2.3.4", 20)], 10.0)
+            .write(10.0)
+    );
+}
+
+#[test]
+fn times_are_written_when_they_are_off_by_more_than_the_tolerance() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
+        .write(0.0);
+    assert!(
+        !known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 5.0)
+            .write(5.0)
+    );
+    assert!(
+        known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 5.1)
+            .write(5.1)
+    );
+    assert_eq!(known.status(), ["www.example.com. 1.2.3.4 30@5"]);
+}
+
+#[test]
+fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
+    let mut known = Known::new("www.example.com");
+    for step in 0..60 {
+        let now = f64::from(step) * 2.0;
+        known
+            .observe("www.example.com", &[("1.2.3.4", 5)], now)
+            .write(now);
+        assert_eq!(known.expire(now), 0);
+    }
+    let second = known.stored.resolved_names[0].resolved_addresses[0]
+        .last_lookup_time
+        .0
+        .as_second();
+    assert!(
+        second - T0 / 1000 >= 114,
+        "the status is never further behind than the tolerance"
+    );
+}
+
+#[test]
+fn one_caches_short_ttl_does_not_shorten_anothers() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.2.3.4", 300)], 0.0)
+        .write(0.0);
+    known
+        .observe("www.example.com", &[("1.2.3.4", 3)], 1.0)
+        .write(1.0);
+    assert_eq!(known.expire(304.9), 0);
+    assert_eq!(known.expire(305.0), 1);
+}
+
+#[test]
+fn a_ttl_is_held_between_floor_and_ceiling() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe(
+            "www.example.com",
+            &[("1.1.1.1", 0), ("2.2.2.2", u32::MAX)],
+            0.0,
+        )
+        .write(0.0);
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0"]
+    );
+    known.limits.min_ttl = Duration::from_millis(1500);
+    known
+        .observe("www.example.com", &[("3.3.3.3", 0)], 0.0)
+        .write(0.0);
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0 3.3.3.3 2@0"]
+    );
+}
+
+#[test]
+fn an_address_leaves_at_expiry_and_grace_and_its_name_with_the_last() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10), ("2.2.2.2", 20)], 0.0)
+        .write(0.0);
+    assert_eq!(known.memory.next_removal(&known.limits), Some(at(15.0)));
+    assert_eq!(known.expire(14.999), 0);
+    assert_eq!(known.expire(15.0), 1);
+    assert!(known.write(15.0));
+    assert_eq!(known.status(), ["www.example.com. 2.2.2.2 20@0"]);
+    assert_eq!(known.expire(25.0), 1);
+    assert!(known.write(25.0));
+    assert_eq!(known.status(), Vec::<String>::new());
+    assert!(known.memory.is_empty());
+}
+
+#[test]
+fn a_status_that_still_shows_a_removed_address_does_not_bring_it_back() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
+        .write(0.0);
+    let old = known.stored.clone();
+    known.expire(15.0);
+    assert!(known.absorb(&old, 15.1).memory.is_empty());
+    // But another replica saw it again.
+    let news = status(
+        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 14)]}]),
+    );
+    assert!(!known.absorb(&news, 15.2).memory.is_empty());
+    // And so does an answer.
+    known.expire(1000.0);
+    known.observe("www.example.com", &[("1.1.1.1", 10)], 1000.0);
+    assert!(!known.memory.is_empty());
+}
+
+#[test]
+fn after_a_restart_an_address_lives_one_more_ttl_and_grace() {
+    let mut known = Known::new("www.example.com");
+    let stored = status(
+        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, -500)]}]),
+    );
+    known.stored = stored.clone();
+    known.absorb(&stored, 0.0);
+    assert!(
+        !known.write(0.0),
+        "nothing was learned that the store does not have"
+    );
+    assert_eq!(known.expire(14.9), 0);
+    assert_eq!(known.expire(15.0), 1);
+}
+
+#[test]
+fn times_in_the_future_count_as_now() {
+    let mut known = Known::new("www.example.com");
+    let stored = status(
+        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 100_000)]}]),
+    );
+    known.absorb(&stored, 0.0);
+    assert_eq!(known.expire(15.0), 1);
+}
+
+#[test]
+fn what_must_not_stand_in_a_status_is_removed_from_it() {
+    let mut known = Known::new("www.example.com");
+    known.stored = status(serde_json::json!([
+        {"dnsName": "www.example.com.", "resolvedAddresses": [
+            stored_address("1.1.1.1", 10, 0), stored_address("::ffff:1.1.1.1", 10, 0), stored_address("127.0.0.1", 10, 0),
+            stored_address("rubbish", 10, 0), stored_address("2001:DB8:0::1", 10, 0),
+        ]},
+        {"dnsName": "other.example.com.", "resolvedAddresses": [stored_address("9.9.9.9", 10, 0)]},
+    ]));
+    let stored = known.stored.clone();
+    known.absorb(&stored, 0.0);
+    assert!(known.write(0.0));
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 10@0 2001:db8::1 10@0"]
+    );
+}
+
+#[test]
+fn an_object_that_lost_its_status_gets_it_back() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
+        .write(0.0);
+    let before = known.status();
+    known.stored = DnsNameResolverStatus::default();
+    known.absorb(&DnsNameResolverStatus::default(), 1.0);
+    assert!(known.write(1.0));
+    assert_eq!(known.status(), before);
+}
+
+#[test]
+fn a_wildcards_own_entry_stands_first() {
+    let mut known = Known::new("*.example.com");
+    known
+        .observe("a.example.com", &[("1.1.1.1", 10)], 0.0)
+        .write(0.0);
+    known
+        .observe("b.example.com", &[("2.2.2.2", 10)], 0.0)
+        .write(0.0);
+    known
+        .observe("*.example.com", &[("3.3.3.3", 10)], 0.0)
+        .write(0.0);
+    assert_eq!(
+        known.status(),
+        [
+            "*.example.com. 3.3.3.3 10@0",
+            "a.example.com. 1.1.1.1 10@0",
+            "b.example.com. 2.2.2.2 10@0"
+        ]
+    );
+    assert!(
+        !known
+            .memory
+            .observe(
+                &answer("c.d.example.com", &[("4.4.4.4", 1)], 0.0),
+                &known.limits
+            )
+            .changed
+    );
+}
+
+#[test]
+fn a_regular_name_that_the_wildcard_covers_has_no_entry_until_it_is_needed() {
+    let mut known = Known::new("*.example.com");
+    known
+        .observe("*.example.com", &[("1.1.1.1", 30)], 0.0)
+        .write(0.0);
+    assert!(
+        !known
+            .observe("a.example.com", &[("1.1.1.1", 30)], 1.0)
+            .write(1.0)
+    );
+    // More than the wildcard has: an entry of its own.
+    assert!(
+        known
+            .observe("a.example.com", &[("2.2.2.2", 30)], 1.0)
+            .write(1.0)
+    );
+    assert_eq!(
+        known.status(),
+        [
+            "*.example.com. 1.1.1.1 30@0",
+            "a.example.com. 1.1.1.1 30@1 2.2.2.2 30@1"
+        ]
+    );
+    // The wildcard catches up: the entry goes.
+    known.observe("*.example.com", &[("1.1.1.1", 30), ("2.2.2.2", 30)], 2.0);
+    assert!(known.write(2.0));
+    assert_eq!(known.status(), ["*.example.com. 1.1.1.1 30@0 2.2.2.2 30@2"]);
+    // The wildcard's address goes before the regular name's: its entry is back in the same write.
+    known
+        .observe("a.example.com", &[("1.1.1.1", 30)], 5.0)
+        .write(5.0);
+    assert_eq!(known.expire(37.0), 3);
+    assert!(known.write(37.0));
+    assert_eq!(known.status(), ["a.example.com. 1.1.1.1 30@5"]);
+}
+
+#[test]
+fn a_full_name_loses_its_oldest_seen_address() {
+    let mut known = Known::new("www.example.com");
+    known.limits.addresses_per_name = 2;
+    for (second, ip) in ["1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"]
+        .iter()
+        .enumerate()
+    {
+        known.observe("www.example.com", &[(ip, 3600)], second as f64);
+    }
+    known.write(4.0);
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 3600@2 3.3.3.3 3600@3"]
+    );
+}
+
+#[test]
+fn a_full_wildcard_loses_a_name_of_the_client_that_brought_most() {
+    let mut known = Known::new("*.example.com");
+    known.limits.names_per_wildcard = 3;
+    let mut ask = |label: &str, client: &str, second: f64| {
+        let mut observation = answer(
+            &format!("{label}.example.com"),
+            &[("1.1.1.1", 3600)],
+            second,
+        );
+        observation.client = Some(client.parse().unwrap());
+        known.memory.observe(&observation, &known.limits)
+    };
+    ask("honest", "10.0.0.1", 0.0);
+    ask("x1", "10.0.0.2", 1.0);
+    ask("x2", "10.0.0.2", 2.0);
+    assert_eq!(ask("x3", "10.0.0.2", 3.0).evicted_names, 1);
+    assert_eq!(ask("x4", "10.0.0.2", 4.0).evicted_names, 1);
+    known.write(4.0);
+    let names: Vec<_> = known
+        .stored
+        .resolved_names
+        .iter()
+        .map(|entry| entry.dns_name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["honest.example.com.", "x3.example.com.", "x4.example.com."]
+    );
+}
+
+#[test]
+fn an_object_stays_under_its_size() {
+    let mut known = Known::new("*.example.com");
+    known.limits.object_bytes = 20_000;
+    let mut evicted = 0;
+    for i in 0..100_u32 {
+        let observation = answer(
+            &format!("n{i}.example.com"),
+            &[("1.1.1.1", 3600)],
+            f64::from(i),
+        );
+        evicted += known
+            .memory
+            .observe(&observation, &known.limits)
+            .evicted_addresses;
+    }
+    assert_eq!(evicted, 88);
+    known.write(100.0);
+    assert_eq!(
+        known.status()[0],
+        "n88.example.com. 1.1.1.1 3600@88",
+        "the oldest-seen went"
+    );
+    assert!(serde_json::to_vec(&known.stored).unwrap().len() < 20_000);
+}
+
+#[test]
+fn a_condition_flips_once() {
+    let mut known = Known::new("www.example.com");
+    let degraded = serde_json::json!([{
+        "dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 0)], "resolutionFailures": 3,
+        "conditions": [{"type": "Degraded", "status": "True", "reason": "SERVFAIL", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    }]);
+    known.stored = status(degraded);
+    let stored = known.stored.clone();
+    assert!(
+        !known.absorb(&stored, 0.0).write(0.0),
+        "a status is no success"
+    );
+    assert!(
+        known
+            .observe("www.example.com", &[("1.1.1.1", 10)], 1.0)
+            .write(1.0)
+    );
+    let entry = known.stored.resolved_names[0].clone();
+    assert_eq!(
+        (
+            entry.resolution_failures,
+            entry.conditions[0].status.as_str()
+        ),
+        (0, "False")
+    );
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 9.0)
+        .write(9.0);
+    assert_eq!(known.stored.resolved_names[0].conditions, entry.conditions);
+}
+
+fn observations() -> impl Strategy<Value = Vec<Observation>> {
+    let one = (
+        0..4_usize,
+        prop::collection::vec((0..6_u8, 0..400_u32), 1..5),
+        0..600_u32,
+    );
+    prop::collection::vec(one, 1..20).prop_map(|list| {
+        let make = |(label, addresses, second): (usize, Vec<(u8, u32)>, u32)| {
+            let asked = [
+                "*.example.com",
+                "a.example.com",
+                "b.example.com",
+                "c.example.com",
+            ][label];
+            let mut observation = answer(asked, &[], f64::from(second));
+            observation.addresses = addresses
+                .iter()
+                .map(|(i, ttl)| (IpAddr::from([1, 1, 1, *i + 1]), *ttl))
+                .collect();
+            observation
+        };
+        list.into_iter().map(make).collect()
+    })
+}
+
+fn rendered(observations: &[Observation], now: f64) -> DnsNameResolverStatus {
+    let mut known = Known::new("*.example.com");
+    for observation in observations {
+        known.memory.observe(observation, &known.limits);
+    }
+    known.write(now);
+    known.stored
+}
+
+fn union(status: &DnsNameResolverStatus) -> std::collections::BTreeSet<String> {
+    let addresses = status
+        .resolved_names
+        .iter()
+        .flat_map(|entry| &entry.resolved_addresses);
+    addresses.map(|address| address.ip.clone()).collect()
+}
+
+proptest! {
+    #[test]
+    fn observations_are_idempotent_and_commute(list in observations()) {
+        let once = rendered(&list, 600.0);
+        let twice: Vec<_> = list.iter().chain(&list).cloned().collect();
+        prop_assert_eq!(&rendered(&twice, 600.0), &once);
+        let backwards: Vec<_> = list.iter().rev().cloned().collect();
+        prop_assert_eq!(&rendered(&backwards, 600.0), &once);
+    }
+
+    #[test]
+    fn a_status_has_every_address_once_and_writing_it_again_changes_nothing(list in observations()) {
+        let mut known = Known::new("*.example.com");
+        let mut all = std::collections::BTreeSet::new();
+        for observation in &list {
+            known.memory.observe(observation, &known.limits);
+            known.write(600.0);
+            all.extend(observation.addresses.iter().map(|(ip, _)| ip.to_string()));
+        }
+        prop_assert_eq!(union(&known.stored), all);
+        let names: Vec<_> = known.stored.resolved_names.iter().map(|entry| &entry.dns_name).collect();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        prop_assert_eq!(unique.len(), names.len());
+        let stored = known.stored.clone();
+        known.absorb(&stored, 600.0);
+        prop_assert!(!known.write(600.0));
+    }
+
+    #[test]
+    fn nothing_leaves_before_expiry_and_grace(list in observations(), now in 0..1200_u32) {
+        let mut known = Known::new("*.example.com");
+        for observation in &list {
+            known.memory.observe(observation, &known.limits);
+        }
+        known.expire(f64::from(now));
+        known.write(f64::from(now));
+        let left = union(&known.stored);
+        for observation in &list {
+            for (ip, ttl) in &observation.addresses {
+                let until = observation.at + Duration::from_secs(u64::from(*ttl).max(5) + 5);
+                prop_assert!(until <= at(f64::from(now)) || left.contains(&ip.to_string()));
+            }
+        }
+    }
+}
