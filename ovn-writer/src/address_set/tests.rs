@@ -1,0 +1,132 @@
+//! Rows as ovn-kubernetes, this program and strangers write them.
+
+use proto::api::DEFAULT_NETWORK_CONTROLLER;
+
+use super::*;
+
+fn row(json: serde_json::Value) -> Result<AddressSet, ColumnError> {
+    AddressSet::read(serde_json::from_value(json).unwrap())
+}
+
+fn with_ids(pairs: &[(&str, &str)]) -> AddressSet {
+    row(serde_json::json!({"name": "a1", "external_ids": ["map", pairs]})).unwrap()
+}
+
+#[test]
+fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
+    let name = DnsName::parse("www.example.com.").unwrap();
+    let columns = new_row(
+        DEFAULT_NETWORK_CONTROLLER,
+        &name,
+        Family::V4,
+        &["10.0.0.1".parse().unwrap()],
+    );
+    assert_eq!(
+        serde_json::to_value(&columns).unwrap(),
+        serde_json::json!({
+            "name": "a4029995183407368296",
+            "addresses": ["set", ["10.0.0.1"]],
+            "external_ids": ["map", [
+                ["k8s.ovn.org/owner-controller", "default-network-controller"],
+                ["k8s.ovn.org/owner-type", "EgressFirewallDNS"],
+                ["k8s.ovn.org/name", "www.example.com."],
+                ["ip-family", "v4"],
+                ["k8s.ovn.org/id", "default-network-controller:EgressFirewallDNS:www.example.com.:v4"],
+                ["ovn-writer/created", "true"],
+            ]],
+        })
+    );
+    let identity = AddressSet::read(columns).unwrap().identity().cloned();
+    let expected = Identity {
+        name,
+        family: Family::V4,
+        form: NameForm::Fqdn,
+        created_here: true,
+    };
+    assert_eq!(identity, Some(expected));
+}
+
+#[test]
+fn rows_are_known_by_their_external_ids_whoever_owns_them() {
+    let mut ids = vec![
+        (
+            "k8s.ovn.org/owner-controller",
+            "blue_net-network-controller",
+        ),
+        ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
+        ("k8s.ovn.org/name", "WWW.Example.com"),
+        ("ip-family", "v6"),
+    ];
+    let identity = with_ids(&ids).identity().cloned().unwrap();
+    assert_eq!(identity.name.as_str(), "www.example.com.");
+    assert_eq!(
+        (identity.family, identity.form),
+        (Family::V6, NameForm::AsWritten)
+    );
+    assert!(!identity.created_here);
+    for (index, value) in [
+        (1, "EgressFirewall"),
+        (2, "a_b.example."),
+        (2, "*"),
+        (3, "v5"),
+    ] {
+        let whole = std::mem::replace(&mut ids[index].1, value);
+        assert_eq!(with_ids(&ids).identity(), None, "{value}");
+        ids[index].1 = whole;
+    }
+    for index in 1..ids.len() {
+        let pair = ids.remove(index);
+        assert_eq!(with_ids(&ids).identity(), None, "without {}", pair.0);
+        ids.insert(index, pair);
+    }
+}
+
+#[test]
+fn members_that_are_not_written_our_way_are_kept_as_they_are() {
+    let members = [
+        "10.0.0.1",
+        "2001:db8::1",
+        "2001:DB8::2",
+        "10.0.0.0/8",
+        "x",
+        "::ffff:1.2.3.4",
+    ];
+    let mut set = row(serde_json::json!({"addresses": ["set", members]})).unwrap();
+    let addresses: Vec<_> = set.addresses().iter().map(IpAddr::to_string).collect();
+    assert_eq!(addresses, ["10.0.0.1", "::ffff:1.2.3.4", "2001:db8::1"]);
+    let others: Vec<_> = set.others().iter().map(|text| &**text).collect();
+    assert_eq!(others, ["10.0.0.0/8", "2001:DB8::2", "x"]);
+    let difference = serde_json::json!({"addresses": ["set", members]});
+    set.modify(serde_json::from_value(difference).unwrap())
+        .unwrap();
+    assert!(set.is_empty());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (json, expected) in [
+        (
+            serde_json::json!({"addresses": ["set", ["x", "x"]]}),
+            "column addresses: an element",
+        ),
+        (
+            serde_json::json!({"addresses": ["set", [1]]}),
+            "column addresses: the value",
+        ),
+        (
+            serde_json::json!({"external_ids": ["set", ["a"]]}),
+            "column external_ids: the value",
+        ),
+        (
+            serde_json::json!({"name": ["set", []]}),
+            "column name: the value",
+        ),
+        (
+            serde_json::json!({"colour": "red"}),
+            "column colour: it was not asked for",
+        ),
+    ] {
+        let error = row(json).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

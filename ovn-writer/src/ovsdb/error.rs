@@ -1,0 +1,144 @@
+//! Why a session ended, or never came to be. The one thing to do about each is to connect again and to read again.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jsonrpsee_core::client::Error as ClientError;
+use serde::Deserialize;
+
+use super::{replica::ReplicaError, schema::SchemaError, transport::TransportError};
+
+/// What the server says of a request that it does not carry out.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct ServerError {
+    /// The kind of error, such as `constraint violation` (RFC 7047 section 3.1).
+    pub error: String,
+    /// What exactly is wrong, for people.
+    pub details: Option<String>,
+}
+
+impl ServerError {
+    /// Reads an `error` member, which is a text or an object.
+    pub(super) fn parse(json: &str) -> Self {
+        serde_json::from_str(json)
+            .or_else(|_| {
+                serde_json::from_str(json).map(|error| Self {
+                    error,
+                    details: None,
+                })
+            })
+            .unwrap_or_else(|_| Self {
+                error: json.to_owned(),
+                details: None,
+            })
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)?;
+        match &self.details {
+            Some(details) => write!(f, ": {details}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why there is no session, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection was made.
+    #[error("cannot connect: {0}")]
+    Connect(TransportError),
+    /// The connection ended.
+    #[error("the connection is lost: {}", Cause(.0))]
+    Lost(Arc<ClientError>),
+    /// The server did not answer in time.
+    #[error("no answer to {method} within {deadline:?}")]
+    Deadline {
+        /// What was asked.
+        method: &'static str,
+        /// How long it was given.
+        deadline: Duration,
+    },
+    /// The server refuses a request that every server must grant.
+    #[error("the server refuses {method}: {reason}")]
+    Refused {
+        /// What was asked.
+        method: &'static str,
+        /// The server's words.
+        reason: ServerError,
+    },
+    /// An answer or a notification is not what RFC 7047 or ovsdb-server(7) says.
+    #[error("{what} cannot be read: {source}")]
+    Malformed {
+        /// Which message.
+        what: &'static str,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A notification that was not asked for.
+    #[error("an unexpected notification: {0}")]
+    Unexpected(String),
+    /// The database is not one that the client can work with.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// An update does not fit what was read before.
+    #[error("the updates contradict one another: {0}")]
+    Inconsistent(#[from] ReplicaError),
+    /// Notifications came faster than they were taken, and some are lost.
+    #[error("notifications came faster than they could be taken")]
+    Lagged,
+    /// The server ended the monitor, as it does when the database is converted or removed.
+    #[error("the server canceled the monitor of {0}")]
+    Canceled(String),
+    /// The server does not serve the database, or not now.
+    #[error("the server {}", if *.served { "is not connected to its cluster" } else { "does not serve the database" })]
+    NotServed {
+        /// Whether it knows the database at all.
+        served: bool,
+    },
+    /// A thread that parses could not be had.
+    #[error("a worker thread failed: {0}")]
+    Worker(#[from] tokio::task::JoinError),
+}
+
+impl From<ClientError> for Error {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::RestartNeeded(cause) => Self::Lost(cause),
+            other => Self::Lost(Arc::new(other)),
+        }
+    }
+}
+
+/// The words of the cause alone.
+struct Cause<'a>(&'a ClientError);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ClientError::RestartNeeded(cause) => Cause(cause).fmt(f),
+            ClientError::InvalidRequestId(id) => write!(f, "a reply to no request: {id}"),
+            ClientError::ServiceDisconnect => f.write_str("the client was closed"),
+            other => other.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_server_are_kept_in_every_form() {
+        let words = |json| ServerError::parse(json).to_string();
+        assert_eq!(words(r#""unknown method""#), "unknown method");
+        assert_eq!(
+            words(r#"{"error":"syntax error","details":"no","syntax":"x"}"#),
+            "syntax error: no"
+        );
+        assert_eq!(words(r#"{"error":"timed out"}"#), "timed out");
+        assert_eq!(words("17"), "17");
+    }
+}

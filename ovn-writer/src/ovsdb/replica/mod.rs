@@ -1,0 +1,298 @@
+//! A copy of the monitored rows of one table, and the updates that keep it equal to the database.
+//!
+//! There is no IO here. What does not fit is refused and never guessed at: the copy is then of no more use.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    fmt,
+    hash::Hash,
+    marker::PhantomData,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::value::{Row, TypeError};
+
+/// How a row is kept: the client's own type, as small as it likes.
+pub trait Record: Sized + Send + 'static {
+    /// The table whose rows these are.
+    const TABLE: &'static str;
+
+    /// By what rows are found, apart from their `_uuid`; several rows may have the same.
+    type Key: Clone + Eq + Hash + Send + 'static;
+
+    /// A row as it is; columns that are not named have their default.
+    ///
+    /// # Errors
+    /// [`ColumnError`] for a column that the client did not ask for, or with a value of another type.
+    fn read(columns: Row) -> Result<Self, ColumnError>;
+
+    /// Changes the row by a difference as `update2` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came
+    /// or went, the pairs of a map that came, went or changed, anything else anew.
+    ///
+    /// # Errors
+    /// As [`Record::read`].
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError>;
+
+    /// The key, if the row has one.
+    fn key(&self) -> Option<Self::Key>;
+}
+
+/// A column that a [`Record`] cannot take.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("column {column}: {problem}")]
+pub struct ColumnError {
+    /// Its name.
+    pub column: String,
+    /// What is wrong.
+    pub problem: ColumnProblem,
+}
+
+/// What is wrong with a column.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ColumnProblem {
+    /// It was not asked for.
+    #[error("it was not asked for")]
+    Unknown,
+    /// Its value is of another type.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// An element or a key stands in it twice.
+    #[error("an element stands in it twice")]
+    Duplicate,
+}
+
+impl ColumnProblem {
+    /// The problem with its place.
+    pub fn of(self, column: impl Into<String>) -> ColumnError {
+        ColumnError {
+            column: column.into(),
+            problem: self,
+        }
+    }
+}
+
+/// An update that does not fit the rows at hand.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicaError {
+    /// A table that was not asked for.
+    #[error("an update of the table {0}, which is not monitored")]
+    Table(String),
+    /// A row comes that is there.
+    #[error("row {0} is inserted and is there already")]
+    Present(Uuid),
+    /// A row changes or goes that is not there.
+    #[error("row {0} is changed or deleted and is not there")]
+    Absent(Uuid),
+    /// A row is not what its table has.
+    #[error("row {uuid}: {source}")]
+    Column {
+        /// Which row.
+        uuid: Uuid,
+        /// What is wrong with it.
+        source: ColumnError,
+    },
+    /// A row is no JSON object of columns.
+    #[error("row {uuid}: {source}")]
+    Row {
+        /// Which row.
+        uuid: Uuid,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// `<table-updates2>` of ovsdb-server(7): what happened to which rows, borrowed from the message.
+#[derive(Debug, Deserialize)]
+pub struct TableUpdates<'a>(#[serde(borrow)] Pairs<String, Pairs<Uuid, RowUpdate<'a>>>);
+
+/// What happened to one row.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RowUpdate<'a> {
+    #[serde(borrow)]
+    Initial(&'a RawValue),
+    #[serde(borrow)]
+    Insert(&'a RawValue),
+    #[serde(borrow)]
+    Modify(&'a RawValue),
+    Delete(()),
+}
+
+/// The members of a JSON object in their order, none lost when a name comes twice.
+#[derive(Debug)]
+struct Pairs<K, V>(Vec<(K, V)>);
+
+impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Pairs<K, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor<K, V>(PhantomData<(K, V)>);
+
+        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<K, V> {
+            type Value = Pairs<K, V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(PairsVisitor(PhantomData))
+    }
+}
+
+/// The copy.
+#[derive(Clone, Debug)]
+pub struct Replica<R: Record> {
+    rows: HashMap<Uuid, R>,
+    by_key: HashMap<R::Key, Vec<Uuid>>,
+}
+
+impl<R: Record> Default for Replica<R> {
+    fn default() -> Self {
+        Self {
+            rows: HashMap::new(),
+            by_key: HashMap::new(),
+        }
+    }
+}
+
+impl<R: Record> Replica<R> {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All rows, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Uuid, &R)> {
+        self.rows.iter().map(|(uuid, row)| (*uuid, row))
+    }
+
+    /// One row.
+    pub fn get(&self, uuid: Uuid) -> Option<&R> {
+        self.rows.get(&uuid)
+    }
+
+    /// The rows with this key, in no order.
+    pub fn with_key<'a>(
+        &'a self,
+        key: &R::Key,
+    ) -> impl Iterator<Item = (Uuid, &'a R)> + use<'a, R> {
+        let uuids = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+        uuids
+            .iter()
+            .filter_map(|uuid| Some((*uuid, self.rows.get(uuid)?)))
+    }
+
+    /// Takes over what happened, and returns the keys of the rows to which it happened, those before and those after.
+    ///
+    /// # Errors
+    /// [`ReplicaError`]; the copy may then have been changed in part, and must be given up.
+    pub fn apply(&mut self, updates: TableUpdates<'_>) -> Result<HashSet<R::Key>, ReplicaError> {
+        let mut touched = HashSet::new();
+        for (table, rows) in updates.0.0 {
+            if table != R::TABLE {
+                return Err(ReplicaError::Table(table));
+            }
+            for (uuid, update) in rows.0 {
+                self.apply_row(uuid, update, &mut touched)?;
+            }
+        }
+        Ok(touched)
+    }
+
+    fn apply_row(
+        &mut self,
+        uuid: Uuid,
+        update: RowUpdate<'_>,
+        touched: &mut HashSet<R::Key>,
+    ) -> Result<(), ReplicaError> {
+        let columns = |json: &RawValue| {
+            serde_json::from_str::<Row>(json.get())
+                .map_err(|source| ReplicaError::Row { uuid, source })
+        };
+        let column_error = |source| ReplicaError::Column { uuid, source };
+        match update {
+            RowUpdate::Initial(json) | RowUpdate::Insert(json) => {
+                let row = R::read(columns(json)?).map_err(column_error)?;
+                self.index(uuid, row.key(), touched);
+                if self.rows.insert(uuid, row).is_some() {
+                    return Err(ReplicaError::Present(uuid));
+                }
+            }
+            RowUpdate::Modify(json) => {
+                let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
+                let before = row.key();
+                row.modify(columns(json)?).map_err(column_error)?;
+                let after = row.key();
+                if before == after {
+                    touched.extend(after);
+                } else {
+                    self.unindex(uuid, before, touched);
+                    self.index(uuid, after, touched);
+                }
+            }
+            RowUpdate::Delete(()) => {
+                let row = self.rows.remove(&uuid).ok_or(ReplicaError::Absent(uuid))?;
+                self.unindex(uuid, row.key(), touched);
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
+        if let Some(key) = key {
+            self.by_key.entry(key.clone()).or_default().push(uuid);
+            touched.insert(key);
+        }
+    }
+
+    fn unindex(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
+        let Some(key) = key else { return };
+        if let Some(uuids) = self.by_key.get_mut(&key) {
+            uuids.retain(|other| *other != uuid);
+            if uuids.is_empty() {
+                self.by_key.remove(&key);
+            }
+        }
+        touched.insert(key);
+    }
+}
+
+/// Takes over a difference of a set: elements that are there go, the others come.
+pub fn toggle<T: Ord>(set: &mut BTreeSet<T>, element: T) {
+    if !set.remove(&element) {
+        set.insert(element);
+    }
+}
+
+/// Takes over a difference of a map, kept as pairs in the order of their keys: a pair that is there goes, a key that is there
+/// takes the new value, the others come.
+pub fn toggle_pair<K: Ord, V: Eq>(map: &mut Vec<(K, V)>, key: K, value: V) {
+    match map.binary_search_by(|(k, _)| k.cmp(&key)) {
+        Ok(index) => match map.get_mut(index) {
+            Some((_, old)) if *old != value => *old = value,
+            _ => drop(map.remove(index)),
+        },
+        Err(index) => map.insert(index, (key, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

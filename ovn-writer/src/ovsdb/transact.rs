@@ -1,0 +1,402 @@
+//! Transactions (RFC 7047 section 4.1.3 and 5.2): what to do, and the three ways in which it can end.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{
+    error::{Error, ServerError},
+    value::{Atom, Datum, Row},
+};
+
+/// One operation. All of a transaction's operations take effect, or none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Operation {
+    /// Makes a row.
+    Insert {
+        /// Where.
+        table: String,
+        /// Its columns; those left out have their default.
+        row: Row,
+    },
+    /// Changes columns relative to what they hold.
+    Mutate {
+        /// Where.
+        table: String,
+        /// Which rows: those that meet all conditions.
+        #[serde(rename = "where")]
+        filter: Vec<Condition>,
+        /// What changes, in this order.
+        mutations: Vec<Mutation>,
+    },
+    /// Deletes rows.
+    Delete {
+        /// Where.
+        table: String,
+        /// Which rows: those that meet all conditions.
+        #[serde(rename = "where")]
+        filter: Vec<Condition>,
+    },
+    /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0.
+    Wait {
+        /// Where.
+        table: String,
+        /// Which rows: those that meet all conditions.
+        #[serde(rename = "where")]
+        filter: Vec<Condition>,
+        /// The columns that are compared.
+        columns: Vec<String>,
+        /// Whether the rows must be these, or must not be.
+        until: Until,
+        /// What they are compared with.
+        rows: Vec<Row>,
+        /// Milliseconds.
+        timeout: u64,
+    },
+}
+
+impl Operation {
+    /// Its length on the wire in bytes, give or take a fifth.
+    pub fn approximate_len(&self) -> usize {
+        const FRAME: usize = 40;
+        let row = |row: &Row| {
+            row.iter()
+                .map(|(k, v)| k.len() + 3 + v.approximate_len())
+                .sum::<usize>()
+        };
+        let filter = |filter: &[Condition]| -> usize {
+            filter
+                .iter()
+                .map(|c| c.0.len() + 11 + c.2.approximate_len())
+                .sum()
+        };
+        FRAME
+            + match self {
+                Self::Insert {
+                    table,
+                    row: columns,
+                } => table.len() + row(columns),
+                Self::Mutate {
+                    table,
+                    filter: rows,
+                    mutations,
+                } => {
+                    let mutation = |m: &Mutation| m.0.len() + 16 + m.2.approximate_len();
+                    table.len() + filter(rows) + mutations.iter().map(mutation).sum::<usize>()
+                }
+                Self::Delete {
+                    table,
+                    filter: rows,
+                } => table.len() + filter(rows),
+                Self::Wait {
+                    table,
+                    filter: rows,
+                    columns,
+                    rows: expected,
+                    ..
+                } => {
+                    let columns: usize = columns.iter().map(|column| column.len() + 3).sum();
+                    table.len() + filter(rows) + columns + expected.iter().map(row).sum::<usize>()
+                }
+            }
+    }
+}
+
+/// What a [`Operation::Wait`] waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub enum Until {
+    /// The rows are exactly these.
+    #[serde(rename = "==")]
+    Equal,
+    /// The rows are not exactly these.
+    #[serde(rename = "!=")]
+    NotEqual,
+}
+
+/// A column, a function, and what it is compared with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Condition(pub String, pub Function, pub Datum);
+
+/// How a column is compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub enum Function {
+    /// The column is equal.
+    #[serde(rename = "==")]
+    Equal,
+    /// The column holds at least these elements or pairs.
+    #[serde(rename = "includes")]
+    Includes,
+}
+
+impl Condition {
+    /// The row with this `_uuid`.
+    pub fn uuid(uuid: Uuid) -> Self {
+        Self("_uuid".to_owned(), Function::Equal, uuid.into())
+    }
+
+    /// Rows whose map of strings has this pair.
+    pub fn has_pair(column: &str, key: &str, value: &str) -> Self {
+        Self(
+            column.to_owned(),
+            Function::Includes,
+            Datum::string_map([(key, value)]),
+        )
+    }
+}
+
+/// A column, what happens to it, and by what.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mutation(pub String, pub Mutator, pub Datum);
+
+/// How a column changes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mutator {
+    /// Elements are added; those that are there stay.
+    Insert,
+    /// Elements are removed; those that are not there do not matter.
+    Delete,
+}
+
+/// How a transaction ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is in the database. One result for each operation, in their order.
+    Done(Vec<OperationResult>),
+    /// Nothing of it is in the database.
+    Refused(Refusal),
+    /// Nobody knows. Connect again, read the database again, and see what is left to do; never send it again unseen.
+    Unknown(Error),
+}
+
+/// What one operation did.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct OperationResult {
+    /// The number of rows that met the conditions; `None` for an insertion.
+    pub count: Option<u64>,
+    uuid: Option<Atom>,
+}
+
+impl OperationResult {
+    /// The `_uuid` of the row that an insertion made.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self.uuid {
+            Some(Atom::Uuid(uuid)) => Some(uuid),
+            _ => None,
+        }
+    }
+}
+
+/// Why the server did not carry a transaction out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// Which operation is to blame; `None` for the whole, such as a constraint that fails when it is committed.
+    pub operation: Option<usize>,
+    /// The server's words.
+    pub reason: ServerError,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.operation {
+            Some(index) => write!(f, "operation {index}: {}", self.reason),
+            None => self.reason.fmt(f),
+        }
+    }
+}
+
+/// Why the results of a transaction make no sense.
+#[derive(Debug, thiserror::Error)]
+enum ResultError {
+    #[error("{found} results of {expected} operations")]
+    Count { found: usize, expected: usize },
+    #[error("operation {0} was not run, and none failed")]
+    NotRun(usize),
+}
+
+/// Reads the reply to `operations` operations.
+pub(super) fn outcome(operations: usize, reply: &RawValue) -> Outcome {
+    match read(operations, reply) {
+        Ok(outcome) => outcome,
+        Err(source) => Outcome::Unknown(Error::Malformed {
+            what: "the reply to a transaction",
+            source,
+        }),
+    }
+}
+
+fn read(operations: usize, reply: &RawValue) -> Result<Outcome, serde_json::Error> {
+    use serde::de::Error as _;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Element {
+        Failed(Failed),
+        Done(OperationResult),
+    }
+
+    #[derive(Deserialize)]
+    struct Failed {
+        error: String,
+        details: Option<String>,
+    }
+
+    let elements: Vec<Option<Element>> = serde_json::from_str(reply.get())?;
+    let found = elements.len();
+    let mut results = Vec::with_capacity(operations);
+    let mut not_run = None;
+    for (index, element) in elements.into_iter().enumerate() {
+        match element {
+            // An element more than there are operations is the error of the commit.
+            Some(Element::Failed(Failed { error, details })) => {
+                let operation = (index < operations).then_some(index);
+                return Ok(Outcome::Refused(Refusal {
+                    operation,
+                    reason: ServerError { error, details },
+                }));
+            }
+            Some(Element::Done(result)) => results.push(result),
+            None => not_run = not_run.or(Some(index)),
+        }
+    }
+    if let Some(index) = not_run {
+        return Err(serde_json::Error::custom(ResultError::NotRun(index)));
+    }
+    if found != operations {
+        return Err(serde_json::Error::custom(ResultError::Count {
+            found,
+            expected: operations,
+        }));
+    }
+    Ok(Outcome::Done(results))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome_of(operations: usize, json: &str) -> Outcome {
+        outcome(operations, &RawValue::from_string(json.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn operations_are_written_as_the_rfc_has_them() {
+        let uuid: Uuid = "b487b549-9d01-481e-aaf8-d194f26edc55".parse().unwrap();
+        let table = || "Book".to_owned();
+        for (operation, json) in [
+            (
+                Operation::Insert {
+                    table: table(),
+                    row: Row::from([("title".into(), "x".into())]),
+                },
+                r#"{"op":"insert","table":"Book","row":{"title":"x"}}"#,
+            ),
+            (
+                Operation::Mutate {
+                    table: table(),
+                    filter: vec![Condition::uuid(uuid)],
+                    mutations: vec![Mutation(
+                        "authors".into(),
+                        Mutator::Insert,
+                        Datum::strings(["a"]),
+                    )],
+                },
+                r#"{"op":"mutate","table":"Book","where":[["_uuid","==",["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]]],"mutations":[["authors","insert",["set",["a"]]]]}"#,
+            ),
+            (
+                Operation::Delete {
+                    table: table(),
+                    filter: vec![Condition::has_pair("ids", "k", "v")],
+                },
+                r#"{"op":"delete","table":"Book","where":[["ids","includes",["map",[["k","v"]]]]]}"#,
+            ),
+            (
+                Operation::Wait {
+                    table: table(),
+                    filter: vec![],
+                    columns: vec!["title".into()],
+                    until: Until::NotEqual,
+                    rows: vec![],
+                    timeout: 0,
+                },
+                r#"{"op":"wait","table":"Book","where":[],"columns":["title"],"until":"!=","rows":[],"timeout":0}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&operation).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn the_length_is_known_before_it_is_written() {
+        let addresses: Vec<_> = (0..1000)
+            .map(|n| format!("10.0.{}.{}", n / 250, n % 250))
+            .collect();
+        let operation = Operation::Mutate {
+            table: "Book".into(),
+            filter: vec![Condition::uuid(Uuid::nil())],
+            mutations: vec![Mutation(
+                "authors".into(),
+                Mutator::Insert,
+                Datum::strings(addresses),
+            )],
+        };
+        let (known, written) = (
+            operation.approximate_len(),
+            serde_json::to_string(&operation).unwrap().len(),
+        );
+        assert!(known.abs_diff(written) < written / 5, "{known} {written}");
+    }
+
+    #[test]
+    fn results_are_told_apart_operation_by_operation() {
+        let json = r#"[{"uuid":["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]},{"count":1},{}]"#;
+        match outcome_of(3, json) {
+            Outcome::Done(results) => {
+                let told: Vec<_> = results
+                    .iter()
+                    .map(|r| (r.uuid().is_some(), r.count))
+                    .collect();
+                assert_eq!(told, [(true, None), (false, Some(1)), (false, None)]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_failed_operation_is_named() {
+        let refusal = |operations, json| match outcome_of(operations, json) {
+            Outcome::Refused(refusal) => (refusal.operation, refusal.to_string()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            refusal(
+                3,
+                r#"[{"count":1},{"error":"timed out","details":"no"},null]"#
+            ),
+            (Some(1), "operation 1: timed out: no".to_owned())
+        );
+        assert_eq!(
+            refusal(1, r#"[{},{"error":"constraint violation"}]"#),
+            (None, "constraint violation".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_reply_that_makes_no_sense_leaves_the_outcome_unknown() {
+        for (operations, json) in [
+            (1, "{}"),
+            (1, "[]"),
+            (2, "[{}]"),
+            (1, "[null]"),
+            (1, "[{},{}]"),
+            (1, "[3]"),
+        ] {
+            assert!(
+                matches!(outcome_of(operations, json), Outcome::Unknown(_)),
+                "{json}"
+            );
+        }
+    }
+}

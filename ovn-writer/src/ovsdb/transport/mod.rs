@@ -1,0 +1,247 @@
+//! The connection under a session: a socket, JSON texts, and `echo`, as the two halves that jsonrpsee asks of a transport.
+//!
+//! A task of its own does all writing, so that an `echo` is answered at once whatever else waits, and reading never waits for
+//! writing. It ends with the [`Connection`]'s guard.
+
+mod envelope;
+mod framing;
+
+use std::{io, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use jsonrpsee_core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpStream, UnixStream},
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use tokio_util::{codec::Decoder, task::AbortOnDropHandle};
+
+pub(crate) use self::envelope::FUNNEL;
+use self::envelope::Incoming;
+pub use self::{
+    envelope::EnvelopeError,
+    framing::{Framing, FramingError, Limits},
+};
+use super::remote::Remote;
+
+/// Requests that wait for the socket; more make their senders wait.
+const QUEUED_REQUESTS: usize = 16;
+
+/// Echo answers that wait for the socket. A server that asks again and again without reading is not worth keeping.
+const QUEUED_ECHOES: usize = 4;
+
+/// Bytes to make room for before each read.
+const READ_AHEAD: usize = 64 << 10;
+
+/// Why a connection ended, or never was.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The socket cannot be opened, or failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The connection was not made in time.
+    #[error("no connection after {0:?}")]
+    ConnectTimeout(Duration),
+    /// The stream holds something else than messages, or a message beyond the bounds.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// A message is not what JSON-RPC has.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    /// The server said nothing for the probe's interval, and nothing for as long again after it was asked.
+    #[error("the server does not answer: nothing came for {0:?}")]
+    Inactive(Duration),
+    /// The server asks for echoes faster than it reads them.
+    #[error("the server asks for echoes and does not read them")]
+    EchoFlood,
+    /// The writing half has ended.
+    #[error("the connection is no longer written to")]
+    NotWriting,
+}
+
+/// How to connect, and what to put up with.
+#[derive(Clone, Copy, Debug)]
+pub struct TransportOptions {
+    /// Bounds of a message.
+    pub limits: Limits,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// On TCP: after how long a silence the server is asked whether it is there; it then has as long again to answer.
+    pub inactivity_probe: Duration,
+}
+
+impl Default for TransportOptions {
+    /// [`Limits::default`], and 5 s for each of the others.
+    fn default() -> Self {
+        let five = Duration::from_secs(5);
+        Self {
+            limits: Limits::default(),
+            connect_timeout: five,
+            inactivity_probe: five,
+        }
+    }
+}
+
+/// A connection, in the parts that jsonrpsee wants, and the guard of its writing task.
+pub(crate) struct Connection {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) writer: AbortOnDropHandle<()>,
+}
+
+/// Opens a connection.
+pub(crate) async fn connect(
+    remote: &Remote,
+    options: &TransportOptions,
+) -> Result<Connection, TransportError> {
+    let opening = async {
+        Ok(match remote {
+            Remote::Unix(path) => split(UnixStream::connect(path).await?, None, options),
+            Remote::Tcp { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                split(stream, Some(options.inactivity_probe), options)
+            }
+        })
+    };
+    match tokio::time::timeout(options.connect_timeout, opening).await {
+        Ok(opened) => opened,
+        Err(_) => Err(TransportError::ConnectTimeout(options.connect_timeout)),
+    }
+}
+
+fn split<S>(stream: S, probe: Option<Duration>, options: &TransportOptions) -> Connection
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let (read, write) = tokio::io::split(stream);
+    let (requests, request_queue) = mpsc::channel(QUEUED_REQUESTS);
+    let (echoes, echo_queue) = mpsc::channel(QUEUED_ECHOES);
+    let writer = tokio::spawn(write_all(write, request_queue, echo_queue));
+    Connection {
+        sender: Sender(requests),
+        receiver: Receiver {
+            read: Box::new(read),
+            buffer: BytesMut::new(),
+            framing: Framing::new(options.limits),
+            echoes,
+            probe,
+            heard: Instant::now(),
+            probed: false,
+        },
+        writer: AbortOnDropHandle::new(writer),
+    }
+}
+
+/// Writes until both queues are closed or the socket fails; the reading half then sees the end of the socket.
+async fn write_all(
+    mut write: impl AsyncWrite + Unpin,
+    mut requests: mpsc::Receiver<Bytes>,
+    mut echoes: mpsc::Receiver<Bytes>,
+) {
+    loop {
+        let message = tokio::select! {
+            biased;
+            Some(echo) = echoes.recv() => echo,
+            Some(request) = requests.recv() => request,
+            else => break,
+        };
+        if let Err(error) = write.write_all(&message).await {
+            tracing::debug!(%error, "cannot write to the OVSDB server");
+            break;
+        }
+    }
+}
+
+/// The sending half: hands requests to the writing task.
+pub(crate) struct Sender(mpsc::Sender<Bytes>);
+
+impl TransportSenderT for Sender {
+    type Error = TransportError;
+
+    async fn send(&mut self, message: String) -> Result<(), TransportError> {
+        let bytes = envelope::outgoing(message)?;
+        self.0
+            .send(bytes)
+            .await
+            .map_err(|_| TransportError::NotWriting)
+    }
+}
+
+/// The receiving half: cuts, answers echoes, translates.
+pub(crate) struct Receiver {
+    read: Box<dyn AsyncRead + Send + Unpin>,
+    buffer: BytesMut,
+    framing: Framing,
+    echoes: mpsc::Sender<Bytes>,
+    /// After how long a silence to ask, if at all.
+    probe: Option<Duration>,
+    /// When the last bytes came, or the question went out.
+    heard: Instant,
+    /// Whether the question is out.
+    probed: bool,
+}
+
+impl Receiver {
+    fn echo(&self, message: Bytes) -> Result<(), TransportError> {
+        self.echoes.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => TransportError::EchoFlood,
+            mpsc::error::TrySendError::Closed(_) => TransportError::NotWriting,
+        })
+    }
+
+    /// Waits for bytes; asks the server whether it is there when none come.
+    async fn fill(&mut self) -> Result<(), TransportError> {
+        self.buffer.reserve(READ_AHEAD);
+        loop {
+            let reading = self.read.read_buf(&mut self.buffer);
+            let read = match self.probe {
+                None => reading.await?,
+                Some(probe) => match timeout_at(self.heard + probe, reading).await {
+                    Ok(read) => read?,
+                    Err(_) if self.probed => return Err(TransportError::Inactive(probe * 2)),
+                    Err(_) => {
+                        self.echo(Bytes::from_static(envelope::PROBE))?;
+                        self.heard = Instant::now();
+                        self.probed = true;
+                        continue;
+                    }
+                },
+            };
+            if read == 0 {
+                // Whole messages were taken out before.
+                self.framing.decode_eof(&mut self.buffer)?;
+                return Err(TransportError::Closed);
+            }
+            self.heard = Instant::now();
+            self.probed = false;
+            return Ok(());
+        }
+    }
+}
+
+impl TransportReceiverT for Receiver {
+    type Error = TransportError;
+
+    async fn receive(&mut self) -> Result<ReceivedMessage, TransportError> {
+        loop {
+            let Some(message) = self.framing.decode(&mut self.buffer)? else {
+                self.fill().await?;
+                continue;
+            };
+            match envelope::incoming(&message)? {
+                Incoming::Message(bytes) => return Ok(ReceivedMessage::Bytes(bytes)),
+                Incoming::Echo(reply) => self.echo(reply.into())?,
+                Incoming::ProbeReply => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

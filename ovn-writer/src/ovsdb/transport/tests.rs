@@ -1,0 +1,113 @@
+//! The transport over in-memory pipes, with time paused.
+
+use tokio::io::DuplexStream;
+
+use super::*;
+
+fn pipe(probe: Option<Duration>) -> (Connection, DuplexStream) {
+    let (ours, theirs) = tokio::io::duplex(256);
+    (split(ours, probe, &TransportOptions::default()), theirs)
+}
+
+async fn text(receiver: &mut Receiver) -> String {
+    match receiver.receive().await.unwrap() {
+        ReceivedMessage::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn sent(server: &mut DuplexStream, expected: &str) {
+    let mut bytes = vec![0; expected.len()];
+    server.read_exact(&mut bytes).await.unwrap();
+    assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn requests_and_replies_pass_translated() {
+    let (mut connection, mut server) = pipe(None);
+    let request = r#"{"jsonrpc":"2.0","id":0,"method":"list_dbs","params":[]}"#;
+    connection.sender.send(request.to_owned()).await.unwrap();
+    sent(&mut server, r#"{"id":0,"method":"list_dbs","params":[]}"#).await;
+    server
+        .write_all(br#"{"id":0,"result":["a"],"error":null}{"id""#)
+        .await
+        .unwrap();
+    assert_eq!(
+        text(&mut connection.receiver).await,
+        r#"{"jsonrpc":"2.0","id":0,"result":["a"]}"#
+    );
+    drop(server);
+    let error = connection.receiver.receive().await.unwrap_err();
+    assert_eq!(error.to_string(), "the stream ended 5 bytes into a message");
+}
+
+#[tokio::test]
+async fn an_echo_is_answered_while_requests_wait_for_the_socket() {
+    let (mut connection, mut server) = pipe(None);
+    let long = "x".repeat(1000);
+    let request = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"m","params":["{long}"]}}"#);
+    connection.sender.send(request.clone()).await.unwrap();
+    connection.sender.send(request).await.unwrap();
+    // The first is being written, and does not fit the pipe.
+    sent(&mut server, "{").await;
+    let asked = br#"{"method":"echo","params":[],"id":"echo"}{"id":1,"result":0}"#;
+    server.write_all(asked).await.unwrap();
+    text(&mut connection.receiver).await;
+    let rest = format!(r#""id":0,"method":"m","params":["{long}"]}}"#);
+    sent(&mut server, &rest).await;
+    sent(&mut server, r#"{"id":"echo","result":[],"error":null}{"#).await;
+    sent(&mut server, &rest).await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_echoes_and_reads_none_is_left() {
+    let (mut connection, mut server) = pipe(None);
+    let asking = tokio::spawn(async move {
+        while server
+            .write_all(br#"{"method":"echo","params":[],"id":"echo"}"#)
+            .await
+            .is_ok()
+        {}
+        server
+    });
+    let error = connection.receiver.receive().await.unwrap_err();
+    assert!(matches!(error, TransportError::EchoFlood), "{error}");
+    drop(connection);
+    asking.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_asked_and_then_left() {
+    let probe = Duration::from_secs(5);
+    let (mut connection, mut server) = pipe(Some(probe));
+    let started = Instant::now();
+    let asked = String::from_utf8(envelope::PROBE.to_vec()).unwrap();
+    let server = tokio::spawn(async move {
+        // The first question is answered, the second is not.
+        sent(&mut server, &asked).await;
+        server
+            .write_all(br#"{"id":"probe","result":[],"error":null}"#)
+            .await
+            .unwrap();
+        sent(&mut server, &asked).await;
+        server
+    });
+    let error = connection.receiver.receive().await.unwrap_err();
+    assert!(matches!(error, TransportError::Inactive(_)), "{error}");
+    assert_eq!(started.elapsed(), probe * 3);
+    drop(server.await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_not_the_protocol_ends_the_connection() {
+    for (bytes, expected) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n"[..], "byte 0x48"),
+        (&br#"{"id":}"#[..], "not JSON-RPC"),
+        (&br#"{"id":1,"method":"steal","params":[]}"#[..], "steal"),
+    ] {
+        let (mut connection, mut server) = pipe(None);
+        server.write_all(bytes).await.unwrap();
+        let error = connection.receiver.receive().await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

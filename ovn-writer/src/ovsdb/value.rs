@@ -1,0 +1,342 @@
+//! Values as OVSDB writes them in JSON (RFC 7047 section 5.1): atoms, sets and maps.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, SeqAccess, Visitor},
+};
+use uuid::Uuid;
+
+/// One scalar value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Atom {
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A real number that is not an integer.
+    Real(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// Text.
+    String(String),
+    /// The `_uuid` of a row.
+    Uuid(Uuid),
+    /// The `uuid-name` of a row that the same transaction inserts.
+    NamedUuid(String),
+}
+
+/// The value of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    /// One scalar. The server also writes a set of one element like this.
+    Atom(Atom),
+    /// A set, in no order.
+    Set(Vec<Atom>),
+    /// A map, in no order.
+    Map(Vec<(Atom, Atom)>),
+}
+
+/// Columns by name: a row, or the part of it that a message speaks of.
+pub type Row = BTreeMap<String, Datum>;
+
+/// A value is not of the type that its column has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the value is not {0}")]
+pub struct TypeError(pub &'static str);
+
+impl Atom {
+    fn approximate_len(&self) -> usize {
+        match self {
+            Self::Integer(_) | Self::Real(_) | Self::Boolean(_) => 5,
+            Self::String(text) => text.len() + 2,
+            Self::Uuid(_) => 47,
+            Self::NamedUuid(name) => name.len() + 17,
+        }
+    }
+
+    /// The text of a string.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
+    pub fn into_string(self) -> Result<String, TypeError> {
+        match self {
+            Self::String(text) => Ok(text),
+            _ => Err(TypeError("a string")),
+        }
+    }
+}
+
+impl Datum {
+    /// A set of strings.
+    pub fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::Set(items.into_iter().map(|s| Atom::String(s.into())).collect())
+    }
+
+    /// A map of strings to strings.
+    pub fn string_map(
+        pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) -> Self {
+        let atom = |(key, value): (_, _)| (Atom::String(key), Atom::String(value));
+        Self::Map(
+            pairs
+                .into_iter()
+                .map(|(k, v)| atom((k.into(), v.into())))
+                .collect(),
+        )
+    }
+
+    /// The number of elements or pairs; 1 for an atom.
+    #[expect(clippy::len_without_is_empty, reason = "nothing asks for it")]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Atom(_) => 1,
+            Self::Set(atoms) => atoms.len(),
+            Self::Map(pairs) => pairs.len(),
+        }
+    }
+
+    /// Its length in JSON in bytes, escapes not counted.
+    pub(super) fn approximate_len(&self) -> usize {
+        let set = |atoms: &[Atom]| {
+            atoms
+                .iter()
+                .map(|atom| atom.approximate_len() + 1)
+                .sum::<usize>()
+        };
+        match self {
+            Self::Atom(atom) => atom.approximate_len(),
+            Self::Set(atoms) => 10 + set(atoms),
+            Self::Map(pairs) => {
+                let pair = |(k, v): &(Atom, Atom)| k.approximate_len() + v.approximate_len() + 4;
+                10 + pairs.iter().map(pair).sum::<usize>()
+            }
+        }
+    }
+
+    /// The elements of a set; a bare atom is a set of one.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is a map.
+    pub fn into_set(self) -> Result<Vec<Atom>, TypeError> {
+        match self {
+            Self::Atom(atom) => Ok(vec![atom]),
+            Self::Set(atoms) => Ok(atoms),
+            Self::Map(_) => Err(TypeError("a set")),
+        }
+    }
+
+    /// The pairs of a map; the empty set stands for the empty map too.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is no map.
+    pub fn into_map(self) -> Result<Vec<(Atom, Atom)>, TypeError> {
+        match self {
+            Self::Map(pairs) => Ok(pairs),
+            Self::Set(atoms) if atoms.is_empty() => Ok(Vec::new()),
+            _ => Err(TypeError("a map")),
+        }
+    }
+
+    /// The pairs of a map of strings.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is anything else.
+    pub fn into_string_map(self) -> Result<Vec<(String, String)>, TypeError> {
+        self.into_map()?
+            .into_iter()
+            .map(|(key, value)| Ok((key.into_string()?, value.into_string()?)))
+            .collect()
+    }
+
+    /// The text of a string.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is anything else.
+    pub fn into_string(self) -> Result<String, TypeError> {
+        match self {
+            Self::Atom(atom) => atom.into_string(),
+            _ => Err(TypeError("a string")),
+        }
+    }
+
+    /// The value of a boolean.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is anything else.
+    pub fn into_boolean(self) -> Result<bool, TypeError> {
+        match self {
+            Self::Atom(Atom::Boolean(value)) => Ok(value),
+            _ => Err(TypeError("a boolean")),
+        }
+    }
+}
+
+impl From<&str> for Datum {
+    fn from(text: &str) -> Self {
+        Self::Atom(Atom::String(text.to_owned()))
+    }
+}
+
+impl From<Uuid> for Datum {
+    fn from(uuid: Uuid) -> Self {
+        Self::Atom(Atom::Uuid(uuid))
+    }
+}
+
+impl Serialize for Atom {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(value) => serializer.serialize_i64(*value),
+            Self::Real(value) => serializer.serialize_f64(*value),
+            Self::Boolean(value) => serializer.serialize_bool(*value),
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Uuid(uuid) => ("uuid", uuid.hyphenated().to_string()).serialize(serializer),
+            Self::NamedUuid(name) => ("named-uuid", name).serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Datum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Atom(atom) => atom.serialize(serializer),
+            Self::Set(atoms) => ("set", atoms).serialize(serializer),
+            Self::Map(pairs) => ("map", pairs).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Atom {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Datum::deserialize(deserializer)? {
+            Datum::Atom(atom) => Ok(atom),
+            _ => Err(D::Error::custom("expected an atom, found a set or a map")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Datum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DatumVisitor)
+    }
+}
+
+struct DatumVisitor;
+
+impl<'de> Visitor<'de> for DatumVisitor {
+    type Value = Datum;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an OVSDB value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Datum, E> {
+        Ok(Datum::Atom(Atom::Boolean(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Datum, E> {
+        Ok(Datum::Atom(Atom::Integer(value)))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Datum, E> {
+        let value = i64::try_from(value).map_err(|_| E::custom("an integer over 2^63-1"))?;
+        Ok(Datum::Atom(Atom::Integer(value)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Datum, E> {
+        Ok(Datum::Atom(Atom::Real(value)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Datum, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Datum, E> {
+        Ok(Datum::Atom(Atom::String(text)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Datum, A::Error> {
+        let short = || A::Error::custom("a tagged value is an array of two elements");
+        let tag: String = seq.next_element()?.ok_or_else(short)?;
+        let datum = match tag.as_str() {
+            "uuid" => {
+                let text: String = seq.next_element()?.ok_or_else(short)?;
+                let uuid = Uuid::try_parse(&text).map_err(A::Error::custom)?;
+                Datum::Atom(Atom::Uuid(uuid))
+            }
+            "named-uuid" => {
+                let name = seq.next_element()?.ok_or_else(short)?;
+                Datum::Atom(Atom::NamedUuid(name))
+            }
+            "set" => Datum::Set(seq.next_element()?.ok_or_else(short)?),
+            "map" => Datum::Map(seq.next_element()?.ok_or_else(short)?),
+            other => return Err(A::Error::custom(format_args!("unknown tag {other:?}"))),
+        };
+        if seq.next_element::<serde::de::IgnoredAny>()?.is_some() {
+            return Err(short());
+        }
+        Ok(datum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datum(json: &str) -> Result<Datum, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_kind_of_value_is_read_and_written_back() {
+        for json in [
+            r#"3"#,
+            r#"-3"#,
+            r#"1.5"#,
+            r#"true"#,
+            r#""a \"text\"""#,
+            r#"["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]"#,
+            r#"["named-uuid","row1"]"#,
+            r#"["set",[]]"#,
+            r#"["set",["a","b"]]"#,
+            r#"["map",[["k","v"],["n",1]]]"#,
+            r#"["set",[["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]]]"#,
+        ] {
+            assert_eq!(serde_json::to_string(&datum(json).unwrap()).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for json in [
+            r#"null"#,
+            r#"{}"#,
+            r#"[]"#,
+            r#"["set"]"#,
+            r#"["set",[],1]"#,
+            r#"["bag",[]]"#,
+            r#"["uuid","no"]"#,
+            r#"["set",[["set",[]]]]"#,
+            r#"["map",[["k"]]]"#,
+            r#"18446744073709551615"#,
+        ] {
+            assert!(datum(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_bare_atom_is_a_set_of_one() {
+        let one = datum(r#""10.0.0.1""#).unwrap().into_set().unwrap();
+        assert_eq!(one, [Atom::String("10.0.0.1".into())]);
+        assert_eq!(
+            datum(r#"["map",[]]"#).unwrap().into_set(),
+            Err(TypeError("a set"))
+        );
+    }
+
+    #[test]
+    fn an_empty_set_is_an_empty_map_too() {
+        assert_eq!(datum(r#"["set",[]]"#).unwrap().into_map(), Ok(vec![]));
+        assert_eq!(datum(r#""x""#).unwrap().into_map(), Err(TypeError("a map")));
+    }
+}
