@@ -4,7 +4,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (byte {offset} of the event)")]
 pub struct Error {
-    /// The first byte of the element that is wrong, counted from the start of the event.
+    /// The byte at which reading stopped, counted from the start of the event: the first of a value
+    /// that is wrong, or the one behind a key that is.
     pub offset: usize,
     /// What is wrong.
     pub kind: ErrorKind,
@@ -33,7 +34,7 @@ pub enum ErrorKind {
         /// The field's number.
         field: u32,
         /// The wire type it has.
-        wire_type: u8,
+        wire_type: u32,
     },
     /// A group ends that did not begin, or is nested more than 100 deep.
     #[error("malformed group {field}")]
@@ -41,10 +42,7 @@ pub enum ErrorKind {
         /// The group's field number.
         field: u32,
     },
-    /// A field that is text is not UTF-8.
-    #[error("field {field} is not UTF-8")]
-    Utf8 {
-        /// The field's number.
-        field: u32,
-    },
+    /// A text is not UTF-8.
+    #[error("text that is not UTF-8")]
+    Utf8,
 }

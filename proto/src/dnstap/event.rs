@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};
 
-use super::wire::Cursor;
+use super::wire::{Cursor, bytes_key, fixed32_key, varint_key};
 use super::{Error, MessageKind, SocketFamily, SocketProtocol};
 
 /// A point in time as dnstap gives it.
@@ -71,113 +71,165 @@ impl<'a> Event<'a> {
     ///
     /// If the bytes are not the protobuf of a dnstap event, with what is wrong and where.
     pub fn parse(event: &'a [u8]) -> Result<Self, Error> {
-        let mut parts = Parts::default();
-        let mut cursor = Cursor::new(event);
-        while let Some(key) = cursor.next_key()? {
-            match key.field {
-                1 => parts.identity = cursor.bytes(key)?,
-                2 => parts.version = cursor.bytes(key)?,
-                3 => parts.extra = cursor.bytes(key)?,
-                14 => parts.message(cursor.message(key)?)?,
-                15 => drop(cursor.uint32(key)?),
-                _ => cursor.skip(key)?,
-            }
-        }
+        let mut parts = Parts::new();
+        parts.dnstap(event)?;
         Ok(parts.into_event())
     }
 }
 
-/// The fields as they stand on the wire, the last of each.
-#[derive(Default)]
+/// An event while it is read.
 struct Parts<'a> {
-    identity: &'a [u8],
-    version: &'a [u8],
-    extra: &'a [u8],
-    kind: u32,
-    socket_family: Option<u32>,
-    socket_protocol: Option<u32>,
-    query_address: &'a [u8],
-    response_address: &'a [u8],
-    query_port: Option<u32>,
-    response_port: Option<u32>,
-    query_seconds: Option<u64>,
+    event: Event<'a>,
+    // They may come before their seconds.
     query_nanoseconds: u32,
-    response_seconds: Option<u64>,
     response_nanoseconds: u32,
-    query_message: Option<&'a [u8]>,
-    response_message: Option<&'a [u8]>,
-    query_zone: Option<&'a [u8]>,
 }
 
 impl<'a> Parts<'a> {
-    fn message(&mut self, mut cursor: Cursor<'a>) -> Result<(), Error> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self {
+            event: Event {
+                identity: &[],
+                version: &[],
+                extra: &[],
+                kind: MessageKind::Unknown(0),
+                socket_family: None,
+                socket_protocol: None,
+                query_address: None,
+                response_address: None,
+                query_port: None,
+                response_port: None,
+                query_time: None,
+                response_time: None,
+                query_message: None,
+                response_message: None,
+                query_zone: None,
+            },
+            query_nanoseconds: 0,
+            response_nanoseconds: 0,
+        }
+    }
+
+    // Both walks are out of line, so that each value goes to its place in memory at once instead of
+    // waiting for one of the few registers.
+
+    #[inline(never)]
+    fn dnstap(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+        const IDENTITY: u32 = bytes_key(1);
+        const VERSION: u32 = bytes_key(2);
+        const EXTRA: u32 = bytes_key(3);
+        const MESSAGE: u32 = bytes_key(14);
+        const TYPE: u32 = varint_key(15);
+        const KNOWN: &[u32] = &[1, 2, 3, 14, 15];
+
+        let mut cursor = Cursor::new(bytes, bytes.len(), 0);
         while let Some(key) = cursor.next_key()? {
-            match key.field {
-                1 => self.kind = cursor.uint32(key)?,
-                2 => self.socket_family = Some(cursor.uint32(key)?),
-                3 => self.socket_protocol = Some(cursor.uint32(key)?),
-                4 => self.query_address = cursor.bytes(key)?,
-                5 => self.response_address = cursor.bytes(key)?,
-                6 => self.query_port = Some(cursor.uint32(key)?),
-                7 => self.response_port = Some(cursor.uint32(key)?),
-                8 => self.query_seconds = Some(cursor.uint64(key)?),
-                9 => self.query_nanoseconds = cursor.fixed32(key)?,
-                10 => self.query_message = Some(cursor.bytes(key)?),
-                11 => self.query_zone = Some(cursor.bytes(key)?),
-                12 => self.response_seconds = Some(cursor.uint64(key)?),
-                13 => self.response_nanoseconds = cursor.fixed32(key)?,
-                14 => self.response_message = Some(cursor.bytes(key)?),
-                15 => check_policy(cursor.message(key)?)?,
-                // http_protocol.
-                16 => drop(cursor.uint32(key)?),
-                _ => cursor.skip(key)?,
+            match key {
+                IDENTITY => self.event.identity = cursor.bytes()?,
+                VERSION => self.event.version = cursor.bytes()?,
+                EXTRA => self.event.extra = cursor.bytes()?,
+                MESSAGE => {
+                    let message = cursor.bytes()?;
+                    self.message(message, cursor.offset())?;
+                }
+                TYPE => drop(cursor.uint32()?),
+                _ => cursor.other(key, KNOWN)?,
             }
         }
         Ok(())
     }
 
-    fn into_event(self) -> Event<'a> {
-        let time = |seconds: Option<u64>, nanoseconds| {
-            seconds.map(|seconds| Timestamp {
-                seconds,
-                nanoseconds,
-            })
-        };
-        let port = |port: Option<u32>| port.and_then(|port| u16::try_from(port).ok());
-        Event {
-            identity: self.identity,
-            version: self.version,
-            extra: self.extra,
-            kind: self.kind.into(),
-            socket_family: self.socket_family.map(SocketFamily::from),
-            socket_protocol: self.socket_protocol.map(SocketProtocol::from),
-            query_address: address(self.query_address),
-            response_address: address(self.response_address),
-            query_port: port(self.query_port),
-            response_port: port(self.response_port),
-            query_time: time(self.query_seconds, self.query_nanoseconds),
-            response_time: time(self.response_seconds, self.response_nanoseconds),
-            query_message: self.query_message,
-            response_message: self.response_message,
-            query_zone: self.query_zone,
+    #[inline(never)]
+    fn message(&mut self, bytes: &'a [u8], end: usize) -> Result<(), Error> {
+        const TYPE: u32 = varint_key(1);
+        const SOCKET_FAMILY: u32 = varint_key(2);
+        const SOCKET_PROTOCOL: u32 = varint_key(3);
+        const QUERY_ADDRESS: u32 = bytes_key(4);
+        const RESPONSE_ADDRESS: u32 = bytes_key(5);
+        const QUERY_PORT: u32 = varint_key(6);
+        const RESPONSE_PORT: u32 = varint_key(7);
+        const QUERY_TIME_SEC: u32 = varint_key(8);
+        const QUERY_TIME_NSEC: u32 = fixed32_key(9);
+        const QUERY_MESSAGE: u32 = bytes_key(10);
+        const QUERY_ZONE: u32 = bytes_key(11);
+        const RESPONSE_TIME_SEC: u32 = varint_key(12);
+        const RESPONSE_TIME_NSEC: u32 = fixed32_key(13);
+        const RESPONSE_MESSAGE: u32 = bytes_key(14);
+        const POLICY: u32 = bytes_key(15);
+        const HTTP_PROTOCOL: u32 = varint_key(16);
+        const KNOWN: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
+        let mut cursor = Cursor::new(bytes, end, 1);
+        let event = &mut self.event;
+        while let Some(key) = cursor.next_key()? {
+            match key {
+                TYPE => event.kind = cursor.uint32()?.into(),
+                SOCKET_FAMILY => event.socket_family = Some(cursor.uint32()?.into()),
+                SOCKET_PROTOCOL => event.socket_protocol = Some(cursor.uint32()?.into()),
+                QUERY_ADDRESS => event.query_address = address(cursor.bytes()?),
+                RESPONSE_ADDRESS => event.response_address = address(cursor.bytes()?),
+                QUERY_PORT => event.query_port = cursor.uint32()?.try_into().ok(),
+                RESPONSE_PORT => event.response_port = cursor.uint32()?.try_into().ok(),
+                QUERY_TIME_SEC => event.query_time = Some(whole(cursor.uint64()?)),
+                QUERY_TIME_NSEC => self.query_nanoseconds = cursor.fixed32()?,
+                QUERY_MESSAGE => event.query_message = Some(cursor.bytes()?),
+                QUERY_ZONE => event.query_zone = Some(cursor.bytes()?),
+                RESPONSE_TIME_SEC => event.response_time = Some(whole(cursor.uint64()?)),
+                RESPONSE_TIME_NSEC => self.response_nanoseconds = cursor.fixed32()?,
+                RESPONSE_MESSAGE => event.response_message = Some(cursor.bytes()?),
+                POLICY => {
+                    let policy = cursor.bytes()?;
+                    check_policy(policy, cursor.offset())?;
+                }
+                HTTP_PROTOCOL => drop(cursor.uint32()?),
+                _ => cursor.other(key, KNOWN)?,
+            }
         }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn into_event(mut self) -> Event<'a> {
+        if let Some(time) = &mut self.event.query_time {
+            time.nanoseconds = self.query_nanoseconds;
+        }
+        if let Some(time) = &mut self.event.response_time {
+            time.nanoseconds = self.response_nanoseconds;
+        }
+        self.event
+    }
+}
+
+fn whole(seconds: u64) -> Timestamp {
+    Timestamp {
+        seconds,
+        nanoseconds: 0,
     }
 }
 
 /// Nothing here is of use to us, but a malformed policy makes a malformed event.
 #[cold]
-fn check_policy(mut cursor: Cursor<'_>) -> Result<(), Error> {
+fn check_policy(bytes: &[u8], end: usize) -> Result<(), Error> {
+    const TYPE: u32 = bytes_key(1);
+    const RULE: u32 = bytes_key(2);
+    const ACTION: u32 = varint_key(3);
+    const MATCH: u32 = varint_key(4);
+    const VALUE: u32 = bytes_key(5);
+
+    let mut cursor = Cursor::new(bytes, end, 2);
     while let Some(key) = cursor.next_key()? {
-        match key.field {
-            1 => drop(cursor.string(key)?),
-            2 | 5 => drop(cursor.bytes(key)?),
-            3 | 4 => drop(cursor.uint32(key)?),
-            _ => cursor.skip(key)?,
+        match key {
+            TYPE => drop(cursor.string()?),
+            RULE | VALUE => drop(cursor.bytes()?),
+            ACTION | MATCH => drop(cursor.uint32()?),
+            _ => cursor.other(key, &[1, 2, 3, 4, 5])?,
         }
     }
     Ok(())
 }
 
+#[inline(always)]
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(v4).into());

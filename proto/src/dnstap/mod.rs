@@ -7,6 +7,8 @@
 
 mod error;
 mod event;
+#[cfg(test)]
+mod tests;
 mod values;
 mod wire;
 

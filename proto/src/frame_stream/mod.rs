@@ -23,6 +23,8 @@ mod error;
 mod handshake;
 mod parse;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 pub use codec::{Codec, Frame};
 pub use control::{Control, ControlKind};

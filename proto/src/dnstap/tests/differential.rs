@@ -1,0 +1,344 @@
+//! The borrowed event against prost, on bytes of every sort: both take them, with the same values, or neither does.
+
+use std::net::IpAddr;
+
+use crate::dnstap::{Event, MessageKind, Timestamp, pb};
+use crate::frame_stream::{Codec, Frame};
+use bytes::BytesMut;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use prost::Message as _;
+use tokio_util::codec::Decoder;
+
+/// What prost's types of the schema cannot tell: whether the required type of a message was there.
+#[derive(Clone, PartialEq, prost::Message)]
+struct TypePresence {
+    #[prost(message, optional, tag = "14")]
+    message: Option<MessageTypePresence>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct MessageTypePresence {
+    #[prost(int32, optional, tag = "1")]
+    kind: Option<i32>,
+}
+
+fn address(bytes: &Option<Vec<u8>>) -> Option<IpAddr> {
+    let bytes = bytes.as_deref()?;
+    match bytes.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).unwrap())),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).unwrap())),
+        _ => None,
+    }
+}
+
+fn time(seconds: Option<u64>, nanoseconds: Option<u32>) -> Option<Timestamp> {
+    Some(Timestamp {
+        seconds: seconds?,
+        nanoseconds: nanoseconds.unwrap_or_default(),
+    })
+}
+
+fn port(port: Option<u32>) -> Option<u16> {
+    port.and_then(|port| port.try_into().ok())
+}
+
+/// The event that prost's reading amounts to.
+fn expected<'a>(event: &'a pb::Dnstap, none: &'a pb::Message, kind: Option<i32>) -> Event<'a> {
+    let message = event.message.as_ref().unwrap_or(none);
+    Event {
+        identity: event.identity(),
+        version: event.version(),
+        extra: event.extra(),
+        kind: MessageKind::from(kind.unwrap_or_default() as u32),
+        socket_family: message.socket_family.map(|number| (number as u32).into()),
+        socket_protocol: message.socket_protocol.map(|number| (number as u32).into()),
+        query_address: address(&message.query_address),
+        response_address: address(&message.response_address),
+        query_port: port(message.query_port),
+        response_port: port(message.response_port),
+        query_time: time(message.query_time_sec, message.query_time_nsec),
+        response_time: time(message.response_time_sec, message.response_time_nsec),
+        query_message: message.query_message.as_deref(),
+        response_message: message.response_message.as_deref(),
+        query_zone: message.query_zone.as_deref(),
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<bool, TestCaseError> {
+    match (pb::Dnstap::decode(bytes), Event::parse(bytes)) {
+        (Ok(event), Ok(view)) => {
+            let presence = TypePresence::decode(bytes).unwrap();
+            let kind = presence.message.and_then(|message| message.kind);
+            let none = pb::Message::default();
+            prop_assert_eq!(view, expected(&event, &none, kind));
+            Ok(true)
+        }
+        (Err(_), Err(error)) => {
+            prop_assert!(error.offset <= bytes.len(), "{} of {}", error, bytes.len());
+            Ok(false)
+        }
+        (prost, view) => Err(TestCaseError::fail(format!(
+            "prost: {prost:?}, the view: {view:?}, of {bytes:?}"
+        ))),
+    }
+}
+
+// Boxed wherever it is part of something larger: proptest's own trees outgrow a test's stack otherwise.
+
+fn some_bytes() -> BoxedStrategy<Option<Vec<u8>>> {
+    let lengths = prop_oneof![4 => Just(4), 4 => Just(16), 4 => 0usize..20, 1 => 120usize..300];
+    option::of(lengths.prop_flat_map(|length| vec(any::<u8>(), length))).boxed()
+}
+
+fn a_number() -> impl Strategy<Value = i32> {
+    prop_oneof![4 => 0..17, 1 => any::<i32>()]
+}
+
+prop_compose! {
+    fn any_policy()(
+        r#type in option::of("\\PC{0,8}"),
+        (rule, value) in (some_bytes(), some_bytes()),
+        (action, r#match) in (option::of(a_number()), option::of(a_number())),
+    ) -> pb::Policy {
+        pb::Policy { r#type, rule, action, r#match, value }
+    }
+}
+
+prop_compose! {
+    fn any_message()(
+        r#type in a_number(),
+        (socket_family, socket_protocol, http_protocol) in
+            (option::of(a_number()), option::of(a_number()), option::of(a_number())),
+        (query_address, response_address) in (some_bytes(), some_bytes()),
+        (query_port, response_port) in (option::of(0..70_000u32), any::<Option<u32>>()),
+        (query_time_sec, query_time_nsec) in any::<(Option<u64>, Option<u32>)>(),
+        (response_time_sec, response_time_nsec) in any::<(Option<u64>, Option<u32>)>(),
+        (query_message, response_message, query_zone) in (some_bytes(), some_bytes(), some_bytes()),
+        policy in option::of(any_policy().boxed()),
+    ) -> pb::Message {
+        pb::Message {
+            r#type, socket_family, socket_protocol, query_address, response_address, query_port,
+            response_port, query_time_sec, query_time_nsec, query_message, query_zone,
+            response_time_sec, response_time_nsec, response_message, policy, http_protocol,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_event()(
+        (identity, version, extra) in (some_bytes(), some_bytes(), some_bytes()),
+        message in option::weighted(0.9, any_message().boxed()),
+        r#type in a_number(),
+    ) -> pb::Dnstap {
+        pb::Dnstap { identity, version, extra, message, r#type }
+    }
+}
+
+/// `value` in at least `length` bytes, which need not be as few as possible, nor few enough to be valid.
+fn varint(mut value: u64, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (value & 0x7f) as u8;
+        value >>= 7;
+        if value == 0 && bytes.len() + 1 >= length {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn any_varint() -> impl Strategy<Value = Vec<u8>> {
+    let value =
+        prop_oneof![4 => 0..300u64, 1 => any::<u64>(), 1 => any::<u32>().prop_map(u64::from)];
+    let length = prop_oneof![8 => Just(1usize), 1 => 1usize..12];
+    (value, length).prop_map(|(value, length)| varint(value, length))
+}
+
+/// A field with this number, right for the schema or not, around `inner` where it is bytes or a group.
+fn field(
+    number: u32,
+    wire_type: u8,
+    key_length: usize,
+    number_bytes: &[u8],
+    inner: &[u8],
+) -> Vec<u8> {
+    let key = |wire_type: u8| varint(u64::from(number) << 3 | u64::from(wire_type), key_length);
+    let mut bytes = key(wire_type);
+    match wire_type {
+        0 => bytes.extend_from_slice(number_bytes),
+        1 => bytes.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]),
+        2 => {
+            bytes.extend(varint(inner.len() as u64, key_length));
+            bytes.extend_from_slice(inner);
+        }
+        3 => {
+            bytes.extend_from_slice(inner);
+            bytes.extend(key(4));
+        }
+        5 => bytes.extend_from_slice(&[1, 2, 3, 4]),
+        _ => {}
+    }
+    bytes
+}
+
+/// The layout that the schema gives field `number` of `Dnstap` or of `Message`; unknown fields have any.
+fn layout(number: u32, in_message: bool, any: u8) -> u8 {
+    match (in_message, number) {
+        (false, 1..=3 | 14) | (true, 4 | 5 | 10 | 11 | 14 | 15) => 2,
+        (false, 15) | (true, 1..=3 | 6..=8 | 12 | 16) => 0,
+        (true, 9 | 13) => 5,
+        _ => any,
+    }
+}
+
+/// Fields in any order and number, mostly with the layout of the schema, nested in messages and groups.
+fn fields() -> impl Strategy<Value = Vec<u8>> {
+    let one = |in_message: bool, inner: BoxedStrategy<Vec<u8>>| {
+        let number = prop_oneof![16 => 1..18u32, 1 => 0..1u32 << 29];
+        let wire_type = prop_oneof![5 => Just(0u8), 5 => Just(1), 5 => Just(2), 5 => Just(3), 5 => Just(5), 1 => 4..8u8];
+        let key_length = prop_oneof![16 => Just(1usize), 1 => 1usize..12];
+        (
+            number,
+            wire_type,
+            prop::bool::weighted(0.97),
+            key_length,
+            any_varint(),
+            inner,
+        )
+            .prop_map(
+                move |(number, any, right, key_length, number_bytes, inner)| {
+                    let wire_type = if right {
+                        layout(number, in_message, any)
+                    } else {
+                        any
+                    };
+                    field(number, wire_type, key_length, &number_bytes, &inner)
+                },
+            )
+    };
+    let leaf = prop_oneof![
+        some_bytes().prop_map(Option::unwrap_or_default),
+        Just(Vec::new())
+    ]
+    .boxed();
+    let message = vec(one(true, leaf), 0..8)
+        .prop_map(|fields| fields.concat())
+        .boxed();
+    vec(one(false, message), 0..6).prop_map(|fields| fields.concat())
+}
+
+#[derive(Debug, Clone)]
+enum Mutation {
+    Set(prop::sample::Index, u8),
+    Insert(prop::sample::Index, u8),
+    Remove(prop::sample::Index),
+    Truncate(prop::sample::Index),
+    Repeat(prop::sample::Index, prop::sample::Index),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        4 => any::<(prop::sample::Index, u8)>().prop_map(|(at, value)| Mutation::Set(at, value)),
+        2 => any::<(prop::sample::Index, u8)>().prop_map(|(at, value)| Mutation::Insert(at, value)),
+        2 => any::<prop::sample::Index>().prop_map(Mutation::Remove),
+        1 => any::<prop::sample::Index>().prop_map(Mutation::Truncate),
+        1 => any::<(prop::sample::Index, prop::sample::Index)>().prop_map(|(a, b)| Mutation::Repeat(a, b)),
+    ]
+}
+
+fn mutate(mut bytes: Vec<u8>, mutations: &[Mutation]) -> Vec<u8> {
+    for mutation in mutations.iter().cloned() {
+        if bytes.is_empty() {
+            break;
+        }
+        let length = bytes.len();
+        match mutation {
+            Mutation::Set(at, value) => bytes[at.index(length)] = value,
+            Mutation::Insert(at, value) => bytes.insert(at.index(length), value),
+            Mutation::Remove(at) => drop(bytes.remove(at.index(length))),
+            Mutation::Truncate(at) => bytes.truncate(at.index(length)),
+            Mutation::Repeat(a, b) => {
+                let (a, b) = (a.index(length), b.index(length));
+                bytes.extend_from_within(a.min(b)..a.max(b));
+            }
+        }
+    }
+    bytes
+}
+
+/// The events of a stock CoreDNS.
+fn captured() -> Vec<Vec<u8>> {
+    let mut capture = BytesMut::from(&include_bytes!("coredns-1.15.0.fstrm")[..]);
+    let mut codec = Codec::default();
+    let frames = std::iter::from_fn(|| codec.decode(&mut capture).unwrap());
+    let events = frames.filter_map(|frame| match frame {
+        Frame::Data(data) => Some(data.to_vec()),
+        Frame::Control(_) => None,
+    });
+    events.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn every_event_that_prost_writes_is_read(event in any_event()) {
+        prop_assert!(check(&event.encode_to_vec())?);
+    }
+
+    /// The bytes of one message after another are, in protobuf, the merge of the two.
+    #[test]
+    fn the_last_value_of_a_field_holds_and_messages_are_merged(events in vec(any_event(), 2..4)) {
+        let bytes: Vec<u8> = events.iter().flat_map(pb::Dnstap::encode_to_vec).collect();
+        prop_assert!(check(&bytes)?);
+    }
+
+    #[test]
+    fn mutated_events_are_read_as_prost_reads_them(
+        event in any_event(),
+        mutations in vec(mutation(), 1..6),
+    ) {
+        check(&mutate(event.encode_to_vec(), &mutations))?;
+    }
+
+    #[test]
+    fn fields_in_any_order_layout_and_nesting_are_read_as_prost_reads_them(
+        fields in fields(),
+        mutations in vec(mutation(), 0..2),
+    ) {
+        check(&mutate(fields, &mutations))?;
+    }
+
+    #[test]
+    fn mutated_events_of_coredns_are_read_as_prost_reads_them(
+        event in prop::sample::select(captured()),
+        mutations in vec(mutation(), 0..6),
+    ) {
+        check(&mutate(event, &mutations))?;
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_prost_reads_them(bytes in vec(any::<u8>(), 0..200)) {
+        check(&bytes)?;
+    }
+}
+
+/// The strategies above are worth something only if both outcomes are common.
+#[test]
+fn the_generated_bytes_are_often_taken_and_often_refused() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    let mutated = (any_event(), vec(mutation(), 1..6))
+        .prop_map(|(event, mutations)| mutate(event.encode_to_vec(), &mutations));
+    for strategy in [mutated.boxed(), fields().boxed()] {
+        let taken = (0..500)
+            .filter(|_| check(&strategy.new_tree(&mut runner).unwrap().current()).unwrap())
+            .count();
+        assert!((50..450).contains(&taken), "{taken} of 500 are taken");
+    }
+}

@@ -1,0 +1,491 @@
+//! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
+
+use crate::frame_stream::{
+    Codec, Control, ControlKind, EncodeError, Error, Frame, FrameError, FrameErrorKind, FrameRef,
+    Limits, Parsed, encode_data, parse,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tokio_util::codec::{Decoder, Encoder};
+
+const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
+
+/// A control frame as bytes: the words and texts in turn, behind escape and length.
+fn control(payload: &[&dyn Word]) -> Vec<u8> {
+    let mut body = Vec::new();
+    payload.iter().for_each(|word| word.put(&mut body));
+    let mut frame = vec![0; 4];
+    frame.put_u32(body.len() as u32);
+    frame.extend_from_slice(&body);
+    frame
+}
+
+trait Word {
+    fn put(&self, out: &mut Vec<u8>);
+}
+
+impl Word for u32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(*self);
+    }
+}
+
+impl Word for &[u8] {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.len() as u32);
+        out.extend_from_slice(self);
+    }
+}
+
+fn data(payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.put_u32(payload.len() as u32);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn whole(buf: &[u8]) -> (FrameRef<'_>, usize) {
+    match parse(buf, &Limits::default()) {
+        Ok(Parsed::Frame { frame, consumed }) => (frame, consumed),
+        other => panic!("no frame: {other:?}"),
+    }
+}
+
+fn refused(buf: &[u8]) -> FrameError {
+    parse(buf, &Limits::default()).expect_err("this must not parse")
+}
+
+#[test]
+fn an_empty_buffer_needs_a_length() {
+    assert_eq!(
+        parse(&[], &Limits::default()),
+        Ok(Parsed::Incomplete { needed: 4 })
+    );
+}
+
+#[test]
+fn a_data_frame_is_read_in_place_and_leaves_what_follows() {
+    let mut buf = data(b"hello");
+    buf.extend_from_slice(b"next");
+    let (frame, consumed) = whole(&buf);
+    assert_eq!((&frame, consumed), (&FrameRef::Data(b"hello"), 9));
+    let FrameRef::Data(payload) = frame else {
+        unreachable!()
+    };
+    assert_eq!(payload.as_ptr(), buf[4..].as_ptr());
+}
+
+#[test]
+fn the_control_frames_of_coredns_are_read() {
+    let cases = [
+        (
+            control(&[&4u32, &1u32, &DNSTAP]),
+            ControlKind::Ready,
+            vec![DNSTAP],
+        ),
+        (
+            control(&[&1u32, &1u32, &DNSTAP, &1u32, &&b"x"[..]]),
+            ControlKind::Accept,
+            vec![DNSTAP, b"x"],
+        ),
+        (
+            control(&[&2u32, &1u32, &DNSTAP]),
+            ControlKind::Start,
+            vec![DNSTAP],
+        ),
+        (control(&[&3u32]), ControlKind::Stop, vec![]),
+        (control(&[&5u32]), ControlKind::Finish, vec![]),
+        (
+            control(&[&2u32, &1u32, &&b""[..]]),
+            ControlKind::Start,
+            vec![b""],
+        ),
+    ];
+    for (bytes, kind, content_types) in cases {
+        let (frame, consumed) = whole(&bytes);
+        let FrameRef::Control(control) = frame else {
+            panic!("{kind} is a control frame")
+        };
+        assert_eq!((control.kind, consumed), (kind, bytes.len()));
+        assert_eq!(control.content_types, content_types);
+    }
+}
+
+#[test]
+fn a_control_frame_of_an_unknown_type_is_read_without_its_fields() {
+    let bytes = control(&[&9u32, &7u32, &7u32]);
+    let (frame, consumed) = whole(&bytes);
+    assert_eq!(
+        frame,
+        FrameRef::Control(Control::new(ControlKind::Unknown(9)))
+    );
+    assert_eq!(consumed, bytes.len());
+}
+
+#[test]
+fn a_data_frame_at_the_limit_is_taken_and_one_byte_more_is_refused_by_its_length_alone() {
+    let limit = Limits::default().data_frame;
+    let full = data(&vec![7; limit]);
+    assert_eq!(whole(&full).1, limit + 4);
+    let length = (limit as u32 + 1).to_be_bytes();
+    let kind = FrameErrorKind::DataTooLong {
+        length: limit + 1,
+        limit,
+    };
+    assert_eq!(refused(&length), FrameError { offset: 0, kind });
+    assert_eq!(refused(&u32::MAX.to_be_bytes()).offset, 0);
+}
+
+#[test]
+fn the_largest_dns_message_fits_the_default_limit() {
+    assert!(Limits::default().data_frame >= 65_535 + 1024);
+}
+
+#[test]
+fn a_control_frame_over_the_limit_is_refused_by_its_length_alone() {
+    let kind = FrameErrorKind::ControlTooLong {
+        length: 513,
+        limit: 512,
+    };
+    assert_eq!(
+        refused(&[0, 0, 0, 0, 0, 0, 2, 1]),
+        FrameError { offset: 4, kind }
+    );
+    let at_the_limit = [0, 0, 0, 0, 0, 0, 2, 0];
+    assert_eq!(
+        parse(&at_the_limit, &Limits::default()),
+        Ok(Parsed::Incomplete { needed: 512 })
+    );
+}
+
+#[test]
+fn a_content_type_at_the_limit_is_taken() {
+    let longest = vec![b'x'; 256];
+    let bytes = control(&[&2u32, &1u32, &longest.as_slice()]);
+    let start = Control::with_content_type(ControlKind::Start, longest.into());
+    assert_eq!(whole(&bytes), (FrameRef::Control(start), bytes.len()));
+}
+
+#[test]
+fn a_control_frame_without_room_for_its_type_is_refused() {
+    for length in 0..4 {
+        let kind = FrameErrorKind::ControlTooShort {
+            length: usize::from(length),
+        };
+        assert_eq!(
+            refused(&[0, 0, 0, 0, 0, 0, 0, length]),
+            FrameError { offset: 4, kind }
+        );
+    }
+}
+
+#[test]
+fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
+    let long = vec![b'x'; 257];
+    let cases: [(&[&dyn Word], u64, FrameErrorKind); 8] = [
+        (
+            &[&4u32, &2u32, &DNSTAP],
+            12,
+            FrameErrorKind::UnknownField(2),
+        ),
+        (
+            &[&4u32, &1u32],
+            12,
+            FrameErrorKind::FieldTruncated { needed: 4, left: 0 },
+        ),
+        (
+            &[&4u32, &1u32, &5u32],
+            12,
+            FrameErrorKind::FieldTruncated { needed: 5, left: 0 },
+        ),
+        (
+            &[&4u32, &1u32, &DNSTAP, &1u32, &u32::MAX],
+            42,
+            FrameErrorKind::ContentTypeTooLong {
+                length: u32::MAX as usize,
+                limit: 256,
+            },
+        ),
+        (
+            &[&4u32, &1u32, &long.as_slice()],
+            12,
+            FrameErrorKind::ContentTypeTooLong {
+                length: 257,
+                limit: 256,
+            },
+        ),
+        (
+            &[&2u32, &1u32, &DNSTAP, &1u32, &DNSTAP],
+            8,
+            FrameErrorKind::TooManyContentTypes {
+                kind: ControlKind::Start,
+                count: 2,
+            },
+        ),
+        (
+            &[&3u32, &1u32, &DNSTAP],
+            8,
+            FrameErrorKind::TooManyContentTypes {
+                kind: ControlKind::Stop,
+                count: 1,
+            },
+        ),
+        (
+            &[&5u32, &1u32, &DNSTAP],
+            8,
+            FrameErrorKind::TooManyContentTypes {
+                kind: ControlKind::Finish,
+                count: 1,
+            },
+        ),
+    ];
+    for (payload, offset, kind) in cases {
+        assert_eq!(refused(&control(payload)), FrameError { offset, kind });
+    }
+    // Three bytes where a field's type needs four.
+    let kind = FrameErrorKind::FieldTruncated { needed: 4, left: 3 };
+    let bytes = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 1];
+    assert_eq!(refused(&bytes), FrameError { offset: 12, kind });
+}
+
+#[test]
+fn an_error_says_what_and_where() {
+    let text = refused(&[0, 2, 0, 0]).to_string();
+    assert_eq!(
+        text,
+        "data frame of 131072 bytes, at most 69632 are taken (byte 0)"
+    );
+}
+
+#[test]
+fn the_codec_counts_its_offset_over_the_whole_stream() {
+    let mut codec = Codec::default();
+    let mut buf = BytesMut::new();
+    buf.extend_from_slice(&control(&[&2u32, &1u32, &DNSTAP]));
+    buf.extend_from_slice(&data(b"hello"));
+    buf.extend_from_slice(&control(&[&2u32, &8u32]));
+    let start = Control::with_content_type(ControlKind::Start, Bytes::from_static(DNSTAP));
+    assert_eq!(codec.decode(&mut buf).unwrap(), Some(Frame::Control(start)));
+    assert_eq!(
+        codec.decode(&mut buf).unwrap(),
+        Some(Frame::Data(Bytes::from_static(b"hello")))
+    );
+    assert_eq!(codec.offset(), 42 + 9);
+    let error = codec.decode(&mut buf).unwrap_err();
+    let Error::Frame(FrameError { offset, kind }) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (offset, kind),
+        (42 + 9 + 12, FrameErrorKind::UnknownField(8))
+    );
+}
+
+#[test]
+fn the_end_of_the_stream_within_a_frame_is_an_error() {
+    let mut codec = Codec::default();
+    let mut buf = BytesMut::from(&data(b"hello")[..]);
+    assert!(codec.decode_eof(&mut buf).unwrap().is_some());
+    assert!(codec.decode_eof(&mut buf).unwrap().is_none());
+    buf.extend_from_slice(&data(b"hello")[..6]);
+    let error = codec.decode_eof(&mut buf).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Truncated {
+                offset: 9,
+                missing: 3
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_codec_reserves_no_more_than_a_frame_may_have() {
+    let limits = Limits {
+        data_frame: 1000,
+        ..Limits::default()
+    };
+    let mut codec = Codec::new(limits);
+    let mut buf = BytesMut::from(&1000u32.to_be_bytes()[..]);
+    assert!(codec.decode(&mut buf).unwrap().is_none());
+    assert!(
+        (1004..4096).contains(&buf.capacity()),
+        "{} bytes",
+        buf.capacity()
+    );
+    let mut buf = BytesMut::from(&1001u32.to_be_bytes()[..]);
+    codec.decode(&mut buf).unwrap_err();
+    assert!(buf.capacity() < 1000);
+}
+
+#[test]
+fn what_a_reader_would_refuse_is_not_written() {
+    let limits = Limits {
+        data_frame: 10,
+        ..Limits::default()
+    };
+    let mut dst = BytesMut::from(&b"before"[..]);
+    assert_eq!(
+        encode_data(b"", &limits, &mut dst),
+        Err(EncodeError::EmptyData)
+    );
+    let too_long = FrameErrorKind::DataTooLong {
+        length: 11,
+        limit: 10,
+    };
+    let eleven = encode_data(&[0; 11], &limits, &mut dst);
+    assert_eq!(eleven, Err(EncodeError::Refused(too_long)));
+
+    let content_type = |length| Bytes::from(vec![b'x'; length]);
+    let long = Control::with_content_type(ControlKind::Start, content_type(257));
+    let kind = FrameErrorKind::ContentTypeTooLong {
+        length: 257,
+        limit: 256,
+    };
+    assert_eq!(
+        long.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+
+    let stop = Control::with_content_type(ControlKind::Stop, content_type(1));
+    let kind = FrameErrorKind::TooManyContentTypes {
+        kind: ControlKind::Stop,
+        count: 1,
+    };
+    assert_eq!(
+        stop.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+
+    let mut many = Control::with_content_type(ControlKind::Ready, content_type(250));
+    many.content_types.push(content_type(243));
+    let kind = FrameErrorKind::ControlTooLong {
+        length: 513,
+        limit: 512,
+    };
+    assert_eq!(
+        many.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+    assert_eq!(dst, b"before"[..]);
+
+    many.content_types[1].truncate(242);
+    many.encode(&limits, &mut dst).unwrap();
+    assert_eq!(dst.len(), 6 + 8 + 512);
+}
+
+fn any_frame() -> impl Strategy<Value = Frame> {
+    let content_type = || vec(any::<u8>(), 0..60).prop_map(Bytes::from);
+    let many = |kind| {
+        vec(content_type(), 0..4).prop_map(move |content_types| {
+            Frame::Control(Control {
+                kind,
+                content_types,
+            })
+        })
+    };
+    prop_oneof![
+        4 => vec(any::<u8>(), 1..300).prop_map(|data| Frame::Data(data.into())),
+        1 => many(ControlKind::Ready),
+        1 => many(ControlKind::Accept),
+        1 => proptest::option::of(content_type()).prop_map(|content_type| {
+            let content_types = content_type.into_iter().collect();
+            Frame::Control(Control { kind: ControlKind::Start, content_types })
+        }),
+        1 => Just(Frame::Control(Control::new(ControlKind::Stop))),
+        1 => Just(Frame::Control(Control::new(ControlKind::Finish))),
+        1 => (6u32..).prop_map(|code| Frame::Control(Control::new(ControlKind::Unknown(code)))),
+    ]
+}
+
+fn encoded(frames: &[Frame]) -> Vec<u8> {
+    let mut codec = Codec::default();
+    let mut bytes = BytesMut::new();
+    for frame in frames {
+        codec.encode(frame.clone(), &mut bytes).unwrap();
+    }
+    bytes.to_vec()
+}
+
+/// All frames of `stream` by the parser in place, and the error that ended it, if one did.
+fn parse_all(stream: &[u8], limits: &Limits) -> (Vec<Frame>, Option<FrameError>) {
+    let (mut frames, mut position) = (Vec::new(), 0);
+    loop {
+        match parse(&stream[position..], limits) {
+            Ok(Parsed::Incomplete { needed }) => {
+                assert!(needed > 0);
+                return (frames, None);
+            }
+            Ok(Parsed::Frame { frame, consumed }) => {
+                frames.push(match frame {
+                    FrameRef::Data(data) => Frame::Data(Bytes::copy_from_slice(data)),
+                    FrameRef::Control(control) => Frame::Control(control),
+                });
+                position += consumed;
+            }
+            Err(error) => return (frames, Some(error.after(position as u64))),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(frames in vec(any_frame(), 0..8)) {
+        let stream = encoded(&frames);
+        prop_assert_eq!(parse_all(&stream, &Limits::default()), (frames, None));
+    }
+
+    #[test]
+    fn what_is_needed_is_never_more_than_what_is_missing(frame in any_frame(), cut: prop::sample::Index) {
+        let stream = encoded(&[frame]);
+        let cut = cut.index(stream.len());
+        let Parsed::Incomplete { needed } = parse(&stream[..cut], &Limits::default()).unwrap() else {
+            return Err(TestCaseError::fail("a part of a frame is a frame"));
+        };
+        prop_assert!((1..=stream.len() - cut).contains(&needed));
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_frames_and_the_same_error(
+        frames in vec(any_frame(), 0..6),
+        flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        pieces in vec(1usize..40, 1..20),
+    ) {
+        let mut stream = encoded(&frames);
+        for (index, value) in flips.iter().filter(|_| !stream.is_empty()).collect::<Vec<_>>() {
+            let position = index.index(stream.len());
+            stream[position] = *value;
+        }
+        let limits = Limits { data_frame: 4096, ..Limits::default() };
+        let (expected, error) = parse_all(&stream, &limits);
+
+        let (mut codec, mut buf) = (Codec::new(limits), BytesMut::new());
+        let (mut read, mut found) = (Vec::new(), None);
+        let (mut rest, mut sizes) = (stream.as_slice(), pieces.iter().cycle());
+        'stream: while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            buf.extend_from_slice(piece);
+            rest = after;
+            loop {
+                match codec.decode(&mut buf) {
+                    Ok(Some(frame)) => read.push(frame),
+                    Ok(None) => break,
+                    Err(Error::Frame(error)) => {
+                        found = Some(error);
+                        break 'stream;
+                    }
+                    Err(other) => return Err(TestCaseError::fail(other.to_string())),
+                }
+            }
+        }
+        prop_assert_eq!((read, found), (expected, error));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(stream in vec(prop_oneof![Just(0u8), 0u8..6, any::<u8>()], 0..600)) {
+        parse_all(&stream, &Limits::default());
+    }
+}

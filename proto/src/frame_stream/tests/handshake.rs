@@ -1,0 +1,377 @@
+//! The order of frames, for both roles, without IO.
+
+use crate::dnstap::CONTENT_TYPE;
+use crate::frame_stream::{
+    Action, Control, ControlKind, Error, HandshakeError, Limits, Phase, ReaderHandshake, Step,
+    StreamReader, WriterHandshake, encode_data,
+};
+use bytes::{Bytes, BytesMut};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use ControlKind::{Accept, Finish, Ready, Start, Stop, Unknown};
+
+fn reader() -> ReaderHandshake {
+    ReaderHandshake::new(CONTENT_TYPE)
+}
+
+fn dnstap(kind: ControlKind) -> Control {
+    Control::with_content_type(kind, Bytes::from_static(CONTENT_TYPE))
+}
+
+fn bare(kind: ControlKind) -> Control {
+    Control::new(kind)
+}
+
+fn naming(kind: ControlKind, content_types: &[&'static [u8]]) -> Control {
+    let content_types = content_types
+        .iter()
+        .copied()
+        .map(Bytes::from_static)
+        .collect();
+    Control {
+        kind,
+        content_types,
+    }
+}
+
+/// A reader that has taken these control frames.
+fn reader_after(controls: &[Control]) -> ReaderHandshake {
+    let mut reader = reader();
+    for control in controls {
+        reader.on_control(control).unwrap();
+    }
+    reader
+}
+
+#[test]
+fn a_reader_answers_ready_with_accept_and_stop_with_finish() {
+    let mut reader = reader();
+    assert_eq!(
+        reader.on_control(&dnstap(Ready)),
+        Ok(Action::Send(dnstap(Accept)))
+    );
+    assert_eq!(reader.on_control(&dnstap(Start)), Ok(Action::None));
+    assert_eq!(reader.on_data(), Ok(()));
+    assert_eq!(
+        reader.on_control(&bare(Stop)),
+        Ok(Action::Finish(Some(bare(Finish))))
+    );
+    assert_eq!(reader.phase(), Phase::Finished);
+}
+
+#[test]
+fn a_reader_answers_nothing_to_a_unidirectional_writer() {
+    let mut reader = reader();
+    assert_eq!(reader.on_control(&dnstap(Start)), Ok(Action::None));
+    assert_eq!(reader.on_data(), Ok(()));
+    assert_eq!(reader.on_control(&bare(Stop)), Ok(Action::Finish(None)));
+}
+
+#[test]
+fn a_reader_accepts_its_content_type_among_others() {
+    let offer = naming(Ready, &[b"a", CONTENT_TYPE, b"b"]);
+    assert_eq!(
+        reader().on_control(&offer),
+        Ok(Action::Send(dnstap(Accept)))
+    );
+}
+
+#[test]
+fn a_frame_without_content_type_fits_every_content_type() {
+    assert_eq!(
+        reader().on_control(&bare(Ready)),
+        Ok(Action::Send(dnstap(Accept)))
+    );
+    assert_eq!(reader().on_control(&bare(Start)), Ok(Action::None));
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    writer.begin().unwrap();
+    assert_eq!(
+        writer.on_control(&bare(Accept)),
+        Ok(Action::Send(dnstap(Start)))
+    );
+}
+
+#[test]
+fn a_reader_refuses_other_content_types_and_says_which() {
+    let error = reader()
+        .on_control(&naming(Ready, &[b"text", b"\n\x1b[31m"]))
+        .unwrap_err();
+    let expected = r"READY names content type text, \n\x1b[31m, not protobuf:dnstap.Dnstap";
+    assert_eq!(error.to_string(), expected);
+    let mut after_ready = reader_after(&[dnstap(Ready)]);
+    for (reader, kind) in [(&mut reader(), Start), (&mut after_ready, Start)] {
+        let error = reader
+            .on_control(&naming(kind, &[b"protobuf:dnstap.dnstap"]))
+            .unwrap_err();
+        assert!(
+            matches!(error, HandshakeError::ContentType { kind: Start, .. }),
+            "{error}"
+        );
+        assert!(reader.on_data().is_err(), "a refused START starts nothing");
+    }
+}
+
+#[test]
+fn a_reader_refuses_every_control_frame_out_of_turn() {
+    let table: [(&[Control], Phase, &[ControlKind]); 5] = [
+        (&[], Phase::Opening, &[Accept, Stop, Finish, Unknown(9)]),
+        (
+            &[dnstap(Ready)],
+            Phase::AwaitingStart,
+            &[Accept, Stop, Ready, Finish, Unknown(9)],
+        ),
+        (
+            &[dnstap(Start)],
+            Phase::Streaming,
+            &[Accept, Start, Ready, Finish],
+        ),
+        (
+            &[dnstap(Ready), dnstap(Start)],
+            Phase::Streaming,
+            &[Accept, Start, Ready, Finish],
+        ),
+        (
+            &[dnstap(Start), bare(Stop)],
+            Phase::Finished,
+            &[Accept, Start, Stop, Ready, Finish, Unknown(9)],
+        ),
+    ];
+    for (before, phase, kinds) in table {
+        for &kind in kinds {
+            let mut reader = reader_after(before);
+            let expected = Err(HandshakeError::UnexpectedControl { kind, phase });
+            assert_eq!(reader.on_control(&bare(kind)), expected);
+            assert_eq!(reader.phase(), phase);
+        }
+    }
+}
+
+#[test]
+fn a_reader_passes_over_unknown_control_frames_between_start_and_stop() {
+    let mut reader = reader_after(&[dnstap(Start)]);
+    assert_eq!(reader.on_control(&bare(Unknown(6))), Ok(Action::None));
+    assert_eq!(reader.on_data(), Ok(()));
+}
+
+#[test]
+fn a_reader_takes_data_between_start_and_stop_only() {
+    let table: [(&[Control], Phase, &str); 3] = [
+        (&[], Phase::Opening, "data frame at the start of the stream"),
+        (
+            &[dnstap(Ready)],
+            Phase::AwaitingStart,
+            "data frame where START is due",
+        ),
+        (
+            &[dnstap(Start), bare(Stop)],
+            Phase::Finished,
+            "data frame after the end of the stream",
+        ),
+    ];
+    for (before, phase, text) in table {
+        let error = reader_after(before).on_data().unwrap_err();
+        assert_eq!(error, HandshakeError::UnexpectedData { phase });
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn a_bidirectional_writer_waits_for_accept_and_for_finish() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    assert_eq!(writer.begin(), Ok(dnstap(Ready)));
+    assert_eq!(writer.phase(), Phase::AwaitingAccept);
+    assert_eq!(
+        writer.on_control(&dnstap(Accept)),
+        Ok(Action::Send(dnstap(Start)))
+    );
+    assert_eq!(writer.phase(), Phase::Streaming);
+    assert_eq!(writer.stop(), Ok(bare(Stop)));
+    assert_eq!(writer.phase(), Phase::AwaitingFinish);
+    assert_eq!(writer.on_control(&bare(Finish)), Ok(Action::Finish(None)));
+    assert_eq!(writer.phase(), Phase::Finished);
+}
+
+#[test]
+fn a_unidirectional_writer_waits_for_nothing_and_takes_nothing() {
+    let mut writer = WriterHandshake::unidirectional(CONTENT_TYPE);
+    assert_eq!(writer.begin(), Ok(dnstap(Start)));
+    writer.on_control(&dnstap(Accept)).unwrap_err();
+    assert_eq!(writer.stop(), Ok(bare(Stop)));
+    assert_eq!(writer.phase(), Phase::Finished);
+    writer.on_control(&bare(Finish)).unwrap_err();
+}
+
+#[test]
+fn a_writer_refuses_a_reader_of_other_content_types() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    writer.begin().unwrap();
+    let error = writer.on_control(&naming(Accept, &[b"text"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ACCEPT names content type text, not protobuf:dnstap.Dnstap"
+    );
+}
+
+#[test]
+fn a_writer_neither_begins_twice_nor_stops_before_it_streams() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    let out_of_turn = |kind, phase| Err(HandshakeError::OutOfTurn { kind, phase });
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::Opening));
+    writer.begin().unwrap();
+    assert_eq!(writer.begin(), out_of_turn(Ready, Phase::AwaitingAccept));
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::AwaitingAccept));
+    writer.on_control(&dnstap(Accept)).unwrap();
+    writer.stop().unwrap();
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::AwaitingFinish));
+}
+
+#[test]
+fn a_writer_refuses_answers_out_of_turn() {
+    for kind in [Start, Stop, Ready, Finish, Unknown(9)] {
+        let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+        writer.begin().unwrap();
+        let expected = Err(HandshakeError::UnexpectedControl {
+            kind,
+            phase: Phase::AwaitingAccept,
+        });
+        assert_eq!(writer.on_control(&bare(kind)), expected);
+    }
+}
+
+/// A stream of these control frames, with `payload` between each two.
+fn stream(controls: &[Control], payload: &[u8]) -> Vec<u8> {
+    let (limits, mut bytes) = (Limits::default(), BytesMut::new());
+    for control in controls {
+        if !bytes.is_empty() && !payload.is_empty() {
+            encode_data(payload, &limits, &mut bytes).unwrap();
+        }
+        control.encode(&limits, &mut bytes).unwrap();
+    }
+    bytes.to_vec()
+}
+
+/// Runs a stream reader over `stream` until it stops, fails, or wants more.
+fn run(stream: &[u8]) -> (StreamReader, Result<Vec<Vec<u8>>, Error>) {
+    let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
+    let (mut position, mut payloads) = (0, Vec::new());
+    loop {
+        position += match reader.step(&stream[position..]) {
+            Ok(Step::Incomplete { .. }) => {
+                let end = reader.end(&stream[position..]);
+                return (reader, end.map(|()| payloads));
+            }
+            Ok(Step::Data { payload, consumed }) => {
+                payloads.push(payload.to_vec());
+                consumed
+            }
+            Ok(Step::Control {
+                action: Action::Finish(_),
+                ..
+            }) => return (reader, Ok(payloads)),
+            Ok(Step::Control { consumed, .. }) => consumed,
+            Err(error) => return (reader, Err(error)),
+        };
+    }
+}
+
+#[test]
+fn a_stream_reader_gives_the_data_between_start_and_stop() {
+    let bytes = stream(&[dnstap(Start), bare(Unknown(7)), bare(Stop)], b"event");
+    let (reader, payloads) = run(&bytes);
+    assert_eq!(payloads.unwrap(), [b"event", b"event"]);
+    assert_eq!(
+        (reader.phase(), reader.offset()),
+        (Phase::Finished, bytes.len() as u64)
+    );
+}
+
+#[test]
+fn a_stream_reader_says_at_which_byte_a_frame_is_out_of_turn() {
+    let second_start = stream(&[dnstap(Start), dnstap(Start)], b"event");
+    let (_, result) = run(&second_start);
+    let text = result.unwrap_err().to_string();
+    assert_eq!(text, "START in the middle of data (byte 51)");
+
+    let mut data_first = BytesMut::new();
+    encode_data(b"event", &Limits::default(), &mut data_first).unwrap();
+    let text = run(&data_first).1.unwrap_err().to_string();
+    assert_eq!(text, "data frame at the start of the stream (byte 0)");
+}
+
+#[test]
+fn a_stream_that_ends_within_a_frame_is_an_error_and_between_frames_is_not() {
+    let whole = stream(&[dnstap(Start), bare(Stop)], b"event");
+    assert_eq!(run(&whole[..51]).1.unwrap(), [b"event"]);
+    let error = run(&whole[..50]).1.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Truncated {
+                offset: 42,
+                missing: 1
+            }
+        ),
+        "{error}"
+    );
+}
+
+fn any_kind() -> impl Strategy<Value = ControlKind> {
+    prop::sample::select(vec![Accept, Start, Stop, Ready, Finish, Unknown(6)])
+}
+
+proptest! {
+    /// The order of frames as a regular expression, next to the state machine.
+    #[test]
+    fn a_reader_takes_exactly_the_streams_of_the_specification(
+        frames in vec(prop_oneof![2 => Just(None), 3 => any_kind().prop_map(Some)], 0..7),
+    ) {
+        let mut reader = reader();
+        let taken = frames.iter().all(|frame| match frame {
+            None => reader.on_data().is_ok(),
+            Some(kind) => reader.on_control(&bare(*kind)).is_ok(),
+        });
+        let opened = match frames.as_slice() {
+            [Some(Ready), rest @ ..] => rest,
+            all => all,
+        };
+        let valid = match opened {
+            [] => true,
+            [Some(Start), rest @ ..] => {
+                let body = rest.strip_suffix(&[Some(Stop)]).unwrap_or(rest);
+                body.iter().all(|frame| matches!(frame, None | Some(Unknown(_))))
+            }
+            _ => false,
+        };
+        prop_assert_eq!(taken, valid);
+    }
+
+    /// Each role understands the other, whichever way the writer begins.
+    #[test]
+    fn writer_and_reader_agree(bidirectional: bool) {
+        let mut reader = reader();
+        let mut writer = if bidirectional {
+            WriterHandshake::bidirectional(CONTENT_TYPE)
+        } else {
+            WriterHandshake::unidirectional(CONTENT_TYPE)
+        };
+        let mut to_reader = vec![writer.begin().unwrap()];
+        let mut over = false;
+        while let Some(control) = to_reader.pop() {
+            match reader.on_control(&control).unwrap() {
+                Action::Send(answer) | Action::Finish(Some(answer)) => {
+                    if let Action::Send(next) = writer.on_control(&answer).unwrap() {
+                        to_reader.push(next);
+                    }
+                }
+                Action::None | Action::Finish(None) => {}
+            }
+            if writer.phase() == Phase::Streaming && to_reader.is_empty() && !over {
+                prop_assert_eq!(reader.on_data(), Ok(()));
+                to_reader.push(writer.stop().unwrap());
+                over = true;
+            }
+        }
+        prop_assert_eq!((reader.phase(), writer.phase()), (Phase::Finished, Phase::Finished));
+    }
+}

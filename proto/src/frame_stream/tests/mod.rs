@@ -1,0 +1,4 @@
+//! Frames, and their order.
+
+mod frames;
+mod handshake;
