@@ -1,6 +1,9 @@
 //! Logs and metrics: how they are set up.
 
-use std::io::{self, IsTerminal};
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
 
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -16,12 +19,20 @@ const SECONDS: [f64; 18] = [
     5.0, 10.0, 30.0, 60.0,
 ];
 
+/// What is logged without `RUST_LOG`. What notify says of folders that went is no news.
+const DEFAULT_FILTER: &str = "info,notify=error";
+
 /// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
 /// without it. A second call changes nothing.
 pub fn init_logging(format: LogFormat) {
+    let chosen = env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy();
+        .parse_lossy(if chosen.is_empty() {
+            DEFAULT_FILTER
+        } else {
+            &chosen
+        });
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal());

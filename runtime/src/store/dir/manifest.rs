@@ -4,7 +4,9 @@ use std::fmt;
 
 use kube::ResourceExt;
 use rapidhash::v3::rapidhash_v3;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
+use serde_saphyr::Spanned;
 
 use super::super::{Kind, ObjectKey};
 
@@ -37,7 +39,10 @@ impl From<serde_saphyr::Error> for Fault {
                 "more than one YAML document in a file: give each object a file of its own"
                     .to_owned()
             }
-            error => error.to_string().lines().collect::<Vec<_>>().join(" "),
+            error => {
+                let words = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+                words.lines().collect::<Vec<_>>().join(" ")
+            }
         };
         Self { line, reason }
     }
@@ -84,14 +89,20 @@ pub(super) fn parse<K: Kind>(
             _ => "not an object: `apiVersion`, `kind`, `metadata` and `spec` are expected",
         }));
     };
-    expect(text, fields, "apiVersion", &K::api_version(&()))?;
-    expect(text, fields, "kind", &K::kind(&()))?;
-    if let Some(Value::Object(metadata)) = fields.get("metadata") {
-        for (field, value) in [("namespace", &key.namespace), ("name", &key.name)] {
-            if metadata.get(field).is_some_and(|found| !found.is_null()) {
-                expect(text, metadata, field, value)?;
-            }
-        }
+    let field = |name| fields.get(name);
+    let api_version = field("apiVersion");
+    expect(text, "apiVersion", api_version, &K::api_version(&()), |h| {
+        h.api_version
+    })?;
+    expect(text, "kind", field("kind"), &K::kind(&()), |h| h.kind)?;
+    let metadata = |name| field("metadata")?.get(name).filter(|v| !v.is_null());
+    if let found @ Some(_) = metadata("namespace") {
+        expect(text, "namespace", found, &key.namespace, |h| {
+            h.metadata?.namespace
+        })?;
+    }
+    if let found @ Some(_) = metadata("name") {
+        expect(text, "name", found, &key.name, |h| h.metadata?.name)?;
     }
     let mut object = decode::<K>(&document).map_err(|error| locate::<K>(text, &error))?;
     complete(&mut object, key, version(bytes, inode));
@@ -176,19 +187,39 @@ fn fields_of<K: Kind>(object: &K) -> Result<Map<String, Value>, Fault> {
     }
 }
 
+/// Where the fields are that say what the file is.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Header {
+    api_version: Option<Spanned<IgnoredAny>>,
+    kind: Option<Spanned<IgnoredAny>>,
+    metadata: Option<HeaderMetadata>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeaderMetadata {
+    namespace: Option<Spanned<IgnoredAny>>,
+    name: Option<Spanned<IgnoredAny>>,
+}
+
 fn expect(
     text: &str,
-    fields: &Map<String, Value>,
     field: &str,
+    found: Option<&Value>,
     expected: &str,
+    place: fn(Header) -> Option<Spanned<IgnoredAny>>,
 ) -> Result<(), Fault> {
-    match fields.get(field) {
+    match found {
         Some(Value::String(found)) if found == expected => Ok(()),
         None => Err(Fault::new(format!("`{field}` is missing"))),
-        Some(found) => Err(Fault {
-            line: line_of(text, field),
-            reason: format!("`{field}` is {found}, not \"{expected}\" as its place says"),
-        }),
+        Some(found) => {
+            let header = serde_saphyr::from_str_with_options(text, options()).ok();
+            Err(Fault {
+                line: header.and_then(place).map(|at| at.referenced.line()),
+                reason: format!("`{field}` is {found}, not \"{expected}\" as its place says"),
+            })
+        }
     }
 }
 
@@ -198,22 +229,6 @@ fn locate<K: Kind>(text: &str, error: &serde_json::Error) -> Fault {
         Err(located) => located.into(),
         Ok(_) => Fault::new(error.to_string()),
     }
-}
-
-/// The first line that begins with this field.
-fn line_of(text: &str, field: &str) -> Option<u64> {
-    let is_field = |line: &str| {
-        line.trim_start()
-            .trim_start_matches(['"', '\''])
-            .strip_prefix(field)
-            .is_some_and(|rest| {
-                rest.trim_start_matches(['"', '\''])
-                    .trim_start()
-                    .starts_with(':')
-            })
-    };
-    let index = text.lines().position(is_field)?;
-    u64::try_from(index).ok().map(|index| index + 1)
 }
 
 fn line_at(bytes: &[u8], offset: usize) -> Option<u64> {
@@ -229,6 +244,7 @@ fn options() -> serde_saphyr::Options {
             max_nodes: 2_000_000,
             max_total_scalar_bytes: MAX_SIZE,
         },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
         emit_comments: false,
         strict_booleans: true,
         no_schema: true,

@@ -6,8 +6,8 @@
 //!   `metadata.name` may be left out; if they are there, they must be what the path says. Only names that end in `.yaml`
 //!   and do not begin with a dot are objects; those that end in `.yml` or `.json` are reported.
 //! - A folder that had objects and vanishes (with its namespace, or with the store) deletes nothing: the watch says
-//!   [`Event::OutOfSync`] until it is back, empty or not, and until then nothing is made in it. So `rm -r` of a folder
-//!   is not the way to delete its objects: what becomes of them depends on which of the files were seen to go first.
+//!   [`Event::OutOfSync`] until it is back, empty or not, and until then nothing is made in it. `rm -r` of a folder is
+//!   no more than that, since its files and the folder go at the same time: delete the files.
 //! - A file that does not decode (half written, malformed, larger than 4 MiB, several documents, contradicting its
 //!   place) is reported with its path and line, counted, and neither taken for a deletion nor ever overwritten. A file
 //!   that is written in place is read when its writer closes it; one that vanishes counts as deleted after 100 ms, so

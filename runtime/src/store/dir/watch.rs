@@ -46,6 +46,8 @@ pub(super) struct Watch<K> {
     watcher: Option<RecommendedWatcher>,
     look_interval: Duration,
     files: BTreeMap<ObjectKey, Known<K>>,
+    /// Why files do not decode now.
+    faults: BTreeMap<ObjectKey, String>,
     /// Files that are not there any more, and when that was seen.
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
@@ -61,8 +63,6 @@ struct Known<K> {
     print: Option<Print>,
     /// As it last decoded.
     object: Option<K>,
-    /// Why it does not decode now.
-    fault: Option<String>,
 }
 
 impl<K> Default for Known<K> {
@@ -70,7 +70,6 @@ impl<K> Default for Known<K> {
         Self {
             print: None,
             object: None,
-            fault: None,
         }
     }
 }
@@ -104,6 +103,7 @@ impl<K: Kind> Watch<K> {
             hints,
             watcher,
             files: BTreeMap::new(),
+            faults: BTreeMap::new(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
             state: State::Starting(None),
@@ -221,7 +221,7 @@ impl<K: Kind> Watch<K> {
     /// Looks at every folder, and reads the files that show a change, or all of them.
     fn look_at_everything(&mut self, read_all: bool) {
         self.looked = Instant::now();
-        self.misnamed.clear();
+        let misnamed_before = mem::take(&mut self.misnamed);
         let missing = match self.folder.open_root() {
             Err(reason) => Some(reason),
             Ok(root) => {
@@ -232,6 +232,14 @@ impl<K: Kind> Watch<K> {
                 }
             }
         };
+        let misnamed = self.misnamed.iter();
+        let new: Vec<_> = misnamed
+            .filter(|(path, _)| !misnamed_before.contains_key(*path))
+            .map(|(path, reason)| format!("{}: {reason}", path.display()))
+            .collect();
+        for complaint in new {
+            self.complain(&complaint);
+        }
         let resync = |watch: &mut Self| {
             let objects = watch.files.values().filter_map(|k| k.object.clone());
             watch.events = vec![Event::Synced(objects.collect())];
@@ -297,7 +305,8 @@ impl<K: Kind> Watch<K> {
                     found.insert(path);
                 }
                 Ok(true) => {
-                    self.misname(path, "its folder is not the name of a namespace");
+                    self.misnamed
+                        .insert(path, "its folder is not the name of a namespace");
                 }
                 Ok(false) => {}
                 Err(error) if is_namespace => {
@@ -326,13 +335,14 @@ impl<K: Kind> Watch<K> {
                         name: name.to_owned(),
                     });
                 }
-                Entry::Misnamed(reason) => self.misname(path.join(&name), reason),
+                Entry::Misnamed(reason) => {
+                    self.misnamed.insert(path.join(&name), reason);
+                }
                 Entry::Other => {}
             }
         }
         // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
-        let known = self.files.keys().filter(|key| key.namespace == namespace);
-        keys.extend(known.cloned());
+        keys.extend(self.known_in(namespace).cloned());
         let is_empty = keys.is_empty();
         for key in keys {
             self.look_at_file(folder, key, read_all);
@@ -391,7 +401,7 @@ impl<K: Kind> Watch<K> {
     fn decoded(&mut self, key: ObjectKey, print: Option<Print>, object: K) {
         let known = self.files.entry(key.clone()).or_default();
         known.print = print;
-        if known.fault.take().is_some() {
+        if self.faults.remove(&key).is_some() {
             info!(kind = %K::kind(&()), %key, "decodes again");
         }
         if let Some(before) = &known.object {
@@ -410,16 +420,19 @@ impl<K: Kind> Watch<K> {
 
     /// What was known of the object holds.
     fn faulty(&mut self, key: ObjectKey, print: Option<Print>, fault: String) {
-        let folder = self.folder.path_of::<K>(&key.namespace);
-        let path = folder.join(file_name(&key.name));
-        let known = self.files.entry(key).or_default();
-        known.print = print;
-        if known.fault.as_ref() != Some(&fault) {
-            self.complaints += 1;
-            if self.complaints <= MAX_WARNINGS {
-                warn!("cannot read {}{fault}", path.display());
-            }
-            known.fault = Some(fault);
+        self.files.entry(key.clone()).or_default().print = print;
+        if self.faults.get(&key) != Some(&fault) {
+            let folder = self.folder.path_of::<K>(&key.namespace);
+            let path = folder.join(file_name(&key.name));
+            self.complain(&format!("{}{fault}", path.display()));
+            self.faults.insert(key, fault);
+        }
+    }
+
+    fn complain(&mut self, complaint: &str) {
+        self.complaints += 1;
+        if self.complaints <= MAX_WARNINGS {
+            warn!("cannot read {complaint}");
         }
     }
 
@@ -434,7 +447,8 @@ impl<K: Kind> Watch<K> {
             return;
         }
         let known = self.files.remove(&key);
-        if !self.files.keys().any(|k| k.namespace == key.namespace) {
+        self.faults.remove(&key);
+        if self.known_in(&key.namespace).next().is_none() {
             let path = self.folder.path_of::<K>(&key.namespace);
             self.folder.populated().remove(&path);
         }
@@ -443,8 +457,14 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    fn misname(&mut self, path: PathBuf, reason: &'static str) {
-        self.misnamed.insert(path, reason);
+    /// The files that are known in a namespace.
+    fn known_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        let first = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let known = self.files.range(first..).map(|(key, _)| key);
+        known.take_while(move |key| key.namespace == namespace)
     }
 
     fn watch_folder(&mut self, path: &Path) {
@@ -454,7 +474,8 @@ impl<K: Kind> Watch<K> {
         };
         if let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive) {
             // One that went meanwhile is missed by other means.
-            if !matches!(error.kind, notify::ErrorKind::PathNotFound) {
+            let is_new = self.look_interval != BLIND_LOOK_INTERVAL;
+            if is_new && !matches!(error.kind, notify::ErrorKind::PathNotFound) {
                 self.look_interval = BLIND_LOOK_INTERVAL;
                 warn!("no notifications of changes in {}: {error}", path.display());
             }
@@ -462,8 +483,8 @@ impl<K: Kind> Watch<K> {
     }
 
     fn report(&mut self) {
-        let faults = self.files.values().filter(|known| known.fault.is_some());
-        metrics::bad_objects::<K>(faults.count() + self.misnamed.len(), self.complaints);
+        let bad = self.faults.len() + self.misnamed.len();
+        metrics::bad_objects::<K>(bad, self.complaints);
         if self.complaints > MAX_WARNINGS {
             warn!("and {} more", self.complaints - MAX_WARNINGS);
         }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use ::metrics::with_local_recorder;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use notify::event::{EventKind, Flag};
 use proto::api::DnsNameResolver;
 use tempfile::TempDir;
@@ -13,7 +15,7 @@ struct Subject {
     watch: Watch<DnsNameResolver>,
 }
 
-fn text(name: &str) -> String {
+fn text_of(name: &str) -> String {
     format!(
         "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec:\n  name: {name}\n"
     )
@@ -29,7 +31,7 @@ fn subject() -> Subject {
     };
     fs::create_dir_all(subject.path("")).unwrap();
     for name in ["a", "b"] {
-        subject.write(name, &text("one.example.com."));
+        subject.write(name, &text_of("one.example.com."));
     }
     assert_eq!(subject.look(), ["synced a b"]);
     subject
@@ -77,7 +79,7 @@ impl Subject {
 #[test]
 fn lost_notifications_mean_reading_everything_again() {
     let mut subject = subject();
-    subject.write("a", &text("two.example.com."));
+    subject.write("a", &text_of("two.example.com."));
     assert!(subject.look().is_empty());
     let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
     subject.watch.hints().handle(Ok(overflow));
@@ -104,7 +106,7 @@ fn a_file_that_is_moved_away_and_written_anew_was_never_deleted() {
     fs::rename(subject.path("a.yaml"), subject.path("a.yaml~")).unwrap();
     subject.hint(subject.path("a.yaml"));
     assert!(subject.look().is_empty());
-    subject.write("a", &text("two.example.com."));
+    subject.write("a", &text_of("two.example.com."));
     subject.let_gone_files_age();
     assert_eq!(subject.look(), ["applied a two.example.com."]);
 }
@@ -122,8 +124,8 @@ fn a_file_that_is_being_written_is_not_read() {
     subject.watch.hints().handle(Ok(more));
     subject.hint(subject.path(""));
     assert!(subject.look().is_empty());
-    assert!(subject.watch.files.values().all(|k| k.fault.is_none()));
-    subject.write("a", &text("two.example.com."));
+    assert!(subject.watch.faults.is_empty());
+    subject.write("a", &text_of("two.example.com."));
     subject.watch.hints().handle(Ok(closed));
     assert_eq!(subject.look(), ["applied a two.example.com."]);
 }
@@ -168,7 +170,7 @@ fn nothing_is_delivered_before_the_whole_is_known() {
         dir,
     };
     assert_eq!(subject.look(), ["out of sync"]);
-    subject.write("a", &text("two.example.com."));
+    subject.write("a", &text_of("two.example.com."));
     subject.hint(subject.path("a.yaml"));
     assert!(subject.look().is_empty());
     fs::create_dir_all(gone).unwrap();
@@ -180,13 +182,13 @@ fn other_folders_are_watched_on_while_one_is_missing() {
     let mut subject = subject();
     let other = subject.dir.path().join("other/dnsnameresolvers");
     fs::create_dir_all(&other).unwrap();
-    fs::write(other.join("c.yaml"), text("three.example.com.")).unwrap();
+    fs::write(other.join("c.yaml"), text_of("three.example.com.")).unwrap();
     subject.hint(other.clone());
     assert_eq!(subject.look(), ["applied c three.example.com."]);
     fs::remove_dir_all(&other).unwrap();
     subject.hint(other);
     assert_eq!(subject.look(), ["out of sync"]);
-    subject.write("a", &text("two.example.com."));
+    subject.write("a", &text_of("two.example.com."));
     subject.hint(subject.path("a.yaml"));
     assert_eq!(subject.look(), ["applied a two.example.com."]);
 }
@@ -205,4 +207,37 @@ fn a_folder_that_was_emptied_first_may_go() {
     subject.hint(subject.path(""));
     assert!(subject.look().is_empty());
     assert_eq!(subject.watch.state, State::InSync);
+}
+
+#[test]
+fn bad_files_are_counted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let text = |name, value| format!("{name}{{kind=\"DNSNameResolver\"}} {value}\n");
+    with_local_recorder(&recorder, || {
+        let mut subject = subject();
+        subject.write("a", "half");
+        subject.write("Upper", "");
+        subject.hint(subject.path(""));
+        subject.look();
+        subject.hint(subject.path(""));
+        subject.look();
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains(&text("store_bad_objects", 2)), "{metrics}");
+        assert!(metrics.contains(&text("store_in_sync", 1)), "{metrics}");
+
+        subject.write("a", &text_of("two.example.com."));
+        fs::remove_file(subject.path("Upper.yaml")).unwrap();
+        subject.hint(subject.path(""));
+        subject.look();
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains(&text("store_bad_objects", 0)), "{metrics}");
+        let total = text("store_bad_objects_total", 2);
+        assert!(metrics.contains(&total), "{metrics}");
+
+        fs::remove_dir_all(subject.path("")).unwrap();
+        subject.hint(subject.path(""));
+        subject.look();
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains(&text("store_in_sync", 0)), "{metrics}");
+    });
 }

@@ -1,0 +1,148 @@
+//! What every store must do, as tests that run against any.
+//!
+//! A store's test module names a function that makes a [`Subject`], and gets one test a sentence:
+//!
+//! ```ignore
+//! runtime::store_contract!(subject);
+//! ```
+
+// Tests may fail loudly.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
+mod watches;
+mod writes;
+
+use std::{any::Any, pin::Pin, time::Duration};
+
+use futures_util::{Stream, StreamExt};
+use proto::api::{DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, ResolvedName};
+use serde_json::json;
+use tokio::time::timeout;
+
+pub use self::{watches::*, writes::*};
+use super::{Event, Kind, ObjectKey, Scope, Store, StoreError};
+
+/// How long anything may take.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A store to be tested.
+pub struct Subject<S> {
+    /// The store.
+    pub store: S,
+    /// A namespace that exists or needs no making, and that nobody else uses.
+    pub namespace: String,
+    /// Kept until the end of the test.
+    pub guard: Box<dyn Any + Send>,
+}
+
+/// Makes a `#[tokio::test]` of each sentence of the contract. `$subject` is an `async fn() -> Subject<impl Store>`.
+#[macro_export]
+macro_rules! store_contract {
+    ($subject:path) => {
+        $crate::store_contract!(
+            $subject,
+            an_object_is_stored_as_it_was_made,
+            an_object_that_exists_is_not_made_again,
+            a_status_on_creation_is_not_stored,
+            what_does_not_exist_is_not_found,
+            a_status_is_replaced_and_nothing_else,
+            a_status_of_an_old_version_is_a_conflict,
+            a_status_of_another_uid_is_a_conflict,
+            a_status_without_a_version_is_refused,
+            concurrent_writers_lose_no_update,
+            a_deletion_holds_to_its_precondition,
+            an_object_that_was_made_again_has_another_uid,
+            a_name_that_cannot_be_stored_is_refused,
+            text_of_any_kind_comes_back,
+            a_thousand_addresses_come_back,
+            a_watch_begins_with_the_whole_content,
+            a_watch_delivers_every_change,
+            a_watch_of_a_namespace_sees_no_other,
+        );
+    };
+    ($subject:path, $($name:ident,)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::store::contract::$name($subject().await).await;
+            }
+        )+
+    };
+}
+
+/// A resolver of a name, to be made.
+pub fn resolver(namespace: &str, name: &str) -> DnsNameResolver {
+    let spec = DnsNameResolverSpec {
+        name: "www.example.com.".to_owned(),
+    };
+    let mut object = DnsNameResolver::new(name, spec);
+    object.metadata.namespace = Some(namespace.to_owned());
+    object
+}
+
+/// A status in which these names have one address each.
+pub fn status(names: &[&str]) -> DnsNameResolverStatus {
+    let entry = |(i, name): (usize, &&str)| json!({ "dnsName": name, "resolvedAddresses": addresses(i..i + 1) });
+    let entries: Vec<_> = names.iter().enumerate().map(entry).collect();
+    serde_json::from_value(json!({ "resolvedNames": entries })).unwrap()
+}
+
+fn addresses(range: std::ops::Range<usize>) -> serde_json::Value {
+    range
+        .map(|i| {
+            json!({
+                "ip": format!("2001:db8::{:x}", i + 1),
+                "ttlSeconds": 30,
+                "lastLookupTime": "2026-01-31T12:00:00Z",
+            })
+        })
+        .collect()
+}
+
+/// The next event of a watch, which must come within the deadline.
+pub async fn next<K: Kind>(watch: &mut (impl Stream<Item = Event<K>> + Unpin)) -> Event<K> {
+    timeout(DEADLINE, watch.next())
+        .await
+        .expect("no event came in time")
+        .expect("a watch has no end")
+}
+
+/// A watch that can be polled.
+pub fn watch<K: Kind, S: Store>(
+    store: &S,
+    scope: Scope,
+) -> Pin<Box<dyn Stream<Item = Event<K>> + Send>> {
+    Box::pin(store.watch::<K>(scope))
+}
+
+fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Adds a name to a status by compare-and-swap, until it holds.
+pub async fn add_name(store: &impl Store, key: &ObjectKey, name: &str) {
+    loop {
+        let mut object: DnsNameResolver = store.get(key).await.unwrap();
+        let names = &mut object.status.get_or_insert_default().resolved_names;
+        names.push(ResolvedName {
+            conditions: Vec::new(),
+            dns_name: name.to_owned(),
+            resolved_addresses: Vec::new(),
+            resolution_failures: 0,
+        });
+        match store.replace_status(&object).await {
+            Ok(_) => return,
+            Err(StoreError::Conflict(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is in the files, and what becomes of it.
+
+use super::*;
+
+#[test]
+fn a_missing_folder_is_one_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let error = anyhow::Error::from(DirStore::open(&missing).err().unwrap());
+    let text = format!("{error:#}");
+    assert!(
+        text.contains(missing.to_str().unwrap()) && text.contains("No such file"),
+        "{text}"
+    );
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = DirStore::open(&file).err().unwrap();
+    assert!(matches!(error, OpenError::NotAFolder(_)), "{error}");
+}
+
+#[tokio::test]
+async fn an_object_is_a_file_that_people_can_read() {
+    let dir = Dir::new();
+    let made = dir.store.create(&resolver("ns", "a")).await.unwrap();
+    let text = fs::read_to_string(dir.file("a")).unwrap();
+    let uid = made.uid().unwrap();
+    assert_eq!(
+        text,
+        format!(
+            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata:\n  name: a\n  namespace: ns\n  uid: {uid}\nspec:\n  name: www.example.com.\n"
+        )
+    );
+    let names: Vec<_> = fs::read_dir(dir.folder())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["a.yaml"]);
+}
+
+#[tokio::test]
+async fn an_edit_by_hand_counts_as_a_change() {
+    let dir = Dir::new();
+    let made = dir.store.create(&resolver("ns", "a")).await.unwrap();
+    let text = fs::read_to_string(dir.file("a")).unwrap();
+    let mut changed = made.clone();
+    changed.status = Some(status(&["www.example.com."]));
+
+    fs::write(dir.file("a"), format!("{text}# seen\n")).unwrap();
+    let refused = dir.store.replace_status(&changed).await;
+    assert!(
+        matches!(refused, Err(StoreError::Conflict(_))),
+        "{refused:?}"
+    );
+
+    // The same content in a new file is a change as well; the old one stays, so that its inode is not used again.
+    fs::rename(dir.file("a"), dir.folder().join("old")).unwrap();
+    fs::write(dir.file("a"), &text).unwrap();
+    let refused = dir.store.replace_status(&changed).await;
+    assert!(
+        matches!(refused, Err(StoreError::Conflict(_))),
+        "{refused:?}"
+    );
+
+    changed.metadata.resource_version = dir.get("a").await.unwrap().resource_version();
+    dir.store.replace_status(&changed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_status_write_keeps_the_rest_of_the_file_and_its_mode() {
+    let dir = Dir::new();
+    dir.write(
+        "a",
+        &(manifest("www.example.com.") + "  future: [1]\nmetadata: { custom: x }\n"),
+    );
+    fs::set_permissions(dir.file("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let mut object = dir.get("a").await.unwrap();
+    object.status = Some(status(&["www.example.com."]));
+    dir.store.replace_status(&object).await.unwrap();
+    let text = fs::read_to_string(dir.file("a")).unwrap();
+    assert!(
+        text.contains("future:\n  - 1\n") && text.contains("custom: x\n"),
+        "{text}"
+    );
+    assert_eq!(fs::metadata(dir.file("a")).unwrap().mode() & 0o777, 0o640);
+}
+
+#[tokio::test]
+async fn a_status_that_is_there_already_is_not_written_again() {
+    let dir = Dir::new();
+    let mut object = dir.store.create(&resolver("ns", "a")).await.unwrap();
+    object.status = Some(status(&["www.example.com."]));
+    let first = dir.store.replace_status(&object).await.unwrap();
+    let inode = fs::metadata(dir.file("a")).unwrap().ino();
+    assert_eq!(dir.store.replace_status(&first).await.unwrap(), first);
+    assert_eq!(fs::metadata(dir.file("a")).unwrap().ino(), inode);
+}
+
+#[tokio::test]
+async fn a_malformed_file_is_named_with_its_line_and_never_overwritten() {
+    let dir = Dir::new();
+    let large = manifest("a.") + &"#".repeat(manifest::MAX_SIZE);
+    for (text, place) in [
+        ("", "a.yaml: the file is empty"),
+        (
+            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: [\n",
+            "a.yaml:3: ",
+        ),
+        (&manifest("[]"), "a.yaml:4: "),
+        (&(manifest("a.") + "metadata: { name: b }\n"), "a.yaml:5: "),
+        (
+            &(manifest("a.") + "---\n" + &manifest("b.")),
+            "more than one YAML document",
+        ),
+        (&large, "a.yaml: larger than"),
+    ] {
+        dir.write("a", text);
+        let mut object = resolver("ns", "a");
+        object.metadata.resource_version = Some("1".to_owned());
+        let errors = [
+            dir.get("a").await.unwrap_err(),
+            dir.store.create(&object).await.unwrap_err(),
+            dir.store.replace_status(&object).await.unwrap_err(),
+            dir.store
+                .delete::<DnsNameResolver>(&key("a"), &Precondition::default())
+                .await
+                .unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+            let error = error.to_string();
+            assert!(error.contains(place), "{place}: {error}");
+            assert!(error.contains(dir.file("a").to_str().unwrap()), "{error}");
+        }
+        assert_eq!(fs::read_to_string(dir.file("a")).unwrap(), text);
+    }
+}

@@ -1,0 +1,226 @@
+//! What a watch sees.
+
+use super::*;
+
+#[tokio::test]
+async fn a_malformed_file_is_skipped_until_it_is_mended() {
+    let dir = Dir::new();
+    dir.write("a", "half");
+    dir.write("b", &manifest("b.example.com."));
+    let mut watch = dir.watch();
+    assert_eq!(names(&synced(&mut watch).await), ["b"]);
+    dir.write("a", &manifest("a.example.com."));
+    assert_eq!(applied(&mut watch).await.spec.name, "a.example.com.");
+    // What was known holds: the next event is of what comes after.
+    dir.write("a", "half");
+    dir.write("b", &manifest("c.example.com."));
+    assert_eq!(applied(&mut watch).await.spec.name, "c.example.com.");
+    dir.write("a", &manifest("d.example.com."));
+    assert_eq!(applied(&mut watch).await.spec.name, "d.example.com.");
+}
+
+#[tokio::test]
+async fn what_is_no_file_of_an_object_disturbs_nothing() {
+    let dir = Dir::new();
+    dir.write("a", &manifest("a.example.com."));
+    for name in [
+        ".hidden.yaml",
+        ".tmp",
+        "B.yaml",
+        "c.yml",
+        "notes.txt",
+        "..data",
+    ] {
+        fs::write(dir.folder().join(name), manifest("x.example.com.")).unwrap();
+    }
+    fs::create_dir(dir.file("folder")).unwrap();
+    let pipe = dir.file("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    symlink("nowhere", dir.file("dangling")).unwrap();
+    for folder in [".git", "lost+found", "Upper"] {
+        let folder = dir.dir.path().join(folder).join("dnsnameresolvers");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("x.yaml"), manifest("x.example.com.")).unwrap();
+    }
+    fs::write(dir.dir.path().join("README"), "").unwrap();
+    let mut watch = dir.watch();
+    assert_eq!(names(&synced(&mut watch).await), ["a"]);
+    for name in ["folder", "pipe", "dangling"] {
+        let error = dir.get(name).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn namespaces_that_appear_later_are_watched() {
+    let dir = Dir::new();
+    let mut watch = dir.watch();
+    assert!(synced(&mut watch).await.is_empty());
+    for namespace in ["one", "two"] {
+        let folder = dir.dir.path().join(namespace).join("dnsnameresolvers");
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["x", "y"] {
+            fs::write(
+                folder.join(format!("{name}.yaml")),
+                manifest("a.example.com."),
+            )
+            .unwrap();
+            let object = applied(&mut watch).await;
+            assert_eq!(
+                (
+                    object.namespace().unwrap().as_str(),
+                    object.name_any().as_str()
+                ),
+                (namespace, name)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_deleted_one_by_one_are_deletions() {
+    let dir = Dir::new();
+    dir.write("a", &manifest("a.example.com."));
+    let mut watch = dir.watch();
+    assert_eq!(synced(&mut watch).await.len(), 1);
+    fs::remove_file(dir.file("a")).unwrap();
+    assert_eq!(next(&mut watch).await, Event::Deleted(key("a")));
+}
+
+#[tokio::test]
+async fn an_object_with_another_uid_was_deleted_first() {
+    let dir = Dir::new();
+    let with_uid =
+        |uid: &str| manifest("a.example.com.") + &format!("metadata: {{ uid: {uid} }}\n");
+    dir.write("a", &with_uid("one"));
+    let mut watch = dir.watch();
+    assert_eq!(synced(&mut watch).await.len(), 1);
+    dir.write("a", &with_uid("two"));
+    assert_eq!(next(&mut watch).await, Event::Deleted(key("a")));
+    assert_eq!(applied(&mut watch).await.uid().unwrap(), "two");
+}
+
+#[tokio::test]
+async fn a_folder_that_vanishes_deletes_nothing() {
+    let dir = Dir::new();
+    dir.write("a", &manifest("a.example.com."));
+    let aside = tempfile::tempdir_in(dir.dir.path().parent().unwrap()).unwrap();
+    for vanishing in [
+        dir.folder(),
+        dir.dir.path().join("ns"),
+        dir.dir.path().to_owned(),
+    ] {
+        let mut watch = dir.watch();
+        assert_eq!(names(&synced(&mut watch).await), ["a"]);
+        fs::rename(&vanishing, aside.path().join("x")).unwrap();
+        let reason = out_of_sync(&mut watch).await;
+        assert!(reason.contains(vanishing.to_str().unwrap()), "{reason}");
+
+        // What else is asked meanwhile is not answered from what is missing, and nothing is begun anew.
+        for error in [
+            dir.get("a").await.unwrap_err(),
+            dir.store.create(&resolver("ns", "b")).await.unwrap_err(),
+            dir.store
+                .delete::<DnsNameResolver>(&key("a"), &Precondition::default())
+                .await
+                .unwrap_err(),
+        ] {
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        }
+        assert!(!vanishing.exists());
+
+        fs::rename(aside.path().join("x"), &vanishing).unwrap();
+        assert_eq!(names(&synced(&mut watch).await), ["a"]);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_made_anew_and_empty_deletes_its_objects() {
+    let dir = Dir::new();
+    dir.write("a", &manifest("a.example.com."));
+    let mut watch = dir.watch();
+    assert_eq!(synced(&mut watch).await.len(), 1);
+    fs::rename(dir.folder(), dir.dir.path().join("ns/aside")).unwrap();
+    out_of_sync(&mut watch).await;
+    fs::create_dir(dir.folder()).unwrap();
+    // In sync again, perhaps before the file has been missing for long enough.
+    if synced(&mut watch).await.len() == 1 {
+        assert_eq!(next(&mut watch).await, Event::Deleted(key("a")));
+    }
+    // And the new folder is watched.
+    dir.write("b", &manifest("b.example.com."));
+    assert_eq!(applied(&mut watch).await.name_any(), "b");
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone_when_the_watch_begins_is_out_of_sync() {
+    let dir = Dir::new();
+    let aside = dir.dir.path().with_extension("aside");
+    fs::rename(dir.dir.path(), &aside).unwrap();
+    let mut watch = dir.watch();
+    out_of_sync(&mut watch).await;
+    fs::rename(&aside, dir.dir.path()).unwrap();
+    assert!(synced(&mut watch).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_symbolic_link_is_read_and_never_written() {
+    let dir = Dir::new();
+    dir.write("a", &manifest("a.example.com."));
+    let target = dir.folder().join("target");
+    fs::rename(dir.file("a"), &target).unwrap();
+    symlink(&target, dir.file("a")).unwrap();
+    let mut object = dir.get("a").await.unwrap();
+    let mut watch = dir.watch();
+    assert_eq!(synced(&mut watch).await, [object.clone()]);
+    object.status = Some(status(&["a.example.com."]));
+    let written = dir.store.replace_status(&object).await.map(|_| ());
+    let deleted = dir
+        .store
+        .delete::<DnsNameResolver>(&key("a"), &Precondition::default())
+        .await;
+    for result in [written, deleted] {
+        assert!(
+            matches!(result, Err(StoreError::Invalid { .. })),
+            "{result:?}"
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(&target).unwrap(),
+        manifest("a.example.com.")
+    );
+}
+
+#[tokio::test]
+async fn a_mounted_config_map_is_followed() {
+    let dir = Dir::new();
+    fs::create_dir_all(dir.folder()).unwrap();
+    for (version, name) in [("..1", "one.example.com."), ("..2", "two.example.com.")] {
+        fs::create_dir(dir.folder().join(version)).unwrap();
+        fs::write(dir.folder().join(version).join("a.yaml"), manifest(name)).unwrap();
+    }
+    symlink("..1", dir.folder().join("..data")).unwrap();
+    symlink("..data/a.yaml", dir.file("a")).unwrap();
+    let mut watch = dir.watch();
+    assert_eq!(synced(&mut watch).await[0].spec.name, "one.example.com.");
+    symlink("..2", dir.folder().join("..data_tmp")).unwrap();
+    fs::rename(dir.folder().join("..data_tmp"), dir.folder().join("..data")).unwrap();
+    assert_eq!(applied(&mut watch).await.spec.name, "two.example.com.");
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_leaves_nothing_behind() {
+    let dir = Dir::new();
+    let mut watch = dir.watch();
+    assert!(synced(&mut watch).await.is_empty());
+    assert_eq!(Arc::strong_count(&dir.store.folder), 2);
+    let more = timeout(Duration::from_millis(1), watch.next()).await;
+    assert!(more.is_err());
+    drop(watch);
+    let gone = async {
+        while Arc::strong_count(&dir.store.folder) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(DEADLINE, gone).await.unwrap();
+}
