@@ -70,7 +70,8 @@ macro_rules! store_contract {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                $crate::store::contract::$name($subject().await).await;
+                let subject: $crate::store::contract::Subject<_> = $subject().await;
+                $crate::store::contract::$name(&subject.store, &subject.namespace).await;
             }
         )+
     };

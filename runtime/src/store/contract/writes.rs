@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{
     super::{ObjectKey, Precondition, Store, StoreError},
-    DEADLINE, Subject, add_name, addresses, key, resolver, status,
+    DEADLINE, add_name, addresses, key, resolver, status,
 };
 
 #[track_caller]
@@ -33,13 +33,8 @@ fn is_invalid(error: &StoreError) -> bool {
 }
 
 /// What `create` returned, and what `get` returns, is what was given, with uid and version.
-pub async fn an_object_is_stored_as_it_was_made<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let mut object = resolver(&namespace, "a");
+pub async fn an_object_is_stored_as_it_was_made(store: &impl Store, namespace: &str) {
+    let mut object = resolver(namespace, "a");
     object
         .labels_mut()
         .insert("team".to_owned(), "blue".to_owned());
@@ -49,51 +44,36 @@ pub async fn an_object_is_stored_as_it_was_made<S: Store>(subject: Subject<S>) {
     let made = store.create(&object).await.unwrap();
     assert!(made.uid().is_some_and(|uid| !uid.is_empty()));
     assert!(made.resource_version().is_some());
-    assert_eq!(ObjectKey::of(&made), key(&namespace, "a"));
+    assert_eq!(ObjectKey::of(&made), key(namespace, "a"));
     assert_eq!(made.spec, object.spec);
     assert_eq!(made.labels(), object.labels());
     assert_eq!(made.annotations(), object.annotations());
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, made);
 }
 
 /// `AlreadyExists`, and the first stays.
-pub async fn an_object_that_exists_is_not_made_again<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let made = store.create(&resolver(&namespace, "a")).await.unwrap();
-    let again = store.create(&resolver(&namespace, "a")).await;
+pub async fn an_object_that_exists_is_not_made_again(store: &impl Store, namespace: &str) {
+    let made = store.create(&resolver(namespace, "a")).await.unwrap();
+    let again = store.create(&resolver(namespace, "a")).await;
     refused(again, |error| matches!(error, StoreError::AlreadyExists(_)));
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, made);
 }
 
 /// The status has its own way in.
-pub async fn a_status_on_creation_is_not_stored<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let mut object = resolver(&namespace, "a");
+pub async fn a_status_on_creation_is_not_stored(store: &impl Store, namespace: &str) {
+    let mut object = resolver(namespace, "a");
     object.status = Some(status(&["www.example.com."]));
     let made = store.create(&object).await.unwrap();
     assert_eq!(made.status, None);
 }
 
 /// For reading, writing and deleting.
-pub async fn what_does_not_exist_is_not_found<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let missing = key(&namespace, "a");
+pub async fn what_does_not_exist_is_not_found(store: &impl Store, namespace: &str) {
+    let missing = key(namespace, "a");
     refused(store.get::<DnsNameResolver>(&missing).await, is_not_found);
-    let mut object = resolver(&namespace, "a");
+    let mut object = resolver(namespace, "a");
     object.metadata.resource_version = Some("1".to_owned());
     refused(store.replace_status(&object).await, is_not_found);
     let deleted = store
@@ -103,13 +83,8 @@ pub async fn what_does_not_exist_is_not_found<S: Store>(subject: Subject<S>) {
 }
 
 /// Labels, annotations and spec of the given object are not looked at.
-pub async fn a_status_is_replaced_and_nothing_else<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let mut object = resolver(&namespace, "a");
+pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace: &str) {
+    let mut object = resolver(namespace, "a");
     object
         .labels_mut()
         .insert("team".to_owned(), "blue".to_owned());
@@ -123,36 +98,26 @@ pub async fn a_status_is_replaced_and_nothing_else<S: Store>(subject: Subject<S>
     assert_eq!(replaced.labels(), made.labels());
     assert_eq!(replaced.uid(), made.uid());
     assert_ne!(replaced.resource_version(), made.resource_version());
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
 }
 
 /// Also if the content is the same again.
-pub async fn a_status_of_an_old_version_is_a_conflict<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let old = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn a_status_of_an_old_version_is_a_conflict(store: &impl Store, namespace: &str) {
+    let old = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut first = old.clone();
     first.status = Some(status(&["first.example.com."]));
     let first = store.replace_status(&first).await.unwrap();
     let mut second = old;
     second.status = Some(status(&["second.example.com."]));
     refused(store.replace_status(&second).await, is_conflict);
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, first);
 }
 
 /// The uid counts where it is given.
-pub async fn a_status_of_another_uid_is_a_conflict<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let made = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn a_status_of_another_uid_is_a_conflict(store: &impl Store, namespace: &str) {
+    let made = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut other = made.clone();
     other.metadata.uid = Some("00000000-0000-4000-8000-000000000000".to_owned());
     other.status = Some(status(&["www.example.com."]));
@@ -163,28 +128,18 @@ pub async fn a_status_of_another_uid_is_a_conflict<S: Store>(subject: Subject<S>
 }
 
 /// There is no write that compares nothing.
-pub async fn a_status_without_a_version_is_refused<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let mut made = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn a_status_without_a_version_is_refused(store: &impl Store, namespace: &str) {
+    let mut made = store.create(&resolver(namespace, "a")).await.unwrap();
     made.metadata.resource_version = None;
     made.status = Some(status(&["www.example.com."]));
     refused(store.replace_status(&made).await, is_invalid);
 }
 
 /// Each reads, adds and writes until it holds.
-pub async fn concurrent_writers_lose_no_update<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn concurrent_writers_lose_no_update(store: &impl Store, namespace: &str) {
+    store.create(&resolver(namespace, "a")).await.unwrap();
     let writers = ["x", "y", "z"].map(|writer| {
-        let (store, key) = (store.clone(), key(&namespace, "a"));
+        let (store, key) = (store.clone(), key(namespace, "a"));
         tokio::spawn(async move {
             for i in 0..10 {
                 add_name(&store, &key, &format!("{writer}{i}.example.com.")).await;
@@ -194,22 +149,17 @@ pub async fn concurrent_writers_lose_no_update<S: Store>(subject: Subject<S>) {
     for writer in writers {
         timeout(DEADLINE, writer).await.unwrap().unwrap();
     }
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got.status.unwrap().resolved_names.len(), 30);
 }
 
 /// Of uid and version.
-pub async fn a_deletion_holds_to_its_precondition<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let old = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn a_deletion_holds_to_its_precondition(store: &impl Store, namespace: &str) {
+    let old = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut new = old.clone();
     new.status = Some(status(&["www.example.com."]));
     let new = store.replace_status(&new).await.unwrap();
-    let key = key(&namespace, "a");
+    let key = key(namespace, "a");
     let of = |object: &DnsNameResolver| Precondition {
         uid: object.uid(),
         resource_version: object.resource_version(),
@@ -230,19 +180,14 @@ pub async fn a_deletion_holds_to_its_precondition<S: Store>(subject: Subject<S>)
 }
 
 /// And what held of the first does not of the second.
-pub async fn an_object_that_was_made_again_has_another_uid<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let key = key(&namespace, "a");
-    let mut first = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn an_object_that_was_made_again_has_another_uid(store: &impl Store, namespace: &str) {
+    let key = key(namespace, "a");
+    let mut first = store.create(&resolver(namespace, "a")).await.unwrap();
     store
         .delete::<DnsNameResolver>(&key, &Precondition::default())
         .await
         .unwrap();
-    let second = store.create(&resolver(&namespace, "a")).await.unwrap();
+    let second = store.create(&resolver(namespace, "a")).await.unwrap();
     assert_ne!(first.uid(), second.uid());
     assert_ne!(first.resource_version(), second.resource_version());
     first.status = Some(status(&["www.example.com."]));
@@ -256,24 +201,14 @@ pub async fn an_object_that_was_made_again_has_another_uid<S: Store>(subject: Su
 }
 
 /// It can never succeed, so it is no matter of trying again.
-pub async fn a_name_that_cannot_be_stored_is_refused<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
+pub async fn a_name_that_cannot_be_stored_is_refused(store: &impl Store, namespace: &str) {
     for name in ["Upper", "a_b", "-a", "a..b", &"a".repeat(254)] {
-        refused(store.create(&resolver(&namespace, name)).await, is_invalid);
+        refused(store.create(&resolver(namespace, name)).await, is_invalid);
     }
 }
 
 /// Text that YAML could take for something else, and what is beyond ASCII.
-pub async fn text_of_any_kind_comes_back<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
+pub async fn text_of_any_kind_comes_back(store: &impl Store, namespace: &str) {
     let texts = [
         "",
         " ",
@@ -321,7 +256,7 @@ pub async fn text_of_any_kind_comes_back<S: Store>(subject: Subject<S>) {
         "<<",
         "=",
     ];
-    let mut object = resolver(&namespace, "a");
+    let mut object = resolver(namespace, "a");
     for (i, text) in texts.iter().enumerate() {
         object
             .annotations_mut()
@@ -329,27 +264,22 @@ pub async fn text_of_any_kind_comes_back<S: Store>(subject: Subject<S>) {
     }
     let made = store.create(&object).await.unwrap();
     assert_eq!(made.annotations(), object.annotations());
-    let mut got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let mut got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got.annotations(), object.annotations());
     got.status = Some(status(&["名前.example.com."]));
     let replaced = store.replace_status(&got).await.unwrap();
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
     assert_eq!(got.annotations(), object.annotations());
 }
 
 /// In one status.
-pub async fn a_thousand_addresses_come_back<S: Store>(subject: Subject<S>) {
-    let Subject {
-        store,
-        namespace,
-        guard: _guard,
-    } = subject;
-    let mut object = store.create(&resolver(&namespace, "a")).await.unwrap();
+pub async fn a_thousand_addresses_come_back(store: &impl Store, namespace: &str) {
+    let mut object = store.create(&resolver(namespace, "a")).await.unwrap();
     let entry = json!({ "dnsName": "www.example.com.", "resolvedAddresses": addresses(0..1000) });
     object.status = Some(serde_json::from_value(json!({ "resolvedNames": [entry] })).unwrap());
     let replaced = store.replace_status(&object).await.unwrap();
     assert_eq!(replaced.status, object.status);
-    let got: DnsNameResolver = store.get(&key(&namespace, "a")).await.unwrap();
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
 }
