@@ -448,3 +448,19 @@ fn more_records_than_announced_are_not_read() {
     message[7] = 0;
     expect(&read(&message).unwrap(), &[]);
 }
+
+#[test]
+fn a_name_behind_the_reach_of_pointers_is_not_taken_for_one_within() {
+    // A pointer has 14 bits: cut down to them, 0x400c is the position of the question's name.
+    let mut answer = b"\0\0\xff\0\x01\0\0\0\0".to_vec();
+    let padding = 0x400c - RAW - answer.len() - 2;
+    answer.extend((padding as u16).to_be_bytes());
+    answer.resize(0x400c - RAW, 0);
+    answer.extend(b"\x01x\0");
+    answer.extend(FIXED);
+    answer.extend(b"\xc0\x0c");
+    answer.extend(FIXED);
+    let mut message = raw(&answer);
+    message[7] = 3;
+    expect(&read(&message).unwrap(), &[("192.0.2.1", 60)]);
+}
