@@ -4,7 +4,7 @@
 //! big-endian `u32`. A data frame is its length and its bytes. A length of 0 is an escape: a control frame follows,
 //! again with its length, then its type and its fields.
 //!
-//! - [`parse`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
+//! - [`parse()`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
 //! - [`ReaderHandshake`] and [`WriterHandshake`] are the two roles of the protocol, as state machines without IO.
 //! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error.
 //! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for everything that is not in a hurry.
