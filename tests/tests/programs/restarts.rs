@@ -1,7 +1,7 @@
 //! Each program in turn ends, in order or by `kill -9`, and comes back. Nothing that was stored is lost, no address leaves
 //! its set meanwhile, and new answers flow again without help: CoreDNS dials a reader that went away every 10 seconds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 use proto::api::Family;
 use tests::{
@@ -136,7 +136,7 @@ async fn the_northbound_database_is_killed_and_starts_again() {
 async fn a_database_that_comes_back_empty_is_filled_again() {
     let mut world = world().await;
     world.northbound.process().kill();
-    std::fs::remove_file(world.workdir.join("nb.db")).unwrap();
+    fs::remove_file(world.workdir.join("nb.db")).unwrap();
     world.northbound = tests::northbound::Northbound::start(world.workdir.path()).await;
     expect_what_was_there(&world).await;
 }
@@ -145,13 +145,22 @@ async fn a_database_that_comes_back_empty_is_filled_again() {
 async fn rows_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
     let mut world = world().await;
     let history = world.monitor().await;
+    world.collector.process().kill();
     world.ovn_writer.process().kill();
-    // The store is lost while nobody looks: an empty folder is no order to close everything.
-    std::fs::remove_dir_all(world.store.objects_folder()).unwrap();
+    // The objects are lost while nobody looks: an empty folder is no order to close everything.
+    for file in fs::read_dir(world.store.objects_folder()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
-    world.settle().await;
+    // It works, though.
+    let object = "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {name: late.example.com.}\n\
+        status: {resolvedNames: [{dnsName: late.example.com., resolvedAddresses: \
+        [{ip: 192.0.2.40, ttlSeconds: 300, lastLookupTime: '2026-01-01T00:00:00Z'}]}]}\n";
+    fs::write(world.store.objects_folder().join("dns-late.yaml"), object).unwrap();
+    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
     assert_eq!(history.departures(), [""; 0]);
+    expect_what_was_there(&world).await;
 }
 
 #[tokio::test]
