@@ -118,7 +118,7 @@ impl Arrival {
     /// The line above.
     pub(crate) fn print_heading() {
         println!(
-            "  {:<26} {:<24} {:<4} {:<32} {:>9}",
+            "  {:<28} {:<24} {:<4} {:<32} {:>9}",
             "looked up", "address set of", "", "addresses in it", "after (*)"
         );
     }
@@ -133,7 +133,7 @@ impl Arrival {
         } = self;
         let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         println!(
-            "  {asked:<26} {rule:<24} {family:<4} {:<32} {:>6} ms",
+            "  {asked:<28} {rule:<24} {family:<4} {:<32} {:>6} ms",
             addresses.join(" "),
             after.as_millis()
         );

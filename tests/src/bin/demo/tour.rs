@@ -99,7 +99,7 @@ async fn a_wildcard(stage: &Stage) {
                 .any(|row| row.addresses.contains(&address.to_string()));
             assert!(!found, "{address} of {name} is in a set");
             println!(
-                "  {name:<26} {:<24} {:<4} {address} is in no set",
+                "  {name:<28} {:<24} {:<4} {address} is in no set",
                 "no rule", ""
             );
         }
