@@ -1,7 +1,7 @@
 //! The connection under a session: a socket, JSON texts, and `echo`, as the two halves that jsonrpsee asks of a transport.
 //!
 //! A task of its own does all writing, so that an `echo` is answered at once whatever else waits, and reading never waits for
-//! writing. It ends with the [`Connection`]'s guard.
+//! writing. It ends with the `Connection`'s guard.
 
 mod envelope;
 mod framing;
