@@ -38,17 +38,3 @@ pub const RCODE_NXDOMAIN: u8 = 3;
 pub const RCODE_NOTIMP: u8 = 4;
 /// The server does not want to answer.
 pub const RCODE_REFUSED: u8 = 5;
-
-/// The mnemonic of a header's response code, as the IANA registry "DNS RCODEs" has it; `None` for codes that a response to
-/// a standard query does not carry.
-pub fn rcode_name(rcode: u8) -> Option<&'static str> {
-    match rcode {
-        RCODE_NOERROR => Some("NOERROR"),
-        RCODE_FORMERR => Some("FORMERR"),
-        RCODE_SERVFAIL => Some("SERVFAIL"),
-        RCODE_NXDOMAIN => Some("NXDOMAIN"),
-        RCODE_NOTIMP => Some("NOTIMP"),
-        RCODE_REFUSED => Some("REFUSED"),
-        _ => None,
-    }
-}
