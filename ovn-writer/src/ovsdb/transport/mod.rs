@@ -1,7 +1,7 @@
 //! The connection under a session: a socket, JSON texts, and `echo`, as the two halves that jsonrpsee asks of a transport.
 //!
-//! A task of its own does all writing, so that an `echo` is answered at once whatever else waits, and reading never waits for
-//! writing. It ends with the `Connection`'s guard.
+//! A task of its own does all writing, so that an `echo` is answered before all that waits, and reading does not wait for
+//! writing. It ends with the guard of the connection.
 
 mod envelope;
 mod framing;
@@ -29,8 +29,12 @@ use super::remote::Remote;
 /// Requests that wait for the socket; more make their senders wait.
 const QUEUED_REQUESTS: usize = 16;
 
-/// Echo answers that wait for the socket. A server that asks again and again without reading is not worth keeping.
+/// Echo answers that wait for the socket; then reading waits, too.
 const QUEUED_ECHOES: usize = 4;
+
+/// How long reading waits for echo answers to be read. A server that asks again and again and reads nothing for this long is
+/// not worth keeping.
+const ECHO_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes to make room for before each read.
 const READ_AHEAD: usize = 64 << 10;
@@ -56,7 +60,7 @@ pub enum TransportError {
     /// The server said nothing for the probe's interval, and nothing for as long again after it was asked.
     #[error("the server does not answer: nothing came for {0:?}")]
     Inactive(Duration),
-    /// The server asks for echoes faster than it reads them.
+    /// The server asks for echoes and does not read them.
     #[error("the server asks for echoes and does not read them")]
     EchoFlood,
     /// The writing half has ended.
@@ -188,11 +192,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    fn echo(&self, message: Bytes) -> Result<(), TransportError> {
-        self.echoes.try_send(message).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => TransportError::EchoFlood,
-            mpsc::error::TrySendError::Closed(_) => TransportError::NotWriting,
-        })
+    async fn echo(&mut self, message: Bytes) -> Result<(), TransportError> {
+        match self.echoes.send_timeout(message, ECHO_PATIENCE).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => Err(TransportError::EchoFlood),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(TransportError::NotWriting),
+        }
     }
 
     /// Waits for bytes; asks the server whether it is there when none come.
@@ -206,7 +211,7 @@ impl Receiver {
                     Ok(read) => read?,
                     Err(_) if self.probed => return Err(TransportError::Inactive(probe * 2)),
                     Err(_) => {
-                        self.echo(Bytes::from_static(envelope::PROBE))?;
+                        self.echo(Bytes::from_static(envelope::PROBE)).await?;
                         self.heard = Instant::now();
                         self.probed = true;
                         continue;
@@ -236,7 +241,7 @@ impl TransportReceiverT for Receiver {
             };
             match envelope::incoming(&message)? {
                 Incoming::Message(bytes) => return Ok(ReceivedMessage::Bytes(bytes)),
-                Incoming::Echo(reply) => self.echo(reply.into())?,
+                Incoming::Echo(reply) => self.echo(reply.into()).await?,
                 Incoming::ProbeReply => {}
             }
         }

@@ -59,7 +59,7 @@ async fn an_echo_is_answered_while_requests_wait_for_the_socket() {
     sent(&mut server, &rest).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_echoes_and_reads_none_is_left() {
     let (mut connection, mut server) = pipe(None);
     let asking = tokio::spawn(async move {

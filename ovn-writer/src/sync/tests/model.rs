@@ -1,17 +1,13 @@
-//! A model of the database and of what its server tells, and a writer in front of it.
+//! The table `Address_Set` as a server has it: what transactions do to it, and what clients are told.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Instant,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use proto::api::{DnsNameResolver, Family, address_set_id, address_set_name};
-use runtime::store::Event;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::*;
-use crate::ovsdb::{Atom, Datum, Mutation, Mutator, Row, ServerError};
+use crate::ovsdb::{
+    Atom, Condition, Datum, Mutation, Mutator, Operation, Outcome, Refusal, Row, ServerError,
+};
 
 /// The table `Address_Set` as the server has it.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +24,7 @@ pub(super) struct ModelRow {
 }
 
 impl ModelRow {
-    fn of(columns: Row) -> Self {
+    pub(super) fn of(columns: Row) -> Self {
         let mut row = Self::default();
         for (column, value) in columns {
             match column.as_str() {
@@ -43,7 +39,7 @@ impl ModelRow {
         row
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let ids: Vec<_> = self.external_ids.iter().collect();
         json!({"name": self.name, "addresses": ["set", self.addresses], "external_ids": ["map", ids]})
     }
@@ -53,7 +49,7 @@ impl ModelRow {
     }
 }
 
-fn strings(set: Datum) -> BTreeSet<String> {
+pub(super) fn strings(set: Datum) -> BTreeSet<String> {
     set.into_set()
         .unwrap()
         .into_iter()
@@ -61,7 +57,7 @@ fn strings(set: Datum) -> BTreeSet<String> {
         .collect()
 }
 
-fn uuid_of(filter: &[crate::ovsdb::Condition]) -> Uuid {
+pub(super) fn uuid_of(filter: &[Condition]) -> Uuid {
     match filter {
         [condition] => match condition.2 {
             Datum::Atom(Atom::Uuid(uuid)) => uuid,
@@ -131,7 +127,7 @@ impl Model {
     }
 }
 
-fn refused(operation: Option<usize>, error: &str) -> Outcome {
+pub(super) fn refused(operation: Option<usize>, error: &str) -> Outcome {
     let reason = ServerError {
         error: error.to_owned(),
         details: None,
@@ -140,7 +136,7 @@ fn refused(operation: Option<usize>, error: &str) -> Outcome {
 }
 
 /// What the server would send a client that has `before`.
-fn updates(before: &Model, after: &Model) -> Value {
+pub(super) fn updates(before: &Model, after: &Model) -> Value {
     let mut rows = serde_json::Map::new();
     for (uuid, row) in &after.rows {
         let update = match before.rows.get(uuid) {
@@ -166,128 +162,5 @@ fn updates(before: &Model, after: &Model) -> Value {
         json!({})
     } else {
         json!({"Address_Set": rows})
-    }
-}
-
-/// A writer, the database, and what the writer has been told of it.
-#[derive(Default)]
-pub(super) struct World {
-    pub(super) sync: Sync,
-    pub(super) model: Model,
-    pub(super) replica: Replica<AddressSet>,
-    told: Model,
-    pub(super) now: Option<Instant>,
-}
-
-impl World {
-    pub(super) fn new() -> Self {
-        let mut world = Self {
-            now: Some(Instant::now()),
-            ..Self::default()
-        };
-        world.read();
-        world
-    }
-
-    pub(super) fn now(&self) -> Instant {
-        self.now.unwrap()
-    }
-
-    pub(super) fn store(&mut self, event: Event<DnsNameResolver>) {
-        let now = self.now();
-        self.sync.store_changed(event, now);
-    }
-
-    /// The server tells of every change so far.
-    pub(super) fn tell(&mut self) {
-        let json = updates(&self.told, &self.model).to_string();
-        let touched = self
-            .replica
-            .apply(serde_json::from_str(&json).unwrap())
-            .unwrap();
-        self.told = self.model.clone();
-        self.sync.rows_changed(touched);
-    }
-
-    /// A new session.
-    pub(super) fn read(&mut self) {
-        self.replica = Replica::default();
-        self.told = Model::default();
-        self.tell();
-        self.sync.database_read();
-    }
-
-    pub(super) fn next(&mut self) -> Option<Vec<Operation>> {
-        let now = self.now();
-        self.sync.next_transaction(&self.replica, now)
-    }
-
-    pub(super) fn finish(&mut self, outcome: Outcome) -> Finished {
-        let now = self.now();
-        self.sync.finished(outcome, &self.replica, now)
-    }
-
-    /// One transaction, if there is one to be done.
-    pub(super) fn step(&mut self) -> Option<Finished> {
-        let operations = self.next()?;
-        let outcome = self.model.transact(&operations);
-        self.tell();
-        let finished = self.finish(outcome);
-        if let Finished::StartOver(_) = finished {
-            self.read();
-        }
-        Some(finished)
-    }
-
-    /// Transactions until there is nothing to do, not even later.
-    pub(super) fn settle(&mut self) -> usize {
-        self.tell();
-        let mut count = 0;
-        for _ in 0..1000 {
-            match (self.step(), self.sync.next_retry()) {
-                (Some(_), _) => count += 1,
-                (None, None) => return count,
-                (None, Some(retry)) => self.now = Some(retry),
-            }
-        }
-        panic!("no end: {:?}", self.sync)
-    }
-
-    pub(super) fn rows(&self, name: &str, family: &str) -> Vec<&ModelRow> {
-        let rows = self.model.rows.values();
-        rows.filter(|r| r.id("k8s.ovn.org/name") == name && r.id("ip-family") == family)
-            .collect()
-    }
-
-    pub(super) fn addresses(&self, name: &str, family: &str) -> Vec<&str> {
-        match self.rows(name, family).as_slice() {
-            [row] => row.addresses.iter().map(String::as_str).collect(),
-            rows => panic!("{} rows of {name} {family}", rows.len()),
-        }
-    }
-}
-
-/// A row of another maker.
-pub(super) fn foreign(
-    controller: &str,
-    name: &str,
-    family: Family,
-    addresses: &[&str],
-) -> ModelRow {
-    let id = address_set_id(controller, name, family);
-    let ids = [
-        ("k8s.ovn.org/owner-controller", controller),
-        ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
-        ("k8s.ovn.org/name", name),
-        ("ip-family", family.as_str()),
-        ("k8s.ovn.org/id", &id),
-    ];
-    ModelRow {
-        name: address_set_name(&id),
-        addresses: addresses.iter().map(|a| (*a).to_owned()).collect(),
-        external_ids: ids
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect(),
     }
 }

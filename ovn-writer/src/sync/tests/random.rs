@@ -1,0 +1,156 @@
+//! Random lives: whatever happens, the rows end as the statuses say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsNameResolver, Family};
+use runtime::store::Event;
+
+use super::world::{World, foreign};
+use crate::testing::{dns, key, object};
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Happening {
+    Applied {
+        object: usize,
+        addresses: Vec<u8>,
+    },
+    Deleted {
+        object: usize,
+    },
+    Synced {
+        objects: Vec<usize>,
+    },
+    ForeignRow {
+        controller: usize,
+        name: usize,
+        family: Family,
+    },
+    ForeignAddress {
+        row: usize,
+        address: u8,
+    },
+    ForeignDeletion {
+        row: usize,
+    },
+    Transaction,
+    /// The connection is lost in the middle of a transaction.
+    Loss {
+        took_effect: bool,
+    },
+}
+
+const NAMES: [&str; 3] = ["a.example.", "b.example.", "*.c.example."];
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let addresses = || prop::collection::vec(0..8_u8, 0..5);
+    let family = || prop::sample::select(Family::ALL.to_vec());
+    prop_oneof![
+        4 => (0..4_usize, addresses()).prop_map(|(object, addresses)| Happening::Applied { object, addresses }),
+        1 => (0..4_usize).prop_map(|object| Happening::Deleted { object }),
+        1 => prop::collection::vec(0..4_usize, 0..4).prop_map(|objects| Happening::Synced { objects }),
+        1 => (0..2_usize, 0..3_usize, family()).prop_map(|(controller, name, family)| Happening::ForeignRow { controller, name, family }),
+        2 => (0..9_usize, 0..8_u8).prop_map(|(row, address)| Happening::ForeignAddress { row, address }),
+        1 => (0..9_usize).prop_map(|row| Happening::ForeignDeletion { row }),
+        4 => Just(Happening::Transaction),
+        1 => any::<bool>().prop_map(|took_effect| Happening::Loss { took_effect }),
+    ]
+}
+
+fn address(n: u8) -> String {
+    if n.is_multiple_of(2) {
+        format!("10.0.0.{n}")
+    } else {
+        format!("2001:db8::{n}")
+    }
+}
+
+/// Object 3 has the same name as object 0.
+fn status(number: usize, addresses: &[u8]) -> DnsNameResolver {
+    let texts: Vec<_> = addresses.iter().map(|n| address(*n)).collect();
+    let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+    object(&format!("dns-{number}"), NAMES[number % 3], &[&texts])
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_rows_end_as_the_statuses_say(
+        happenings in prop::collection::vec(happening(), 0..40),
+    ) {
+        let mut world = World::new();
+        let mut store = BTreeMap::new();
+        world.store(Event::Synced(vec![]));
+        for happening in happenings {
+            match happening {
+                Happening::Applied { object, addresses } => {
+                    world.store(Event::Applied(status(object, &addresses)));
+                    store.insert(object, addresses);
+                }
+                Happening::Deleted { object } => {
+                    world.store(Event::Deleted(key(&format!("dns-{object}"))));
+                    store.remove(&object);
+                }
+                Happening::Synced { objects } => {
+                    store.retain(|object, _| objects.contains(object));
+                    let whole = store.iter().map(|(object, addresses)| status(*object, addresses));
+                    world.store(Event::Synced(whole.collect()));
+                }
+                Happening::ForeignRow { controller, name, family } => {
+                    let controller = [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"][controller];
+                    let row = foreign(controller, NAMES[name], family, &[]);
+                    if world.model.rows.values().all(|other| other.name != row.name) {
+                        world.model.insert(row);
+                    }
+                }
+                Happening::ForeignAddress { row, address: n } => {
+                    if let Some(row) = world.model.rows.values_mut().nth(row) {
+                        row.addresses.insert(address(n));
+                    }
+                }
+                Happening::ForeignDeletion { row } => {
+                    if let Some(uuid) = world.model.rows.keys().nth(row).copied() {
+                        world.model.rows.remove(&uuid);
+                    }
+                }
+                Happening::Transaction => drop(world.step()),
+                Happening::Loss { took_effect } => {
+                    if let Some(operations) = world.next() && took_effect {
+                        world.model.transact(&operations);
+                    }
+                    world.sync.database_lost();
+                    world.read();
+                }
+            }
+        }
+        world.settle();
+        prop_assert!(world.sync.is_idle() && world.sync.refused() == 0);
+
+        for (index, name) in NAMES.iter().enumerate() {
+            let of_name = store.iter().filter(|(object, _)| *object % 3 == index);
+            let mut present = false;
+            let mut union = BTreeSet::new();
+            for (_, addresses) in of_name {
+                present = true;
+                union.extend(addresses.iter().map(|n| address(*n)));
+            }
+            for family in Family::ALL {
+                let rows = world.rows(name, family.as_str());
+                prop_assert!(!present || !rows.is_empty(), "{} {}", name, family);
+                let resolved = world.sync.desired().wanted(&dns(name)).is_some_and(|w| w.resolved);
+                let wanted: BTreeSet<_> =
+                    union.iter().filter(|a| a.contains(':') == (family == Family::V6)).cloned().collect();
+                for row in rows {
+                    if present && resolved {
+                        prop_assert_eq!(&row.addresses, &wanted);
+                    } else if world.sync.desired().wanted(&dns(name)).is_some_and(|w| !w.present) {
+                        prop_assert!(row.addresses.is_empty() && !row.external_ids.contains_key("ovn-writer/created"));
+                    }
+                }
+            }
+        }
+        // All is said, and a new reading of everything has nothing to add.
+        world.read();
+        prop_assert_eq!(world.settle(), 0);
+    }
+}

@@ -1,0 +1,271 @@
+//! The OVSDB client alone.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use ovn_writer::{
+    address_set::AddressSet,
+    client_options,
+    ovsdb::{
+        Client, Condition, Datum, Error, Event, Mutation, Mutator, Operation, Outcome, Remotes,
+        Row, transport::TransportError,
+    },
+};
+use rustix::process::Signal;
+use tests::{process::Process, wait::eventually, workdir::Workdir};
+use tokio::time::timeout;
+
+use crate::harness::Database;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn client(remotes: &str) -> Client<AddressSet> {
+    let remotes: Remotes = remotes.parse().unwrap();
+    Client::new(&remotes, client_options())
+}
+
+async fn event(client: &mut Client<AddressSet>) -> Event<proto::api::DnsName> {
+    timeout(PATIENCE, client.next()).await.expect("an event")
+}
+
+async fn up(client: &mut Client<AddressSet>) {
+    loop {
+        match event(client).await {
+            Event::Up { .. } => return,
+            Event::Down { .. } | Event::Changed(_) => {}
+        }
+    }
+}
+
+async fn down(client: &mut Client<AddressSet>) -> Error {
+    loop {
+        if let Event::Down { error, .. } = event(client).await {
+            return error;
+        }
+    }
+}
+
+fn insert(name: &str) -> Operation {
+    let ids = [
+        ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
+        ("k8s.ovn.org/name", "www.example.com."),
+        ("ip-family", "v4"),
+    ];
+    Operation::Insert {
+        table: "Address_Set".into(),
+        row: Row::from([
+            ("name".to_owned(), name.into()),
+            ("external_ids".to_owned(), Datum::string_map(ids)),
+        ]),
+    }
+}
+
+async fn transact(client: &mut Client<AddressSet>, operations: Vec<Operation>) -> Outcome {
+    let transaction = client.transact(operations).expect("a session");
+    let outcome = timeout(PATIENCE, transaction).await.expect("an outcome");
+    while client.ready().is_some() {}
+    outcome
+}
+
+#[tokio::test]
+async fn a_transaction_is_done_or_refused_and_the_replica_knows_before_the_outcome() {
+    let database = Database::start().await;
+    let mut client = client(&database.northbound.remote());
+    up(&mut client).await;
+    let uuid = match transact(&mut client, vec![insert("a1")]).await {
+        Outcome::Done(results) => results[0].uuid().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    for n in 0..300 {
+        let address = format!("10.0.{}.{}", n / 250, n % 250);
+        let mutation = Mutation(
+            "addresses".into(),
+            Mutator::Insert,
+            Datum::strings([address.clone()]),
+        );
+        let mutate = Operation::Mutate {
+            table: "Address_Set".into(),
+            filter: vec![Condition::uuid(uuid)],
+            mutations: vec![mutation],
+        };
+        match transact(&mut client, vec![mutate]).await {
+            Outcome::Done(results) => assert_eq!(results[0].count, Some(1)),
+            other => panic!("{other:?}"),
+        }
+        let row = client.replica().unwrap().get(uuid).unwrap();
+        assert!(row.holds(&address.parse().unwrap()), "{n}");
+        assert_eq!(row.addresses().len(), n + 1);
+    }
+    match transact(&mut client, vec![insert("a2"), insert("a1")]).await {
+        Outcome::Refused(refusal) => {
+            assert_eq!(refusal.operation, None);
+            assert!(
+                refusal.to_string().contains("constraint violation"),
+                "{refusal}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let nonsense = Operation::Delete {
+        table: "Address_Set".into(),
+        filter: vec![Condition::has_pair("no_such_column", "a", "b")],
+    };
+    match transact(&mut client, vec![insert("a3"), nonsense]).await {
+        Outcome::Refused(refusal) => assert_eq!(refusal.operation, Some(1), "{refusal}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(client.replica().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn rows_that_are_not_asked_for_do_not_come() {
+    let database = Database::start().await;
+    let other = [
+        "create",
+        "Address_Set",
+        "name=other",
+        "external_ids:k8s.ovn.org/owner-type=X",
+    ];
+    let uuid = database.northbound.nbctl(&other).unwrap();
+    let mut client = client(&database.northbound.remote());
+    up(&mut client).await;
+    assert!(client.replica().unwrap().is_empty());
+    // It becomes one that is wanted, and ceases to be one.
+    for (id, count) in [("EgressFirewallDNS", 1), ("X", 0)] {
+        let id = format!("external_ids:k8s.ovn.org/owner-type={id}");
+        let ids = [
+            "external_ids:k8s.ovn.org/name=a.b.",
+            "external_ids:ip-family=v4",
+        ];
+        database
+            .northbound
+            .nbctl(&["set", "Address_Set", &uuid, &id, ids[0], ids[1]])
+            .unwrap();
+        assert!(matches!(event(&mut client).await, Event::Changed(names) if names.len() == 1));
+        assert_eq!(client.replica().unwrap().len(), count);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_left_and_found_again() {
+    let mut database = Database::start().await;
+    let remote = database.listen("127.0.0.1").await;
+    let mut options = client_options();
+    options.session.transport.inactivity_probe = Duration::from_millis(200);
+    let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
+    up(&mut client).await;
+    // Quiet, but alive: the session goes on.
+    assert!(
+        timeout(Duration::from_secs(1), client.next())
+            .await
+            .is_err()
+    );
+    database.northbound.process().signal(Signal::STOP);
+    let error = down(&mut client).await;
+    let inactive = TransportError::Inactive(Duration::from_millis(400)).to_string();
+    assert!(error.to_string().contains(&inactive), "{error}");
+    database.northbound.process().signal(Signal::CONT);
+    up(&mut client).await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_not_answered_is_unknown() {
+    let mut database = Database::start().await;
+    let mut options = client_options();
+    options.transact_deadline = Duration::from_millis(200);
+    let mut client = Client::new(&database.northbound.remote().parse().unwrap(), options);
+    up(&mut client).await;
+    database.northbound.process().signal(Signal::STOP);
+    let outcome = transact(&mut client, vec![insert("a1")]).await;
+    assert!(
+        matches!(outcome, Outcome::Unknown(Error::Deadline { .. })),
+        "{outcome:?}"
+    );
+    client.restart();
+    assert!(client.replica().is_none() && client.transact(vec![insert("a1")]).is_none());
+    database.northbound.process().signal(Signal::CONT);
+    up(&mut client).await;
+    // It was on its way, and took effect.
+    assert_eq!(client.replica().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_whose_server_dies_is_unknown() {
+    let mut database = Database::start().await;
+    let mut client = client(&database.northbound.remote());
+    up(&mut client).await;
+    database.northbound.process().signal(Signal::STOP);
+    let transaction = client.transact(vec![insert("a1")]).unwrap();
+    let transaction = tokio::spawn(transaction);
+    database.northbound.process().kill();
+    let outcome = timeout(PATIENCE, transaction).await.unwrap().unwrap();
+    assert!(
+        matches!(outcome, Outcome::Unknown(Error::Lost(_))),
+        "{outcome:?}"
+    );
+    let error = down(&mut client).await;
+    assert!(matches!(error, Error::Lost(_)), "{error}");
+}
+
+/// Starts a server of a database with another schema, and returns what the client has to say.
+async fn complaint(change: impl Fn(&mut serde_json::Value)) -> String {
+    let workdir = Workdir::new();
+    let schema = fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();
+    let mut schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    change(&mut schema);
+    let file = workdir.join("schema");
+    fs::write(&file, schema.to_string()).unwrap();
+    let created = Command::new("ovsdb-tool")
+        .arg("create")
+        .args([workdir.join("nb.db"), file])
+        .output();
+    assert!(created.unwrap().status.success());
+    let socket = workdir.join("nb.sock");
+    let args = [
+        workdir.join("nb.db").display().to_string(),
+        format!("--remote=punix:{}", socket.display()),
+        format!("--unixctl={}", workdir.join("nb.ctl").display()),
+        "--no-chdir".to_owned(),
+    ];
+    let _server = Process::start(
+        workdir.path(),
+        "ovsdb-server",
+        Path::new("ovsdb-server"),
+        args,
+        &[],
+    );
+    eventually("the socket is there", async || {
+        if socket.exists() {
+            Ok(())
+        } else {
+            Err("it is not".to_owned())
+        }
+    })
+    .await;
+    let mut client = client(&format!("unix:{}", socket.display()));
+    loop {
+        match down(&mut client).await {
+            Error::Connect(_) => {}
+            error => return error.to_string(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_worked_with_is_one_clear_line() {
+    let missing = complaint(|schema| {
+        schema["tables"]["Address_Set"]["columns"]
+            .as_object_mut()
+            .unwrap()
+            .remove("external_ids");
+    })
+    .await;
+    assert_eq!(
+        missing,
+        "the schema of OVN_Northbound 7.0.0 has no column Address_Set.external_ids"
+    );
+    let other = complaint(|schema| schema["name"] = "OVN_Southbound".into()).await;
+    assert!(
+        other.contains("get_schema") && other.contains("unknown database"),
+        "{other}"
+    );
+}

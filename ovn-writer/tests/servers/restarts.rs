@@ -1,0 +1,128 @@
+//! Servers that die, hang and change under the connection.
+
+use std::{fs, process::Command};
+
+use proto::api::Family::V4;
+use runtime::store::Event;
+use rustix::process::Signal;
+use tests::wait::eventually;
+
+use crate::harness::{Database, RunningWriter, object};
+
+const W: &str = "www.example.com.";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_killed_again_and_again_under_a_load_of_changes() {
+    let mut database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    let name = |n: usize| format!("n{}.example.", n % 10);
+    let address = |n: usize| format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255);
+    writer.store(Event::Synced(vec![])).await;
+    let mut last = 0;
+    for round in 0..10 {
+        for n in last..last + 200 {
+            writer
+                .applied(&name(n), &[&address(n), &address(n + 7)])
+                .await;
+            tokio::task::yield_now().await;
+        }
+        last += 200;
+        // Whatever is under way.
+        database.northbound.restart().await;
+        writer.applied(W, &[&address(round)]).await;
+        database.expect(W, V4, &[&address(round)]).await;
+    }
+    for n in last - 10..last {
+        database
+            .expect(&name(n), V4, &[&address(n), &address(n + 7)])
+            .await;
+    }
+    assert_eq!(database.northbound.rows().unwrap().len(), 22);
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_while_the_server_is_away_are_made_up_for() {
+    let mut database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![
+            object(W, &["10.0.0.1"]),
+            object("b.example.", &[]),
+        ]))
+        .await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    database.northbound.process().kill();
+    writer.applied(W, &["10.0.0.2"]).await;
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.3"])]))
+        .await;
+    database.northbound.restart().await;
+    database.expect(W, V4, &["10.0.0.3"]).await;
+    database
+        .expect_rows("the other is gone", "b.example.", V4, |rows| {
+            rows.is_empty()
+        })
+        .await;
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_lost_is_filled_again() {
+    let mut database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+        .await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    database.northbound.process().kill();
+    fs::remove_file(database.workdir.join("nb.db")).unwrap();
+    database.northbound = tests::northbound::Northbound::start(database.workdir.path()).await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_may_change_under_the_connection() {
+    let database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+        .await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    let schema = fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();
+    let mut schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    schema["version"] = "99.0.0".into();
+    schema["tables"]["Address_Set"]["columns"]["colour"] = serde_json::json!({"type": "string"});
+    let file = database.workdir.join("new.ovsschema");
+    fs::write(&file, schema.to_string()).unwrap();
+    let converted = Command::new("ovsdb-client")
+        .args(["convert", &database.northbound.remote()])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(converted.status.success(), "{converted:?}");
+    writer.applied(W, &["10.0.0.2"]).await;
+    database.expect(W, V4, &["10.0.0.2"]).await;
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_waits_for_a_server_that_hangs_but_not_for_ever() {
+    let mut database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+        .await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    database.northbound.process().signal(Signal::STOP);
+    writer.applied(W, &["10.0.0.2"]).await;
+    let asked = std::time::Instant::now();
+    writer.stop().await;
+    assert!(asked.elapsed() < std::time::Duration::from_secs(5));
+    database.northbound.process().signal(Signal::CONT);
+    eventually("the server answers again", async || {
+        database.northbound.rows()
+    })
+    .await;
+}

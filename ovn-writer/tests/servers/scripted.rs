@@ -1,0 +1,529 @@
+//! The OVSDB client against a server that says what the test wants it to say.
+
+use std::{cell::Cell, collections::BTreeMap, path::PathBuf, time::Duration};
+
+use ovn_writer::ovsdb::{
+    Backoff, Client, ClientOptions, ColumnError, ColumnProblem, Error, Event, MonitorRequest,
+    Operation, Outcome, Record, Remotes, Row, SessionOptions, TransportOptions,
+};
+use serde_json::{Value, json};
+use tests::workdir::Workdir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+    time::timeout,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After this many answered echoes the server hangs up.
+const ECHOES: usize = 100;
+const UUID: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
+
+/// A row of the one table of this server's one database.
+struct Book(String);
+
+impl Record for Book {
+    const TABLE: &'static str = "Book";
+    type Key = String;
+
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut book = Self(String::new());
+        book.modify(columns)?;
+        Ok(book)
+    }
+
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        for (column, value) in difference {
+            let title = value.into_string();
+            self.0 = title.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+}
+
+/// A server for one connection after another.
+struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    /// What it says to a method instead of what is right.
+    answers: BTreeMap<&'static str, Answer>,
+    /// Echoes that were answered.
+    echoes: Cell<usize>,
+    /// It has said all that it says unasked.
+    said: Notify,
+    _workdir: Workdir,
+}
+
+#[derive(Clone)]
+enum Answer {
+    /// The result of the request.
+    Result(Value),
+    /// The error of the request.
+    Error(Value),
+    /// These bytes, in the place of a reply.
+    Bytes(Vec<u8>),
+    /// Nothing.
+    Silence,
+}
+
+impl Server {
+    fn new() -> Self {
+        let workdir = Workdir::new();
+        let path = workdir.join("db.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let columns = json!({"title": {"type": "string"}});
+        let schema = json!({
+            "name": "Library", "version": "1.0.0", "tables": {"Book": {"columns": columns}}
+        });
+        let served = json!({"name": "Library", "model": "standalone", "connected": true});
+        let databases = json!({"Database": {UUID: {"initial": served}}});
+        let books = json!({"Book": {UUID: {"initial": {"title": "x"}}}});
+        let answers = BTreeMap::from([
+            ("set_db_change_aware", Answer::Result(json!({}))),
+            ("get_schema", Answer::Result(schema)),
+            (
+                "monitor_cond_since _Server",
+                Answer::Result(json!([false, "0", databases])),
+            ),
+            (
+                "monitor_cond_since Library",
+                Answer::Result(json!([false, "0", books])),
+            ),
+            ("transact", Answer::Result(json!([{}]))),
+        ]);
+        Self {
+            listener,
+            path,
+            answers,
+            echoes: Cell::new(0),
+            said: Notify::new(),
+            _workdir: workdir,
+        }
+    }
+
+    fn with(mut self, method: &'static str, answer: Answer) -> Self {
+        self.answers.insert(method, answer);
+        self
+    }
+
+    fn client(&self) -> Client<Book> {
+        let remotes: Remotes = format!("unix:{}", self.path.display()).parse().unwrap();
+        let mut transport = TransportOptions::default();
+        transport.limits.max_message = 10_000;
+        let deadline = Duration::from_millis(300);
+        let session = SessionOptions {
+            transport,
+            request_deadline: deadline,
+            monitor_deadline: deadline,
+        };
+        let options = ClientOptions {
+            database: "Library".into(),
+            required: vec![],
+            request: MonitorRequest {
+                columns: vec!["title".into()],
+                conditions: vec![],
+            },
+            transact_deadline: deadline,
+            backoff: Backoff::default(),
+            session,
+        };
+        Client::new(&remotes, options)
+    }
+
+    /// Serves one connection until its end, and says `unasked` once the database was read.
+    async fn serve(&self, unasked: &[u8]) {
+        let (mut stream, _) = self.listener.accept().await.unwrap();
+        let mut buffer = Vec::new();
+        while let Some(request) = next_message(&mut stream, &mut buffer).await {
+            let Some(method) = request["method"].as_str() else {
+                assert_eq!(request, json!({"id": "echo", "result": [], "error": null}));
+                self.echoes.set(self.echoes.get() + 1);
+                if self.echoes.get() == ECHOES {
+                    return;
+                }
+                continue;
+            };
+            let with_database = format!("{method} {}", request["params"][0].as_str().unwrap_or(""));
+            let answer = self
+                .answers
+                .get(&*with_database)
+                .or_else(|| self.answers.get(method))
+                .cloned();
+            let id = &request["id"];
+            let reply = match answer.unwrap_or(Answer::Error(json!("unknown method"))) {
+                Answer::Result(result) => json!({"id": id, "result": result, "error": null}),
+                Answer::Error(error) => json!({"id": id, "result": null, "error": error}),
+                Answer::Bytes(bytes) => {
+                    let _closed = stream.write_all(&bytes).await;
+                    continue;
+                }
+                Answer::Silence => continue,
+            };
+            let _closed = stream.write_all(reply.to_string().as_bytes()).await;
+            if with_database.starts_with("monitor_cond") && with_database.ends_with("Library") {
+                let _closed = stream.write_all(unasked).await;
+                self.said.notify_one();
+            }
+        }
+    }
+}
+
+/// The next message of a client, of which `buffer` may hold the beginning.
+async fn next_message(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Option<Value> {
+    loop {
+        let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
+        if let Some(Ok(message)) = messages.next() {
+            let end = messages.byte_offset();
+            buffer.drain(..end);
+            return Some(message);
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// What a client has to say of a server: its first events until it goes down.
+async fn end(server: &Server, unasked: &[u8]) -> (bool, Error) {
+    let mut client = server.client();
+    let following = async {
+        let mut was_up = false;
+        loop {
+            match client.next().await {
+                Event::Up { .. } => was_up = true,
+                Event::Changed(_) => {}
+                Event::Down {
+                    error,
+                    was_up: said,
+                    ..
+                } => {
+                    assert_eq!(said, was_up);
+                    assert!(client.replica().is_none());
+                    return (was_up, error);
+                }
+            }
+        }
+    };
+    tokio::select! {
+        end = timeout(PATIENCE, following) => end.expect("the client gives the server up"),
+        () = async { loop { server.serve(unasked).await } } => panic!("no end"),
+    }
+}
+
+fn update(rows: Value) -> Vec<u8> {
+    let params = json!([["replica", "Library"], "0", rows]);
+    json!({"id": null, "method": "update3", "params": params})
+        .to_string()
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted() {
+    let deep = format!(r#"{{"id":1,"result":{}"#, "[".repeat(10_000)).into_bytes();
+    let long = format!(r#"{{"id":1,"result":"{}""#, "x".repeat(20_000)).into_bytes();
+    for (bytes, words) in [
+        (
+            b"HTTP/1.1 400 Bad Request".to_vec(),
+            "where a JSON object must start",
+        ),
+        (b"{\"id\":1,\"result\":{]}".to_vec(), "not JSON-RPC"),
+        (b"{\"id\":1,\"result\":\"\xff\"}".to_vec(), "not JSON-RPC"),
+        (b"{}".to_vec(), "neither a method nor an id"),
+        (
+            b"{\"id\":77,\"result\":{}}".to_vec(),
+            "a reply to no request",
+        ),
+        (
+            b"{\"id\":\"x\",\"result\":{}}".to_vec(),
+            "a reply to no request",
+        ),
+        (
+            b"{\"id\":0,\"result\":{}}".to_vec(),
+            "a reply to no request",
+        ),
+        (
+            b"{\"id\":1,\"method\":\"steal\",\"params\":[]}".to_vec(),
+            "steal",
+        ),
+        (deep, "nested more than 32 deep"),
+        (long, "more than 10000 bytes"),
+    ] {
+        let server = Server::new().with("get_schema", Answer::Bytes(bytes.clone()));
+        let (was_up, error) = end(&server, b"").await;
+        let bytes = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
+        assert!(
+            !was_up && error.to_string().contains(words),
+            "{bytes}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn answers_that_make_no_sense_end_the_session() {
+    let served =
+        |row: Value| Answer::Result(json!([false, "0", {"Database": {UUID: {"initial": row}}}]));
+    for (method, answer, words) in [
+        (
+            "set_db_change_aware",
+            Answer::Error(json!("no")),
+            "refuses set_db_change_aware: no",
+        ),
+        (
+            "get_schema",
+            Answer::Silence,
+            "no answer to get_schema within 300ms",
+        ),
+        (
+            "get_schema",
+            Answer::Result(json!([])),
+            "the schema cannot be read",
+        ),
+        (
+            "get_schema",
+            Answer::Error(json!({"error": "unknown database", "details": "Library"})),
+            "refuses get_schema: unknown database: Library",
+        ),
+        (
+            "monitor_cond_since _Server",
+            served(json!({"name": "Library", "connected": false})),
+            "not connected to its cluster",
+        ),
+        (
+            "monitor_cond_since _Server",
+            served(json!({"name": "Other", "connected": true})),
+            "does not serve the database",
+        ),
+        (
+            "monitor_cond_since Library",
+            Answer::Silence,
+            "no answer to monitor_cond_since",
+        ),
+        (
+            "monitor_cond_since Library",
+            Answer::Result(json!([false, "0", {"Shop": {UUID: {"initial": {}}}}])),
+            "the table Shop",
+        ),
+        (
+            "monitor_cond_since Library",
+            Answer::Result(json!([false, "0", {"Book": {UUID: {"initial": {"title": 3}}}}])),
+            "column title: the value is not a string",
+        ),
+        (
+            "monitor_cond_since Library",
+            Answer::Result(json!({})),
+            "reply to a monitor cannot be",
+        ),
+    ] {
+        let server = Server::new().with(method, answer);
+        let (was_up, error) = end(&server, b"").await;
+        assert!(
+            !was_up && error.to_string().contains(words),
+            "{method}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn updates_that_do_not_fit_end_the_session() {
+    let unknown = "11111111-9d01-481e-aaf8-d194f26edc55";
+    let canceled =
+        json!({"id": null, "method": "monitor_canceled", "params": [["replica", "Library"]]});
+    let foreign = json!({"id": null, "method": "update3", "params": [["other", "x"], "0", {}]});
+    let cut = json!({"id": null, "method": "update3", "params": [
+        ["server", "_Server"], "0", {"Database": {UUID: {"modify": {"connected": false}}}}
+    ]});
+    for (unasked, words) in [
+        (
+            update(json!({"Book": {UUID: {"insert": {}}}})),
+            "is there already",
+        ),
+        (
+            update(json!({"Book": {unknown: {"delete": null}}})),
+            "is not there",
+        ),
+        (
+            update(json!({"Shop": {UUID: {"delete": null}}})),
+            "the table Shop",
+        ),
+        (
+            update(json!({"Book": {UUID: {"rename": {}}}})),
+            "a notification cannot be read",
+        ),
+        (update(json!([])), "a notification cannot be read"),
+        (
+            canceled.to_string().into_bytes(),
+            "canceled the monitor of Library",
+        ),
+        (
+            foreign.to_string().into_bytes(),
+            "unexpected notification: update of \"other\"",
+        ),
+        (cut.to_string().into_bytes(), "not connected to its cluster"),
+        (
+            br#"{"method":"stolen","params":["x"]}"#.to_vec(),
+            "unexpected notification: stolen",
+        ),
+    ] {
+        let (was_up, error) = end(&Server::new(), &unasked).await;
+        assert!(
+            was_up && error.to_string().contains(words),
+            "{words}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
+    let server = Server::new();
+    let echo = br#"{"method":"echo","params":[],"id":"echo"}"#.to_vec();
+    let rename = |n: usize| update(json!({"Book": {UUID: {"modify": {"title": format!("t{n}")}}}}));
+    let unasked: Vec<_> = (0..100)
+        .flat_map(|n| [rename(n), echo.clone()].concat())
+        .collect();
+    let mut client = server.client();
+    let following = async {
+        let mut seen = Vec::new();
+        loop {
+            match client.next().await {
+                Event::Up { .. } => {}
+                Event::Changed(_) => {
+                    seen.extend(
+                        client
+                            .replica()
+                            .unwrap()
+                            .iter()
+                            .map(|(_, book)| book.0.clone()),
+                    );
+                }
+                Event::Down { .. } => return seen,
+            }
+        }
+    };
+    let (seen, ()) = tokio::join!(timeout(PATIENCE, following), server.serve(&unasked));
+    assert_eq!(
+        seen.unwrap(),
+        (0..ECHOES).map(|n| format!("t{n}")).collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test]
+async fn a_flood_that_is_not_taken_in_time_ends_the_session() {
+    let server = Server::new();
+    let mut client = server.client();
+    let touch = update(json!({"Book": {UUID: {"modify": {}}}}));
+    let flood: Vec<_> = std::iter::repeat_n(touch, 10_000).flatten().collect();
+    let served = async {
+        loop {
+            server.serve(&flood).await
+        }
+    };
+    let taken = async {
+        assert!(matches!(client.next().await, Event::Up { .. }));
+        // Nobody takes anything while the server talks.
+        server.said.notified().await;
+        loop {
+            if let Event::Down { error, .. } = client.next().await {
+                return error;
+            }
+        }
+    };
+    let error = tokio::select! {
+        error = timeout(PATIENCE, taken) => error.unwrap(),
+        () = served => panic!("no end"),
+    };
+    assert!(matches!(error, Error::Lagged), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_the_newest_monitor_is_monitored_the_older_way() {
+    let unknown = || Answer::Error(json!("unknown method"));
+    let served = json!({"name": "Library", "connected": true});
+    let server = Server::new()
+        .with("monitor_cond_since _Server", unknown())
+        .with("monitor_cond_since Library", unknown())
+        .with(
+            "monitor_cond _Server",
+            Answer::Result(json!({"Database": {UUID: {"initial": served}}})),
+        )
+        .with(
+            "monitor_cond Library",
+            Answer::Result(json!({"Book": {UUID: {"initial": {"title": "x"}}}})),
+        );
+    let params = json!([["replica", "Library"], {"Book": {UUID: {"modify": {"title": "y"}}}}]);
+    let renamed = json!({"id": null, "method": "update2", "params": params}).to_string();
+    let mut client = server.client();
+    let following = async {
+        assert!(matches!(client.next().await, Event::Up { .. }));
+        assert!(matches!(client.next().await, Event::Changed(_)));
+        client.replica().unwrap().with_key(&"y".to_owned()).count()
+    };
+    let found = tokio::select! {
+        found = timeout(PATIENCE, following) => found.unwrap(),
+        () = server.serve(renamed.as_bytes()) => panic!("the connection ended"),
+    };
+    assert_eq!(found, 1);
+}
+
+#[tokio::test]
+async fn transactions_end_in_one_of_three_ways_whatever_the_server_says() {
+    for (answer, expected) in [
+        (Answer::Result(json!([{"count": 1}])), "done"),
+        (
+            Answer::Result(json!([{"error": "timed out"}])),
+            "refused: operation 0: timed out",
+        ),
+        (
+            Answer::Result(json!([{}, {"error": "constraint violation"}])),
+            "refused: constraint",
+        ),
+        (
+            Answer::Error(json!({"error": "unknown database"})),
+            "refused: unknown database",
+        ),
+        (
+            Answer::Result(json!([])),
+            "unknown: the reply to a transaction cannot be read",
+        ),
+        (
+            Answer::Result(json!({})),
+            "unknown: the reply to a transaction cannot be read",
+        ),
+        (
+            Answer::Silence,
+            "unknown: no answer to transact within 300ms",
+        ),
+        (
+            Answer::Bytes(b"nonsense".to_vec()),
+            "unknown: the connection is lost: byte 0x6e",
+        ),
+        (
+            Answer::Bytes(b"{\"id\":99,\"result\":[]}".to_vec()),
+            "unknown: the connection is lost",
+        ),
+    ] {
+        let server = Server::new().with("transact", answer);
+        let mut client = server.client();
+        let sending = async {
+            assert!(matches!(client.next().await, Event::Up { .. }));
+            let delete = Operation::Delete {
+                table: "Book".into(),
+                filter: vec![],
+            };
+            match client.transact(vec![delete]).unwrap().await {
+                Outcome::Done(_) => "done".to_owned(),
+                Outcome::Refused(refusal) => format!("refused: {refusal}"),
+                Outcome::Unknown(error) => format!("unknown: {error}"),
+            }
+        };
+        let outcome = tokio::select! {
+            outcome = timeout(PATIENCE, sending) => outcome.unwrap(),
+            () = async { loop { server.serve(b"").await } } => panic!("no end"),
+        };
+        assert!(outcome.starts_with(expected), "{outcome}, not {expected}");
+    }
+}
