@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
 };
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    northbound::{Row, Table, read_row, remote},
+    northbound::{Row, Table, read_row, remote, rows},
     wait::eventually,
 };
 
@@ -36,6 +36,7 @@ pub struct Update {
 pub struct Monitor {
     updates: Arc<Mutex<Vec<Update>>>,
     reader: JoinHandle<()>,
+    folder: PathBuf,
     _client: Child,
 }
 
@@ -79,6 +80,7 @@ impl Monitor {
         Self {
             updates,
             reader,
+            folder: folder.to_owned(),
             _client: client,
         }
     }
@@ -102,26 +104,50 @@ impl Monitor {
         .await
     }
 
-    /// Every address that has left a set, as `name address`, with the removal of rows.
-    pub fn departures(&self) -> Vec<String> {
-        let mut now: BTreeMap<String, Row> = BTreeMap::new();
-        let mut left = Vec::new();
-        for update in self.updates() {
-            for (uuid, new) in update.rows {
-                let none = BTreeSet::new();
-                let kept = new.as_ref().map_or(&none, |row| &row.addresses);
-                if let Some(old) = now.get(&uuid) {
-                    let name = old.dns_name().unwrap_or(&old.name);
-                    let gone = old.addresses.difference(kept);
-                    left.extend(gone.map(|address| format!("{name} {address}")));
-                }
-                match new {
-                    Some(row) => now.insert(uuid, row),
-                    None => now.remove(&uuid),
-                };
-            }
+    /// Every address that has left a set, as `name address`, with the removal of rows. First it waits until it has heard of
+    /// all that another client of the database sees now.
+    pub async fn departures(&self) -> Vec<String> {
+        eventually("the monitor is up to date", async || {
+            let mut rows = rows(&self.folder)?;
+            rows.sort_by(|a, b| a.uuid.cmp(&b.uuid));
+            let heard = self.replay().now;
+            let same = heard.values().eq(&rows);
+            same.then_some(()).ok_or_else(|| format!("{heard:?}"))
+        })
+        .await;
+        self.replay().left
+    }
+
+    fn replay(&self) -> Replay {
+        let mut replay = Replay::default();
+        for (uuid, new) in self.updates().into_iter().flat_map(|update| update.rows) {
+            replay.apply(uuid, new);
         }
-        left
+        replay
+    }
+}
+
+/// What follows from all updates.
+#[derive(Default)]
+struct Replay {
+    now: BTreeMap<String, Row>,
+    left: Vec<String>,
+}
+
+impl Replay {
+    fn apply(&mut self, uuid: String, new: Option<Row>) {
+        let none = BTreeSet::new();
+        let kept = new.as_ref().map_or(&none, |row| &row.addresses);
+        if let Some(old) = self.now.get(&uuid) {
+            let name = old.dns_name().unwrap_or(&old.name);
+            let gone = old.addresses.difference(kept);
+            self.left
+                .extend(gone.map(|address| format!("{name} {address}")));
+        }
+        match new {
+            Some(row) => self.now.insert(uuid, row),
+            None => self.now.remove(&uuid),
+        };
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fmt,
     net::IpAddr,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 use proto::api::Family;
@@ -72,13 +72,17 @@ impl Northbound {
     }
 
     /// All `Address_Set` rows.
+    ///
+    /// # Errors
+    /// What `ovn-nbctl` says.
     pub fn rows(&self) -> Result<Vec<Row>, String> {
-        let output = self.nbctl(&["--format=json", "list", "Address_Set"])?;
-        let table: Value = serde_json::from_str(&output).map_err(|error| error.to_string())?;
-        Ok(Table(&table).rows())
+        rows(&self.folder)
     }
 
     /// The rows of a DNS name in a family, whoever owns them.
+    ///
+    /// # Errors
+    /// What `ovn-nbctl` says.
     pub fn sets(&self, name: &str, family: Family) -> Result<Vec<Row>, String> {
         let mut rows = self.rows()?;
         rows.retain(|row| row.is_of(name, family));
@@ -86,18 +90,11 @@ impl Northbound {
     }
 
     /// Runs `ovn-nbctl` and returns what it prints.
+    ///
+    /// # Errors
+    /// What it says.
     pub fn nbctl(&self, args: &[&str]) -> Result<String, String> {
-        let output: Output = Command::new("ovn-nbctl")
-            .args(["--no-leader-only", "--timeout=5"])
-            .arg(format!("--db={}", self.remote()))
-            .args(args)
-            .output()
-            .map_err(|error| error.to_string())?;
-        if output.status.success() {
-            Ok(text(&output.stdout))
-        } else {
-            Err(text(&output.stderr))
-        }
+        nbctl(&self.folder, args)
     }
 
     fn serve(folder: &Path) -> Process {
@@ -113,6 +110,27 @@ impl Northbound {
 
     async fn answers(&self) {
         eventually("the northbound database answers", async || self.rows()).await;
+    }
+}
+
+/// All `Address_Set` rows of the database in a folder.
+pub(crate) fn rows(folder: &Path) -> Result<Vec<Row>, String> {
+    let output = nbctl(folder, &["--format=json", "list", "Address_Set"])?;
+    let table: Value = serde_json::from_str(&output).map_err(|error| error.to_string())?;
+    Ok(Table(&table).rows())
+}
+
+fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+    let output = Command::new("ovn-nbctl")
+        .args(["--no-leader-only", "--timeout=5"])
+        .arg(format!("--db={}", remote(folder)))
+        .args(args)
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
     }
 }
 

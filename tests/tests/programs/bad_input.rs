@@ -86,7 +86,7 @@ async fn a_manifest_that_an_edit_breaks_is_no_deletion() {
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     expect_in_log(&world.collector, file.to_str().unwrap()).await;
     world.settle().await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     assert!(world.store.object(NAME).is_some());
     // Repaired with another name in it, it counts again.
     world.store.allow("team", &[NAME, "late.example.com"]);
@@ -110,7 +110,7 @@ async fn an_object_that_does_not_parse_is_named_and_never_overwritten() {
     world.look_up(NAME).await;
     world.settle().await;
     assert_eq!(fs::read_to_string(&file).unwrap(), "status: {broken");
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     world
         .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
         .await;
@@ -137,6 +137,6 @@ async fn a_store_that_vanishes_closes_nothing() {
     world.collector.ready().await;
     world.ovn_writer.ready().await;
     world.settle().await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
 }

@@ -7,7 +7,7 @@ async fn world(zone: &str) -> World {
     World::start(Setup {
         zone,
         allow: &["www.example.com", "*.apps.example.com"],
-        collector: &["--min-ttl", "1s", "--grace", "1s"],
+        collector: &["--min-ttl", "1s", "--grace", "2s"],
     })
     .await
 }
@@ -36,7 +36,7 @@ async fn an_address_that_changes_is_replaced() {
     world.set_zone(2, "www 300 IN A 192.0.2.11").await;
     world.look_up(name).await;
     world.expect_set(name, Family::V4, &["192.0.2.11"]).await;
-    assert_eq!(history.departures(), [format!("{name} 192.0.2.10")]);
+    assert_eq!(history.departures().await, [format!("{name} 192.0.2.10")]);
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn an_address_that_is_answered_again_and_again_stays() {
         world.look_up(&other).await;
         tests::wait::eventually("the other name's address goes", async || {
             world.look_up(name).await;
-            let departed = history.departures();
+            let departed = history.departures().await;
             let gone = departed
                 .iter()
                 .filter(|left| left.starts_with("*.apps"))
@@ -62,7 +62,7 @@ async fn an_address_that_is_answered_again_and_again_stays() {
         })
         .await;
     }
-    let departed = history.departures();
+    let departed = history.departures().await;
     assert!(
         !departed.iter().any(|left| left.starts_with(name)),
         "{departed:?}"

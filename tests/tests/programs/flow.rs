@@ -180,7 +180,7 @@ async fn the_failures_of_a_search_path_change_nothing() {
         }
     }
     world.settle().await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     assert_eq!(world.store.object(name).unwrap().status, before.status);
 }
 
@@ -212,7 +212,7 @@ async fn an_ipv6_answer_does_not_touch_ipv4_addresses() {
     assert_eq!(reply.message.metadata.response_code, ResponseCode::NoError);
     assert!(reply.addresses().is_empty());
     world.settle().await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
 }
 

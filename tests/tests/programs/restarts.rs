@@ -45,7 +45,7 @@ async fn expect_what_was_there(world: &World) {
 
 async fn expect_flow_and_no_loss(world: &World, history: &Monitor) {
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     expect_what_was_there(world).await;
 }
 
@@ -156,7 +156,7 @@ async fn rows_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
         [{ip: 192.0.2.40, ttlSeconds: 300, lastLookupTime: '2026-01-01T00:00:00Z'}]}]}\n";
     fs::write(world.store.objects_folder().join("dns-late.yaml"), object).unwrap();
     world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
     expect_what_was_there(&world).await;
 }
 

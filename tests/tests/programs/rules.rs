@@ -76,7 +76,7 @@ async fn two_egress_firewalls_share_a_name_until_the_last_lets_it_go() {
     world.store.remove_egress_firewall("team");
     world.settle().await;
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
-    assert_eq!(history.departures(), [""; 0]);
+    assert_eq!(history.departures().await, [""; 0]);
 
     world.store.remove_egress_firewall("second");
     world.expect_no_rows(name).await;

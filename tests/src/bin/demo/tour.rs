@@ -110,7 +110,7 @@ async fn a_restart(stage: &mut Stage) {
     heading(
         "4. The collector is killed and starts again, while another client of the database sees every change",
     );
-    let before = stage.monitor.departures();
+    let before = stage.monitor.departures().await;
     stage.world.collector.process().kill();
     println!("  kill -9; the sets are as they were: {}", sizes(stage));
     stage.world.collector.restart().await;
@@ -123,7 +123,7 @@ async fn a_restart(stage: &mut Stage) {
         .world
         .expect_flow_through(ASSETS, name, Family::V4, "192.0.2.39")
         .await;
-    assert_eq!(stage.monitor.departures(), before);
+    assert_eq!(stage.monitor.departures().await, before);
     println!(
         "  … and its address, 192.0.2.39, is there: {}",
         sizes(stage)
