@@ -1,0 +1,146 @@
+//! What look-ups count. No label holds a name or an address.
+
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
+
+use super::{
+    pool::Transport,
+    round::{Failure, FamilyOutcome, Round},
+};
+
+/// Handles of what is counted for every look-up.
+#[derive(Clone)]
+pub(super) struct Metrics {
+    addresses: Counter,
+    no_data: Counter,
+    failed: Counter,
+    seconds: Histogram,
+    udp_seconds: Histogram,
+    tcp_seconds: Histogram,
+    udp: Counter,
+    tcp: Counter,
+    truncated: Counter,
+    in_flight: Gauge,
+    servers: Gauge,
+    silent: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let rounds = |outcome| counter!("collector_lookups_total", "outcome" => outcome);
+        let queries =
+            |transport| counter!("collector_lookup_queries_total", "transport" => transport);
+        let seconds =
+            |transport| histogram!("collector_lookup_query_seconds", "transport" => transport);
+        Self {
+            addresses: rounds("addresses"),
+            no_data: rounds("no_data"),
+            failed: rounds("failed"),
+            seconds: histogram!("collector_lookup_seconds"),
+            udp_seconds: seconds("udp"),
+            tcp_seconds: seconds("tcp"),
+            udp: queries("udp"),
+            tcp: queries("tcp"),
+            truncated: counter!("collector_lookup_truncated_total"),
+            in_flight: gauge!("collector_lookups_in_flight"),
+            servers: gauge!("collector_lookup_servers"),
+            silent: gauge!("collector_lookup_servers_silent"),
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts UDP queries, those that are sent a second time too.
+    pub(super) fn datagrams(&self) -> Counter {
+        self.udp.clone()
+    }
+
+    pub(super) fn round(&self, round: &Round, took: Duration) {
+        let found = |outcome: &FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
+        if let Some(failure) = round.failed() {
+            self.failed.increment(1);
+            counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
+        } else if found(&round.v4) || found(&round.v6) {
+            self.addresses.increment(1);
+        } else {
+            self.no_data.increment(1);
+        }
+        self.seconds.record(took);
+    }
+
+    pub(super) fn tcp_query(&self) {
+        self.tcp.increment(1);
+    }
+
+    /// `cut`: whether it is asked again over TCP.
+    pub(super) fn answered(&self, transport: Transport, cut: bool, took: Duration) {
+        match transport {
+            Transport::Udp => self.udp_seconds.record(took),
+            Transport::Tcp => self.tcp_seconds.record(took),
+        }
+        if cut {
+            self.truncated.increment(1);
+        }
+    }
+
+    pub(super) fn query_failed(&self, failure: Failure) {
+        counter!("collector_lookup_query_failures_total", "reason" => failure.label()).increment(1);
+    }
+
+    pub(super) fn refused(&self, reason: &'static str) {
+        counter!("collector_addresses_refused_total", "reason" => reason).increment(1);
+    }
+
+    pub(super) fn in_flight(&self, rounds: usize) {
+        self.in_flight.set(rounds as f64);
+    }
+
+    pub(super) fn servers(&self, all: usize, silent: usize) {
+        self.servers.set(all as f64);
+        self.silent.set(silent as f64);
+    }
+}
+
+/// Tells the exporter what the metrics of look-ups mean.
+pub fn describe() {
+    describe_counter!(
+        "collector_lookups_total",
+        "Look-ups of names, A and AAAA together, by what came of them"
+    );
+    describe_counter!(
+        "collector_lookup_failures_total",
+        "Look-ups that failed for both families, by reason"
+    );
+    describe_histogram!(
+        "collector_lookup_seconds",
+        Unit::Seconds,
+        "From a look-up's first query to its end"
+    );
+    describe_gauge!("collector_lookups_in_flight", "Look-ups under way");
+    describe_counter!(
+        "collector_lookup_queries_total",
+        "Queries sent, those sent a second time too, by transport"
+    );
+    describe_counter!(
+        "collector_lookup_query_failures_total",
+        "Queries without an answer that can be read, by reason"
+    );
+    describe_histogram!(
+        "collector_lookup_query_seconds",
+        Unit::Seconds,
+        "From a query to its answer, by transport"
+    );
+    describe_counter!(
+        "collector_lookup_truncated_total",
+        "Answers over UDP that were asked for again over TCP"
+    );
+    describe_gauge!("collector_lookup_servers", "DNS servers that may be asked");
+    describe_gauge!(
+        "collector_lookup_servers_silent",
+        "DNS servers that did not answer lately"
+    );
+}

@@ -1,0 +1,192 @@
+//! Look-ups of the collector's own: a name in, what the DNS servers say of it out.
+//!
+//! When a name is looked up is for the owner to say; here is who is asked, and how. A and AAAA are asked apart and at the
+//! same time, over UDP, and over TCP where the answer does not fit. No server holds up another's names: each has a limit of
+//! queries in flight, and one that is silent is left alone while others answer.
+
+mod exchange;
+mod lookup;
+pub mod metrics;
+mod own;
+mod pool;
+mod provider;
+mod round;
+pub mod servers;
+mod spec;
+mod tcp;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use proto::api::DnsName;
+use runtime::clock::Clock;
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use self::{exchange::Exchange, metrics::Metrics, pool::Pool};
+pub use self::{
+    own::{LINGER, OwnQueries},
+    round::{Addresses, Failure, FamilyOutcome, Request, Round},
+    servers::{Server, Servers, Source},
+    spec::{Fanout, ResolverSpec, SpecError},
+};
+use crate::guards::Guards;
+
+/// The limits of look-ups.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// How many names are looked up at the same time, at least 1 (`--resolve-concurrency`).
+    pub concurrency: usize,
+    /// How many queries may be in flight at one server, at least 1. A and AAAA are two.
+    pub per_server: usize,
+    /// How many servers are asked for a name with two or more known addresses (`--resolver-fanout`).
+    pub fanout: Fanout,
+    /// A datagram without an answer is sent again after this. A server that has answered nothing at all for this long is
+    /// silent.
+    pub resend: Duration,
+    /// How long one server has to answer a question.
+    pub timeout: Duration,
+    /// How long a look-up goes on after the first NOERROR, for the other family and for other servers. More than `resend`,
+    /// so that one lost datagram is no loss.
+    pub patience: Duration,
+    /// How long a look-up takes at most.
+    pub total: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            concurrency: 256,
+            per_server: 64,
+            fanout: Fanout::default(),
+            resend: Duration::from_secs(1),
+            timeout: Duration::from_secs(2),
+            patience: Duration::from_millis(1500),
+            total: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What the task is fed.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The servers to ask. An empty list fails every look-up; a closed channel keeps its last list.
+    pub servers: watch::Receiver<Servers>,
+    /// The names to look up, in this order. None is taken while [`Config::concurrency`] are under way, so whoever sends
+    /// should not wait here while it leaves rounds unread.
+    pub requests: mpsc::Receiver<Request>,
+}
+
+/// Looks up each requested name once, and sends what came of it into `rounds`, in the order in which they end. A name
+/// that waits for `rounds` to take it counts as under way. `own` is told of every socket.
+///
+/// Runs until `shutdown`, which drops what is under way.
+///
+/// # Errors
+/// A look-up panicked.
+pub async fn run(
+    config: Config,
+    inputs: Inputs,
+    rounds: mpsc::Sender<Round>,
+    guards: Arc<Guards>,
+    clock: Clock,
+    own: OwnQueries,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let metrics = Metrics::default();
+    let resolver = Resolver {
+        exchange: Exchange::new(config.clone(), guards, own, metrics.clone()),
+        config,
+        clock,
+        metrics,
+        rounds,
+    };
+    let run = resolver.run(inputs, &shutdown);
+    shutdown.run_until_cancelled(run).await.unwrap_or(Ok(()))
+}
+
+struct Resolver {
+    exchange: Exchange,
+    config: Config,
+    clock: Clock,
+    metrics: Metrics,
+    rounds: mpsc::Sender<Round>,
+}
+
+impl Resolver {
+    async fn run(self, mut inputs: Inputs, shutdown: &CancellationToken) -> anyhow::Result<()> {
+        let this = Arc::new(self);
+        let mut lists_come = true;
+        let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
+        let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
+        loop {
+            this.metrics.in_flight(rounds.len());
+            tokio::select! {
+                changed = inputs.servers.changed(), if lists_come => {
+                    lists_come = changed.is_ok();
+                    pool = Arc::new(this.pool(&pool, &mut inputs));
+                }
+                Some(ended) = rounds.join_next() => check(ended)?,
+                Some(ended) = retries.join_next() => check(ended)?,
+                request = inputs.requests.recv(), if rounds.len() < this.config.concurrency.max(1) => {
+                    let Some(request) = request else { break };
+                    this.retry_silent(&pool, &request.name, &mut retries);
+                    let (this, pool) = (Arc::clone(&this), Arc::clone(&pool));
+                    rounds.spawn(async move { this.round(request, &pool).await });
+                }
+            }
+        }
+        // The owner has ended, and says why itself. What is under way ends too.
+        while let Some(ended) = rounds.join_next().await {
+            check(ended)?;
+        }
+        shutdown.cancelled().await;
+        Ok(())
+    }
+
+    fn pool(&self, old: &Pool, inputs: &mut Inputs) -> Pool {
+        let servers = Arc::clone(&inputs.servers.borrow_and_update());
+        let pool = old.with(&servers, self.config.per_server.max(1));
+        let (all, silent) = pool.count();
+        self.metrics.servers(all, silent);
+        pool
+    }
+
+    async fn round(&self, request: Request, pool: &Pool) {
+        let began = Instant::now();
+        let round = lookup::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
+        self.metrics.round(&round, began.elapsed());
+        if let Some(failure) = round.failed() {
+            debug!(name = %round.name, %failure, "look-up failed");
+        }
+        // Without a reader, the owner has ended, and says why itself.
+        let _ = self.rounds.send(round).await;
+    }
+
+    /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no
+    /// interest, only that they do.
+    fn retry_silent(self: &Arc<Self>, pool: &Arc<Pool>, name: &DnsName, retries: &mut JoinSet<()>) {
+        let (all, silent) = pool.count();
+        self.metrics.servers(all, silent);
+        // If all are silent, the look-ups themselves ask them.
+        if silent == 0 || silent == all {
+            return;
+        }
+        for upstream in pool.take_retries(Instant::now()) {
+            let (this, name) = (Arc::clone(self), name.clone());
+            retries.spawn(async move { this.exchange.retry(&upstream, &name).await });
+        }
+    }
+}
+
+fn check(ended: Result<(), JoinError>) -> anyhow::Result<()> {
+    ended.context("a look-up failed")
+}
+
+#[cfg(test)]
+mod tests;

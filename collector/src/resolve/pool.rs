@@ -1,0 +1,262 @@
+//! The servers with what is known of them: who answers, who is silent, and how much is under way at each.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
+use tracing::{info, warn};
+
+use super::{round::Failure, servers::Server, tcp::Connection};
+
+/// A silent server is tried again after this long, then after twice as long, and so on ...
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// ... up to this.
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How a question is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// A server.
+pub(super) struct Upstream {
+    pub(super) server: Server,
+    /// One for each query that may be in flight.
+    pub(super) permits: Semaphore,
+    /// The TCP connection that its queries share.
+    pub(super) connection: Connection,
+    /// Whether it let a query go unanswered, and answered none since.
+    silent: watch::Sender<bool>,
+    health: Mutex<Health>,
+}
+
+struct Health {
+    last_answer: Option<Instant>,
+    /// When to try it again while it is silent, and how long to wait after that.
+    retry_at: Instant,
+    pause: Duration,
+}
+
+impl Upstream {
+    fn new(server: Server, permits: usize) -> Self {
+        Self {
+            server,
+            permits: Semaphore::new(permits),
+            connection: Connection::default(),
+            silent: watch::Sender::new(false),
+            health: Mutex::new(Health {
+                last_answer: None,
+                retry_at: Instant::now(),
+                pause: FIRST_PAUSE,
+            }),
+        }
+    }
+
+    /// How it is asked at first.
+    pub(super) fn transport(&self) -> Transport {
+        if self.server.tcp_only {
+            Transport::Tcp
+        } else {
+            Transport::Udp
+        }
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        *self.silent.borrow()
+    }
+
+    /// It answered something.
+    pub(super) fn answered(&self) {
+        self.health().last_answer = Some(Instant::now());
+        if self.is_silent() && self.silent.send_replace(false) {
+            info!(server = %self.server.address, "the DNS server answers again");
+        }
+    }
+
+    /// A query that was sent then has no answer yet. That may be the name's fault, so the server is only silent if it has
+    /// answered nothing else since.
+    pub(super) fn unanswered_since(&self, sent: Instant) {
+        if self.health().last_answer.is_none_or(|last| last < sent) {
+            self.fell_silent(Failure::Timeout);
+        }
+    }
+
+    /// It does not answer, or nobody is there.
+    pub(super) fn fell_silent(&self, why: Failure) {
+        let mut health = self.health();
+        if self.is_silent() {
+            return;
+        }
+        health.pause = FIRST_PAUSE;
+        health.retry_at = Instant::now() + health.pause;
+        drop(health);
+        warn!(server = %self.server.address, reason = %why, "others are asked in its place");
+        self.silent.send_replace(true);
+    }
+
+    /// Whether it is time to try the silent server once; the next time is later.
+    fn take_retry(&self, now: Instant) -> bool {
+        let mut health = self.health();
+        if !self.is_silent() || now < health.retry_at {
+            return false;
+        }
+        health.pause = (health.pause * 2).min(LAST_PAUSE);
+        health.retry_at = now + health.pause;
+        true
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        // Every change is whole before anything can panic.
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The servers that may be asked.
+#[derive(Default)]
+pub(super) struct Pool {
+    upstreams: Vec<Arc<Upstream>>,
+}
+
+impl Pool {
+    /// The servers of a new list. What was known of those that stay is kept.
+    pub(super) fn with(&self, servers: &[Server], per_server: usize) -> Self {
+        let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(servers.len());
+        for server in servers {
+            if upstreams.iter().any(|upstream| upstream.server == *server) {
+                continue;
+            }
+            let known = self
+                .upstreams
+                .iter()
+                .find(|upstream| upstream.server == *server);
+            upstreams.push(
+                known.map_or_else(|| Arc::new(Upstream::new(*server, per_server)), Arc::clone),
+            );
+        }
+        Self { upstreams }
+    }
+
+    /// How many there are, and how many of them are silent.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let silent = self
+            .upstreams
+            .iter()
+            .filter(|upstream| upstream.is_silent());
+        (self.upstreams.len(), silent.count())
+    }
+
+    /// All of them at random, but those that are silent last, and those that have no room just before.
+    pub(super) fn shuffled(&self) -> Vec<Arc<Upstream>> {
+        let mut upstreams = self.upstreams.clone();
+        fastrand::shuffle(&mut upstreams);
+        upstreams.sort_by_cached_key(|upstream| {
+            (
+                upstream.is_silent(),
+                upstream.permits.available_permits() == 0,
+            )
+        });
+        upstreams
+    }
+
+    /// The silent servers that it is time to try again.
+    pub(super) fn take_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
+        self.upstreams
+            .iter()
+            .filter(move |upstream| upstream.take_retry(now))
+            .map(Arc::clone)
+    }
+
+    /// Waits until the server is silent while another is not: then there is no use in waiting for it.
+    pub(super) async fn better_elsewhere(&self, upstream: &Upstream) {
+        let mut silent = upstream.silent.subscribe();
+        // The sender lives as long as the server.
+        let _ = silent.wait_for(|silent| *silent).await;
+        if self.upstreams.iter().all(|other| other.is_silent()) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(low: u8) -> Server {
+        Server::udp(([10, 0, 0, low], 53).into())
+    }
+
+    fn pool(count: u8) -> Pool {
+        let servers: Vec<_> = (1..=count).map(server).collect();
+        Pool::default().with(&servers, 1)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_others_is_not_silent() {
+        let pool = pool(1);
+        let upstream = &pool.upstreams[0];
+        let sent = Instant::now();
+        tokio::time::advance(FIRST_PAUSE).await;
+        upstream.answered();
+        upstream.unanswered_since(sent);
+        assert!(!upstream.is_silent());
+        tokio::time::advance(FIRST_PAUSE).await;
+        upstream.unanswered_since(Instant::now());
+        assert!(upstream.is_silent());
+        upstream.answered();
+        assert!(!upstream.is_silent());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_tried_ever_more_rarely() {
+        let pool = pool(1);
+        pool.upstreams[0].fell_silent(Failure::Timeout);
+        let start = Instant::now();
+        let mut tries = Vec::new();
+        while start.elapsed() < Duration::from_secs(100) {
+            tokio::time::advance(FIRST_PAUSE).await;
+            for _ in pool.take_retries(Instant::now()) {
+                tries.push(start.elapsed().as_secs());
+            }
+        }
+        assert_eq!(tries, [1, 3, 7, 15, 31, 61, 91]);
+        pool.upstreams[0].answered();
+        tokio::time::advance(LAST_PAUSE).await;
+        assert_eq!(pool.take_retries(Instant::now()).count(), 0);
+    }
+
+    #[tokio::test]
+    async fn silent_servers_come_last_and_full_ones_before_them() {
+        let pool = pool(4);
+        pool.upstreams[0].fell_silent(Failure::Timeout);
+        let _permit = pool.upstreams[1].permits.acquire().await.unwrap();
+        let mut first = [0; 5];
+        for _ in 0..100 {
+            let order: Vec<_> = pool
+                .shuffled()
+                .iter()
+                .map(|upstream| upstream.server)
+                .collect();
+            assert_eq!(order[2..], [server(2), server(1)]);
+            first[usize::from(order[0] == server(3))] += 1;
+        }
+        assert!(first[0] > 0 && first[1] > 0, "the choice is random");
+    }
+
+    #[tokio::test]
+    async fn a_new_list_keeps_what_is_known_of_those_that_stay() {
+        let old = pool(2);
+        old.upstreams[0].fell_silent(Failure::Timeout);
+        let new = old.with(&[server(3), server(1), server(1)], 1);
+        assert_eq!(new.count(), (2, 1));
+        assert_eq!(new.shuffled()[1].server, server(1));
+        assert!(Arc::ptr_eq(&new.upstreams[1], &old.upstreams[0]));
+    }
+}

@@ -1,0 +1,255 @@
+//! What is asked and what comes of it.
+
+use std::{borrow::Cow, cmp::Reverse, io, net::IpAddr, time::Duration};
+
+use proto::{
+    api::{DnsName, Family},
+    dns,
+};
+use runtime::clock::Timestamp;
+use smallvec::SmallVec;
+
+use crate::observation::Observation;
+
+/// A name to look up.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Request {
+    /// The name; of a wildcard, its own name, `*` and all.
+    pub name: DnsName,
+    /// How many addresses of it are known. With 0 or 1 one server is asked, with more as many as
+    /// [`Fanout`](super::Fanout) says.
+    pub known: usize,
+}
+
+/// Addresses with their TTL in seconds, as an [`Observation`] has them.
+pub type Addresses = SmallVec<[(IpAddr, u32); 4]>;
+
+/// What became of one family's questions.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FamilyOutcome {
+    /// At least one server gave an address.
+    Addresses {
+        /// Those of all servers, each once with its largest TTL, in order, past the guards.
+        addresses: Addresses,
+        /// The collector's clock when the last of them came.
+        at: Timestamp,
+    },
+    /// A server said NOERROR, and none gave an address that the guards admit.
+    NoData,
+    /// No server said NOERROR.
+    Failed(Failure),
+}
+
+/// Why a family has no answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// The server answered with another response code than NOERROR; EDNS makes it 12 bits (RFC 6891 section 6.1.3).
+    #[error("the DNS server answered {}", rcode_text(*.0))]
+    Rcode(u16),
+    /// The server did not answer in time.
+    #[error("the DNS server did not answer in time")]
+    Timeout,
+    /// The system could not bring the question to the server.
+    #[error("the DNS server cannot be reached: {0}")]
+    Network(io::ErrorKind),
+    /// The answer cannot be read.
+    #[error("the DNS server's answer cannot be read")]
+    BadReply,
+    /// There is nobody to ask.
+    #[error("there is no DNS server to ask")]
+    NoServer,
+}
+
+fn rcode_text(rcode: u16) -> Cow<'static, str> {
+    match rcode_name(rcode) {
+        Some(name) => name.into(),
+        None => format!("RCODE{rcode}").into(),
+    }
+}
+
+/// The mnemonic of a code that a response to a standard query carries (IANA, "DNS RCODEs").
+fn rcode_name(rcode: u16) -> Option<&'static str> {
+    match u8::try_from(rcode).ok()? {
+        dns::RCODE_FORMERR => Some("FORMERR"),
+        dns::RCODE_SERVFAIL => Some("SERVFAIL"),
+        dns::RCODE_NXDOMAIN => Some("NXDOMAIN"),
+        dns::RCODE_NOTIMP => Some("NOTIMP"),
+        dns::RCODE_REFUSED => Some("REFUSED"),
+        _ => None,
+    }
+}
+
+impl Failure {
+    /// The name does not exist (RFC 2308 section 2.1).
+    pub const NXDOMAIN: Self = Self::Rcode(dns::RCODE_NXDOMAIN as u16);
+
+    /// The reason of a Kubernetes condition: `NXDOMAIN`, `SERVFAIL`, `RCODE16`, `Timeout`. The message is the
+    /// [`Display`](std::fmt::Display) text.
+    pub fn reason(self) -> Cow<'static, str> {
+        match self {
+            Self::Rcode(rcode) => rcode_text(rcode),
+            other => other.label().into(),
+        }
+    }
+
+    /// One word of a few, whatever a server sends: fit for a metric label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Rcode(rcode) => rcode_name(rcode).unwrap_or("OtherRcode"),
+            Self::Timeout => "Timeout",
+            Self::Network(_) => "Network",
+            Self::BadReply => "BadReply",
+            Self::NoServer => "NoServer",
+        }
+    }
+
+    /// Which of several failures counts: an answer says more than silence. NXDOMAIN lets addresses go, so it counts only if
+    /// no server says otherwise.
+    fn rank(self) -> u8 {
+        match self {
+            Self::NoServer => 0,
+            Self::Timeout => 1,
+            Self::Network(_) => 2,
+            Self::BadReply => 3,
+            Self::NXDOMAIN => 4,
+            Self::Rcode(_) => 5,
+        }
+    }
+
+    fn weightier(self, other: Self) -> Self {
+        if other.rank() > self.rank() {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// One look-up of a name: A and AAAA, at one server or more.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Round {
+    /// The name.
+    pub name: DnsName,
+    /// The collector's clock when the first question was sent.
+    pub started: Timestamp,
+    /// The collector's clock when it was over.
+    pub finished: Timestamp,
+    /// What became of the questions for A.
+    pub v4: FamilyOutcome,
+    /// What became of the questions for AAAA.
+    pub v6: FamilyOutcome,
+}
+
+impl Round {
+    /// Why the round failed, if it did: no server said NOERROR for either family.
+    pub fn failed(&self) -> Option<Failure> {
+        match (&self.v4, &self.v6) {
+            (FamilyOutcome::Failed(v4), FamilyOutcome::Failed(v6)) => Some(v4.weightier(*v6)),
+            _ => None,
+        }
+    }
+
+    /// The outcome of a family.
+    pub fn family(&self, family: Family) -> &FamilyOutcome {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+
+    /// What was learned: at most one observation a family, with no client.
+    pub fn observations(&self) -> impl Iterator<Item = Observation> {
+        Family::ALL.into_iter().filter_map(|family| {
+            let FamilyOutcome::Addresses { addresses, at } = self.family(family) else {
+                return None;
+            };
+            Some(Observation {
+                name: self.name.clone(),
+                family,
+                addresses: addresses.clone(),
+                at: *at,
+                answered_at: None,
+                client: None,
+            })
+        })
+    }
+
+    /// How long it took, by the collector's clock.
+    pub fn duration(&self) -> Duration {
+        self.finished.since(self.started)
+    }
+}
+
+/// What a server's reply says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Answer {
+    /// The response code, with the bits that EDNS adds.
+    pub(super) rcode: u16,
+    /// Whether something did not fit.
+    pub(super) truncated: bool,
+    /// The addresses that the guards admit; none if the response code is not NOERROR.
+    pub(super) addresses: Addresses,
+}
+
+/// What one family has so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    addresses: Addresses,
+    at: Timestamp,
+    noerror: bool,
+    failure: Option<Failure>,
+}
+
+impl Tally {
+    /// Takes in what a server said, or why it said nothing.
+    pub(super) fn add(&mut self, reply: Result<Answer, Failure>, now: Timestamp) {
+        match reply {
+            Ok(answer) if answer.rcode == u16::from(dns::RCODE_NOERROR) => {
+                self.noerror = true;
+                if !answer.addresses.is_empty() {
+                    self.addresses.extend(answer.addresses);
+                    self.at = now;
+                }
+            }
+            Ok(answer) => self.fail(Failure::Rcode(answer.rcode)),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure = Some(
+            self.failure
+                .map_or(failure, |known| known.weightier(failure)),
+        );
+    }
+
+    /// Whether a server said NOERROR.
+    pub(super) fn noerror(&self) -> bool {
+        self.noerror
+    }
+
+    /// Whether another server could say more: nobody said NOERROR or NXDOMAIN.
+    pub(super) fn open(&self) -> bool {
+        !self.noerror && self.failure != Some(Failure::NXDOMAIN)
+    }
+
+    /// The outcome; without any reply at all it is `silent`.
+    pub(super) fn finish(mut self, silent: Failure) -> FamilyOutcome {
+        if !self.addresses.is_empty() {
+            self.addresses
+                .sort_unstable_by_key(|(address, ttl)| (*address, Reverse(*ttl)));
+            self.addresses.dedup_by_key(|(address, _)| *address);
+            FamilyOutcome::Addresses {
+                addresses: self.addresses,
+                at: self.at,
+            }
+        } else if self.noerror {
+            FamilyOutcome::NoData
+        } else {
+            FamilyOutcome::Failed(self.failure.unwrap_or(silent))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! How replies of several servers add up.
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<Answer, Failure> {
+    let addresses = addresses
+        .iter()
+        .map(|(address, ttl)| (address.parse().unwrap(), *ttl));
+    Ok(Answer {
+        rcode: rcode.into(),
+        truncated: false,
+        addresses: addresses.collect(),
+    })
+}
+
+fn outcome(replies: &[Result<Answer, Failure>]) -> FamilyOutcome {
+    let mut tally = Tally::default();
+    for reply in replies {
+        tally.add(reply.clone(), NOW);
+    }
+    tally.finish(Failure::Timeout)
+}
+
+fn servfail() -> Result<Answer, Failure> {
+    answer(dns::RCODE_SERVFAIL, &[])
+}
+
+fn nxdomain() -> Result<Answer, Failure> {
+    answer(dns::RCODE_NXDOMAIN, &[])
+}
+
+#[test]
+fn the_union_has_each_address_once_with_its_largest_ttl() {
+    let replies = [
+        answer(0, &[("192.0.2.2", 5), ("192.0.2.1", 30)]),
+        answer(0, &[("192.0.2.2", 60), ("192.0.2.3", 1)]),
+    ];
+    let FamilyOutcome::Addresses { addresses, at } = outcome(&replies) else {
+        panic!("no addresses")
+    };
+    let expected = answer(0, &[("192.0.2.1", 30), ("192.0.2.2", 60), ("192.0.2.3", 1)]);
+    assert_eq!(addresses, expected.unwrap().addresses);
+    assert_eq!(at, NOW);
+}
+
+#[test]
+fn addresses_win_over_no_data_and_no_data_over_failure() {
+    let found = answer(0, &[("192.0.2.1", 5)]);
+    let empty = answer(0, &[]);
+    for replies in [
+        [nxdomain(), empty.clone(), found.clone()],
+        [found, empty.clone(), nxdomain()],
+    ] {
+        assert!(matches!(outcome(&replies), FamilyOutcome::Addresses { .. }));
+    }
+    assert_eq!(outcome(&[servfail(), empty]), FamilyOutcome::NoData);
+}
+
+#[test]
+fn nxdomain_counts_only_if_no_server_says_otherwise() {
+    let failed = |replies: &[_]| match outcome(replies) {
+        FamilyOutcome::Failed(failure) => failure.reason().into_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(failed(&[nxdomain(), servfail()]), "SERVFAIL");
+    assert_eq!(failed(&[servfail(), nxdomain()]), "SERVFAIL");
+    assert_eq!(failed(&[Err(Failure::Timeout), nxdomain()]), "NXDOMAIN");
+    assert_eq!(failed(&[nxdomain(), Err(Failure::BadReply)]), "NXDOMAIN");
+    assert_eq!(failed(&[Err(Failure::Timeout)]), "Timeout");
+    assert_eq!(failed(&[]), "Timeout");
+}
+
+#[test]
+fn a_round_fails_when_no_server_says_noerror_for_either_family() {
+    let round = |v4, v6| Round {
+        name: DnsName::parse("www.example.com").unwrap(),
+        started: NOW,
+        finished: NOW,
+        v4,
+        v6,
+    };
+    let failed = FamilyOutcome::Failed;
+    let timeout = failed(Failure::Timeout);
+    let refused = failed(Failure::Rcode(dns::RCODE_REFUSED.into()));
+    assert_eq!(
+        round(timeout.clone(), refused).failed().unwrap().reason(),
+        "REFUSED"
+    );
+    assert_eq!(round(timeout.clone(), FamilyOutcome::NoData).failed(), None);
+    let addresses = outcome(&[answer(0, &[("192.0.2.1", 5)])]);
+    let round = round(addresses, timeout);
+    assert_eq!(round.failed(), None);
+    let observations: Vec<_> = round.observations().collect();
+    assert_eq!(observations.len(), 1);
+    assert_eq!(observations[0].family, Family::V4);
+    assert_eq!(observations[0].client, None);
+}
+
+#[test]
+fn reasons_fit_a_condition_and_labels_are_few() {
+    // RFC 6891: BADVERS.
+    let extended = Failure::Rcode(16);
+    assert_eq!(extended.reason(), "RCODE16");
+    assert_eq!(extended.label(), "OtherRcode");
+    assert_eq!(extended.to_string(), "the DNS server answered RCODE16");
+    assert_eq!(Failure::Rcode(2).label(), "SERVFAIL");
+    assert_eq!(Failure::Timeout.reason(), "Timeout");
+}

@@ -1,0 +1,230 @@
+//! The flags that say whom to ask: `--resolver` and `--resolver-fanout`.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6},
+    num::NonZeroUsize,
+    str::FromStr,
+};
+
+/// The port of a DNS server (RFC 1035 section 4.2).
+pub(super) const DNS_PORT: u16 = 53;
+
+/// Whom to ask: `--resolver`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ResolverSpec {
+    /// `kube`: the pods behind the cluster's DNS service.
+    Kube,
+    /// `resolv.conf`: the name servers of `/etc/resolv.conf`.
+    ResolvConf,
+    /// `resolv.conf-tcp`: the same, over TCP alone.
+    ResolvConfTcp,
+    /// `10.0.0.10:53,[fd00::1]`: these, each once and at least one; port 53 where none is given.
+    Servers(Vec<SocketAddr>),
+    /// `none`: nobody; nothing is looked up.
+    None,
+}
+
+/// Why a text is not a [`ResolverSpec`] or a [`Fanout`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// There is no server in the list.
+    #[error(
+        "nothing is given: kube, resolv.conf, resolv.conf-tcp, none, or servers such as 10.0.0.10:53,[fd00::1]"
+    )]
+    Empty,
+    /// An element of the list is no address.
+    #[error(
+        "`{0}` is no IP address, perhaps with a port: 10.0.0.10, 10.0.0.10:53, [fd00::1], [fd00::1]:53"
+    )]
+    Address(String),
+    /// An element of the list is an address that no server can have.
+    #[error("`{0}` can be no DNS server: the address must be one host's, and the port 1 to 65535")]
+    NoServer(String),
+    /// The fan-out is neither `all` nor a number over 0.
+    #[error("`{0}` is neither `all` nor a number of servers from 1 on")]
+    Fanout(String),
+}
+
+impl FromStr for ResolverSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match text {
+            "kube" => Ok(Self::Kube),
+            "resolv.conf" => Ok(Self::ResolvConf),
+            "resolv.conf-tcp" => Ok(Self::ResolvConfTcp),
+            "none" => Ok(Self::None),
+            "" => Err(SpecError::Empty),
+            list => {
+                let mut servers = Vec::new();
+                for element in list.split(',') {
+                    let server = parse_server(element.trim())?;
+                    if !servers.contains(&server) {
+                        servers.push(server);
+                    }
+                }
+                Ok(Self::Servers(servers))
+            }
+        }
+    }
+}
+
+/// IPv6 needs brackets: in `fd00::1:53` nobody can tell the port from the address.
+fn parse_server(text: &str) -> Result<SocketAddr, SpecError> {
+    let error = || SpecError::Address(text.to_owned());
+    let server = if let Ok(server) = text.parse::<SocketAddr>() {
+        server
+    } else if text.ends_with(']') {
+        let with_port = format!("{text}:{DNS_PORT}");
+        with_port
+            .parse::<SocketAddrV6>()
+            .map_err(|_| error())?
+            .into()
+    } else {
+        let address = text.parse::<Ipv4Addr>().map_err(|_| error())?;
+        SocketAddr::from((address, DNS_PORT))
+    };
+    if server.port() == 0 || !is_host(server.ip()) {
+        return Err(SpecError::NoServer(text.to_owned()));
+    }
+    Ok(server)
+}
+
+/// Whether one host can have the address.
+pub(super) fn is_host(address: IpAddr) -> bool {
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+impl fmt::Display for ResolverSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kube => f.write_str("kube"),
+            Self::ResolvConf => f.write_str("resolv.conf"),
+            Self::ResolvConfTcp => f.write_str("resolv.conf-tcp"),
+            Self::None => f.write_str("none"),
+            Self::Servers(servers) => {
+                for (i, server) in servers.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma}{server}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// How many servers are asked for a name with two or more known addresses: `--resolver-fanout`.
+///
+/// Each server may have an upstream, or a place in a rotation, of its own: what one of them gives its pods, the others may
+/// not know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fanout {
+    /// That many at random.
+    AtMost(NonZeroUsize),
+    /// `all` of them.
+    All,
+}
+
+impl Fanout {
+    /// How many of `servers` are asked.
+    pub(super) fn of(self, servers: usize) -> usize {
+        match self {
+            Self::AtMost(most) => most.get().min(servers),
+            Self::All => servers,
+        }
+    }
+}
+
+impl Default for Fanout {
+    /// Five.
+    fn default() -> Self {
+        Self::AtMost(NonZeroUsize::MIN.saturating_add(4))
+    }
+}
+
+impl FromStr for Fanout {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        text.parse()
+            .map(Self::AtMost)
+            .map_err(|_| SpecError::Fanout(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Fanout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(most) => write!(f, "{most}"),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resolver_is_a_word_or_a_list_of_servers() {
+        for text in ["kube", "resolv.conf", "resolv.conf-tcp", "none"] {
+            assert_eq!(text.parse::<ResolverSpec>().unwrap().to_string(), text);
+        }
+        let spec = |text: &str| text.parse::<ResolverSpec>().unwrap().to_string();
+        assert_eq!(spec("10.0.0.10"), "10.0.0.10:53");
+        assert_eq!(
+            spec("10.0.0.10:5353, [fd00::1],[fd00::1]:53,10.0.0.10:5353"),
+            "10.0.0.10:5353,[fd00::1]:53"
+        );
+        assert_eq!(spec("[fe80::1%2]"), "[fe80::1%2]:53");
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_by_name() {
+        let error = |text: &str| text.parse::<ResolverSpec>().unwrap_err();
+        assert_eq!(error(""), SpecError::Empty);
+        for text in [
+            "dns.example",
+            "fd00::1",
+            "10.0.0",
+            "10.0.0.1:x",
+            "[10.0.0.1]",
+            "KUBE",
+        ] {
+            assert_eq!(error(text), SpecError::Address(text.to_owned()));
+        }
+        for text in [
+            "0.0.0.0",
+            "[::]:53",
+            "10.0.0.1:0",
+            "224.0.0.1",
+            "[ff02::1]",
+            "255.255.255.255",
+        ] {
+            assert_eq!(error(text), SpecError::NoServer(text.to_owned()));
+        }
+        assert_eq!(
+            error("10.0.0.1,,10.0.0.2"),
+            SpecError::Address(String::new())
+        );
+    }
+
+    #[test]
+    fn a_fanout_is_all_or_a_number() {
+        let fanout = |text: &str| {
+            text.parse::<Fanout>()
+                .map(|fanout| [0, 1, 3, 20].map(|n| fanout.of(n)))
+        };
+        assert_eq!(fanout("all"), Ok([0, 1, 3, 20]));
+        assert_eq!(fanout("3"), Ok([0, 1, 3, 3]));
+        assert_eq!(fanout("0"), Err(SpecError::Fanout("0".to_owned())));
+        assert_eq!(fanout("some"), Err(SpecError::Fanout("some".to_owned())));
+        assert_eq!(Fanout::default(), "5".parse().unwrap());
+    }
+}

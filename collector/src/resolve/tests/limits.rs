@@ -1,0 +1,409 @@
+//! Who is asked, for how long, and how many at the same time.
+
+use tokio::net::UdpSocket;
+
+use super::*;
+
+#[tokio::test]
+async fn with_nothing_or_one_known_one_server_is_asked() {
+    let servers = [good().await, good().await, good().await];
+    for known in [0, 1] {
+        let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+        let mut resolving = Resolving::start(patient(), &list);
+        resolving.look_up("www.example.com", known).await;
+        resolving.end().await;
+    }
+    let asked: usize = servers.iter().map(|server| server.asked().len()).sum();
+    assert_eq!(asked, 4, "two families, twice");
+}
+
+/// Servers each of which knows an address of its own.
+async fn rotating(count: usize) -> Vec<Scripted> {
+    let mut servers = Vec::new();
+    for i in 1..=count {
+        let (v4, v6) = (format!("192.0.2.{i}"), format!("2001:db8::{i}"));
+        let script = move |asked: &Asked| asked.addresses(&[&v4, &v6], 30).say();
+        servers.push(Scripted::start(script).await);
+    }
+    servers
+}
+
+#[tokio::test]
+async fn with_more_known_the_union_of_five_servers_counts() {
+    let servers = rotating(7).await;
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let mut resolving = Resolving::start(patient(), &list);
+    let mut seen = BTreeMap::new();
+    for _ in 0..20 {
+        let round = resolving.look_up("www.example.com", 2).await;
+        assert_eq!(found(&round.v6).len(), 5);
+        let v4 = found(&round.v4);
+        assert_eq!(v4.len(), 5);
+        for (address, _) in v4 {
+            *seen.entry(address).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(seen.len(), 7, "the five are chosen at random: {seen:?}");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn the_fanout_is_as_configured() {
+    let servers = rotating(7).await;
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    for (fanout, expected) in [
+        (Fanout::All, 7),
+        (Fanout::AtMost(NonZeroUsize::MIN), 1),
+        ("3".parse().unwrap(), 3),
+    ] {
+        let config = Config {
+            fanout,
+            ..patient()
+        };
+        let mut resolving = Resolving::start(config, &list);
+        let round = resolving.look_up("www.example.com", 9).await;
+        assert_eq!(found(&round.v4).len(), expected, "{fanout}");
+        resolving.end().await;
+    }
+}
+
+#[tokio::test]
+async fn addresses_of_one_server_win_over_the_nxdomain_of_another() {
+    let servers = [saying(ResponseCode::NXDomain).await, good().await];
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let mut resolving = Resolving::start(patient(), &list);
+    for _ in 0..10 {
+        let round = resolving.look_up("www.example.com", 2).await;
+        assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+        assert_eq!(round.failed(), None);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn nxdomain_is_an_answer_and_servfail_is_tried_elsewhere() {
+    for (code, others) in [(ResponseCode::NXDomain, 0), (ResponseCode::ServFail, 2)] {
+        let (bad, worse) = (saying(code).await, saying(code).await);
+        let mut resolving = Resolving::start(patient(), &[bad.server(), worse.server()]);
+        let round = resolving.look_up("www.example.com", 0).await;
+        assert!(round.failed().is_some());
+        assert_eq!(bad.asked().len() + worse.asked().len(), 2 + others);
+        resolving.end().await;
+    }
+}
+
+#[tokio::test]
+async fn not_every_server_is_asked_for_a_name_that_is_broken() {
+    let mut servers = Vec::new();
+    for _ in 0..6 {
+        servers.push(saying(ResponseCode::ServFail).await);
+    }
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let round = look_up(patient(), &list).await;
+    assert_eq!(round.failed().unwrap().reason(), "SERVFAIL");
+    let asked: usize = servers.iter().map(|server| server.asked().len()).sum();
+    assert_eq!(asked, 6, "three servers for each family");
+}
+
+#[tokio::test]
+async fn a_lost_datagram_is_sent_again() {
+    let lost = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let server = Scripted::start(move |asked| {
+        if lost.lock().unwrap().insert(asked.is_v6()) {
+            Vec::new()
+        } else {
+            asked.addresses(&[A, AAAA], 30).say()
+        }
+    })
+    .await;
+    let config = Config {
+        resend: Duration::from_millis(100),
+        ..patient()
+    };
+    let round = look_up(config, &[server.server()]).await;
+    assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 4);
+    let mut ports: Vec<_> = asked.iter().map(|asked| asked.from.port()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 4, "each sending has a port of its own");
+}
+
+/// A port that nobody listens on and, while the socket lives, nobody can take: the socket hears one peer alone.
+async fn nobody() -> (Server, UdpSocket) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect("127.0.0.1:1").await.unwrap();
+    (Server::udp(socket.local_addr().unwrap()), socket)
+}
+
+#[tokio::test]
+async fn where_nobody_listens_another_is_asked_at_once() {
+    let server = good().await;
+    let nobody = [nobody().await, nobody().await];
+    let list = [nobody[0].0, nobody[1].0, server.server()];
+    let mut resolving = Resolving::start(patient(), &list);
+    for _ in 0..10 {
+        let round = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn the_only_server_is_asked_even_if_it_was_away() {
+    let (nobody, _socket) = nobody().await;
+    let mut resolving = Resolving::start(hasty(), &[nobody]);
+    let round = resolving.look_up("www.example.com", 0).await;
+    let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(round.failed(), Some(refused));
+
+    let silent = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let still_silent = Arc::clone(&silent);
+    let server = Scripted::start(move |asked| {
+        if still_silent.load(std::sync::atomic::Ordering::SeqCst) {
+            return Vec::new();
+        }
+        asked.addresses(&[A], 30).say()
+    })
+    .await;
+    resolving.servers.send_replace([server.server()].into());
+    while server.asked().is_empty() {
+        let round = resolving.look_up("www.example.com", 0).await;
+        assert!(round.failed().is_some());
+    }
+    silent.store(false, std::sync::atomic::Ordering::SeqCst);
+    let round = resolving.look_up("www.example.com", 0).await;
+    assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
+    let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_alive = Arc::clone(&alive);
+    let hole = Scripted::start(move |asked| {
+        if !is_alive.load(std::sync::atomic::Ordering::SeqCst) {
+            return Vec::new();
+        }
+        asked.addresses(&[A, AAAA], 30).say()
+    })
+    .await;
+    let server = good().await;
+    let config = Config {
+        resend: Duration::from_secs(3),
+        timeout: Duration::from_secs(6),
+        patience: Duration::from_secs(5),
+        total: Duration::from_secs(20),
+        per_server: 1000,
+        ..Config::default()
+    };
+    let quick = config.resend / 2;
+    let mut resolving = Resolving::start(config, &[hole.server(), server.server()]);
+    let mut look_up_all = async |known: usize| {
+        for i in 0..100 {
+            let name = format!("host{i}.example.com");
+            resolving.request(&name, known).await;
+        }
+        let mut late = BTreeSet::new();
+        for _ in 0..100 {
+            let round = resolving.round().await;
+            assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+            assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
+            if round.duration() > quick {
+                late.insert(round.name.to_string());
+            }
+        }
+        late
+    };
+    let late = look_up_all(0).await;
+    let lost: BTreeSet<_> = hole.asked().iter().map(Asked::name).collect();
+    assert!(!lost.is_empty() && lost.len() < 100, "{lost:?}");
+    assert_eq!(late, lost, "only what the black hole was asked is late");
+    assert!(look_up_all(0).await.is_empty(), "the black hole is known");
+    assert!(look_up_all(3).await.is_empty(), "the black hole is known");
+
+    alive.store(true, std::sync::atomic::Ordering::SeqCst);
+    let before = hole.asked().len();
+    let used_again = async {
+        while hole.asked().len() < before + 10 {
+            assert!(look_up_all(0).await.is_empty());
+        }
+    };
+    timeout(DEADLINE, used_again)
+        .await
+        .expect("the server that answers again is used again");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_among_many_does_not_hold_up_the_union() {
+    let hole = black_hole().await;
+    let servers = rotating(2).await;
+    let list = [hole.server(), servers[0].server(), servers[1].server()];
+    let config = hasty();
+    let mut resolving = Resolving::start(config.clone(), &list);
+    let round = resolving.look_up("www.example.com", 2).await;
+    assert_eq!(found(&round.v4).len(), 2);
+    assert_eq!(found(&round.v6).len(), 2);
+    assert!(round.duration() < config.total, "{:?}", round.duration());
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_slow_family_does_not_hold_up_the_other() {
+    let server = Scripted::start(|asked| {
+        if asked.is_v6() {
+            Vec::new()
+        } else {
+            asked.addresses(&[A], 30).say()
+        }
+    })
+    .await;
+    let config = Config {
+        patience: Duration::from_millis(300),
+        ..patient()
+    };
+    let round = look_up(config, &[server.server()]).await;
+    assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    assert_eq!(failure(&round.v6), Failure::Timeout);
+    assert_eq!(round.failed(), None);
+    assert!(
+        round.duration() < patient().resend,
+        "{:?}",
+        round.duration()
+    );
+}
+
+#[tokio::test]
+async fn a_round_ends_in_time_when_nobody_answers() {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(black_hole().await);
+    }
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let config = hasty();
+    let round = look_up(config.clone(), &list).await;
+    assert_eq!(round.failed(), Some(Failure::Timeout));
+    let asked: Vec<_> = servers.iter().map(|server| server.asked().len()).collect();
+    assert!(
+        asked.iter().filter(|asked| **asked > 0).count() >= 2,
+        "{asked:?}"
+    );
+    // The deadline holds up to what a busy machine adds.
+    assert!(
+        round.duration() < config.total * 10,
+        "{:?}",
+        round.duration()
+    );
+}
+
+#[tokio::test]
+async fn no_more_names_than_allowed_are_looked_up_at_the_same_time() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let config = Config {
+        concurrency: 5,
+        ..patient()
+    };
+    let mut resolving = Resolving::start(config, &[server.server()]);
+    for i in 0..50 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("five names are asked", || server.in_flight() == 10).await;
+    server.open();
+    for _ in 0..50 {
+        resolving.round().await;
+    }
+    assert_eq!(server.most_in_flight(), 10);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
+    let full = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let config = Config {
+        per_server: 6,
+        ..patient()
+    };
+    let mut resolving = Resolving::start(config, &[full.server()]);
+    for i in 0..50 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("the server is full", || full.in_flight() == 6).await;
+    full.open();
+    for _ in 0..50 {
+        assert_eq!(found(&resolving.round().await.v4), [(A.to_owned(), 30)]);
+    }
+    assert_eq!(full.most_in_flight(), 6);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn without_servers_every_name_fails_until_there_are_some() {
+    let mut resolving = Resolving::start(patient(), &[]);
+    let round = resolving.look_up("www.example.com", 3).await;
+    assert_eq!(round.failed(), Some(Failure::NoServer));
+    let server = good().await;
+    let servers = resolving.servers.clone();
+    servers.send_replace([server.server()].into());
+    let mut until = async |failure| {
+        while resolving.look_up("www.example.com", 3).await.failed() != failure {}
+    };
+    timeout(DEADLINE, until(None)).await.unwrap();
+    servers.send_replace(Servers::default());
+    timeout(DEADLINE, until(Some(Failure::NoServer)))
+        .await
+        .unwrap();
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_list_without_a_sender_stays() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    drop(std::mem::replace(
+        &mut resolving.servers,
+        watch::channel(Servers::default()).0,
+    ));
+    for _ in 0..3 {
+        let round = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(round.failed(), None);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_what_is_under_way() {
+    let hole = black_hole().await;
+    let resolving = Resolving::start(patient(), &[hole.server()]);
+    for i in 0..300 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("queries are under way", || !hole.asked().is_empty()).await;
+    let started = std::time::Instant::now();
+    resolving.end().await;
+    assert!(started.elapsed() < patient().resend);
+}
+
+#[tokio::test]
+async fn without_an_owner_the_task_waits_for_shutdown() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A], 30).say()).await;
+    let resolving = Resolving::start(patient(), &[server.server()]);
+    resolving.request("www.example.com", 0).await;
+    wait_until("the query came", || server.in_flight() > 0).await;
+    let Resolving {
+        requests,
+        mut rounds,
+        shutdown,
+        task,
+        ..
+    } = resolving;
+    drop(requests);
+    server.open();
+    let round = timeout(DEADLINE, rounds.recv()).await.unwrap();
+    assert!(round.is_some(), "what was under way is ended");
+    assert!(!task.is_finished());
+    shutdown.cancel();
+    timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
+}
