@@ -1,4 +1,4 @@
-//! The loop around [`Sync`]: the store, the database and time on one side, transactions on the other.
+//! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
 
 use std::{
     future::{Future, pending},
@@ -20,7 +20,7 @@ use crate::{
     address_set::{AddressSet, NORTHBOUND, REQUIRED, monitor_request},
     metrics::{self, EndLabel, OutcomeLabel},
     ovsdb::{self, Backoff, Client, ClientOptions, Outcome, Remotes, SessionOptions},
-    sync::{BatchLimits, Finished, Sync},
+    sync::{BatchLimits, Finished, Reconciler},
 };
 
 /// How long a transaction may take. A change of leader in a cluster takes about 1.5 s of it.
@@ -45,7 +45,7 @@ type Transaction = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Keeps the rows of a database as a store says.
 pub struct Writer {
-    sync: Sync,
+    sync: Reconciler,
     client: Client<AddressSet>,
     in_flight: Option<Transaction>,
     /// Whether the store can be read, and was.
@@ -59,7 +59,7 @@ impl Writer {
     /// the store says.
     pub fn new(remotes: &Remotes, options: ClientOptions, health: &Health) -> Self {
         Self {
-            sync: Sync::new(BatchLimits::default()),
+            sync: Reconciler::new(BatchLimits::default()),
             client: Client::new(remotes, options),
             in_flight: None,
             store_synced: false,
@@ -109,8 +109,9 @@ impl Writer {
         let Some(operations) = self.sync.next_transaction(replica, now()) else {
             return;
         };
-        if let Some(transaction) = self.client.transact(operations) {
-            self.in_flight = Some(Box::pin(transaction));
+        match self.client.transact(operations) {
+            Some(transaction) => self.in_flight = Some(Box::pin(transaction)),
+            None => self.sync.database_lost(),
         }
     }
 

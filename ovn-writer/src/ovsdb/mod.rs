@@ -24,6 +24,63 @@
 //! - [`Outcome::Unknown`]: call [`Client::restart`], and work it out again from the replica that [`Event::Up`] brings.
 //!
 //! Every error ends the session: there is a new connection, a new reading, and no guess.
+//!
+//! ```no_run
+//! use ovn_writer::ovsdb::{
+//!     Backoff, Client, ClientOptions, ColumnError, ColumnProblem, Event, MonitorRequest, Record,
+//!     Row, SessionOptions,
+//! };
+//!
+//! struct Bridge {
+//!     name: String,
+//! }
+//!
+//! impl Record for Bridge {
+//!     const TABLE: &'static str = "Bridge";
+//!     type Key = String;
+//!
+//!     fn read(columns: Row) -> Result<Self, ColumnError> {
+//!         let mut bridge = Self { name: String::new() };
+//!         bridge.modify(columns)?;
+//!         Ok(bridge)
+//!     }
+//!
+//!     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+//!         for (column, value) in difference {
+//!             match (column.as_str(), value.into_string()) {
+//!                 ("name", Ok(name)) => self.name = name,
+//!                 ("name", Err(problem)) => return Err(ColumnProblem::from(problem).of(column)),
+//!                 _ => return Err(ColumnProblem::Unknown.of(column)),
+//!             }
+//!         }
+//!         Ok(())
+//!     }
+//!
+//!     fn key(&self) -> Option<String> {
+//!         Some(self.name.clone())
+//!     }
+//! }
+//!
+//! # async fn follow() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = ClientOptions {
+//!     database: "Open_vSwitch".to_owned(),
+//!     required: Vec::new(),
+//!     request: MonitorRequest { columns: vec!["name".to_owned()], conditions: Vec::new() },
+//!     transact_deadline: std::time::Duration::from_secs(10),
+//!     backoff: Backoff::default(),
+//!     session: SessionOptions::default(),
+//! };
+//! let remotes = "unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640".parse()?;
+//! let mut client = Client::<Bridge>::new(&remotes, options);
+//! loop {
+//!     match client.next().await {
+//!         Event::Up { remote } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
+//!         Event::Changed(names) => println!("changed: {names:?}"),
+//!         Event::Down { remote, error, .. } => println!("{remote}: {error}"),
+//!     }
+//! }
+//! # }
+//! ```
 
 pub mod client;
 mod error;

@@ -9,20 +9,16 @@ use super::{
 /// The name of the database.
 pub(super) const SERVER_DATABASE: &str = "_Server";
 
-/// The columns that are monitored. `schema` is left out: it is long, and a conversion cancels the monitors anyway.
-pub(super) const COLUMNS: [&str; 4] = ["name", "model", "connected", "leader"];
+/// The columns that are monitored. `schema` is not: it is long, and a conversion cancels the monitors anyway.
+pub(super) const COLUMNS: [&str; 2] = ["name", "connected"];
 
 /// A row of the table `Database`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct ServedDatabase {
     /// The name of the database.
     pub(super) name: String,
-    /// `standalone`, `clustered` or `relay`.
-    pub(super) model: String,
     /// Whether the server is in touch with its cluster; always true of a standalone one.
     pub(super) connected: bool,
-    /// Whether the server leads its cluster; always true of a standalone one.
-    pub(super) leader: bool,
 }
 
 impl Record for ServedDatabase {
@@ -39,11 +35,9 @@ impl Record for ServedDatabase {
         for (column, value) in difference {
             let read = match column.as_str() {
                 "name" => value.into_string().map(|name| self.name = name),
-                "model" => value.into_string().map(|model| self.model = model),
                 "connected" => value
                     .into_boolean()
                     .map(|connected| self.connected = connected),
-                "leader" => value.into_boolean().map(|leader| self.leader = leader),
                 _ => return Err(ColumnProblem::Unknown.of(column)),
             };
             read.map_err(|problem| ColumnProblem::from(problem).of(column))?;
@@ -85,10 +79,10 @@ mod tests {
                 .unwrap();
             check(&server, "Library").map_err(|error| error.to_string())
         };
-        let good = r#"{"name":"Library","model":"clustered","connected":true,"leader":false}"#;
+        let good = r#"{"name":"Library","connected":true}"#;
         assert_eq!(said(good), Ok(()));
         // Columns that have their default are left out.
-        let cut = r#"{"name":"Library","model":"clustered"}"#;
+        let cut = r#"{"name":"Library"}"#;
         assert_eq!(
             said(cut),
             Err("the server is not connected to its cluster".into())

@@ -1,6 +1,6 @@
 //! From what is wanted and what is there to transactions, one at a time.
 //!
-//! [`Sync`] holds what the store says, and which names may differ from the database. It is told of every change on either side
+//! [`Reconciler`] holds what the store says, and which names may differ from the database. It is told of every change on either side
 //! and recomputes the names concerned, and no others, from the whole of their state; what led to it does not matter. While a
 //! transaction is under way, changes gather for the next. There is no IO here, and no clock.
 
@@ -49,7 +49,7 @@ impl Default for BatchLimits {
 
 /// The state of the whole.
 #[derive(Debug, Default)]
-pub struct Sync {
+pub struct Reconciler {
     desired: Desired,
     limits: BatchLimits,
     /// Names that may differ from the database.
@@ -130,7 +130,7 @@ pub enum StartOver {
     Ghost(DnsName),
 }
 
-impl Sync {
+impl Reconciler {
     /// Nothing is known yet.
     pub fn new(limits: BatchLimits) -> Self {
         Self {
@@ -216,7 +216,7 @@ impl Sync {
     }
 
     /// The next transaction, if there is anything to do and none is under way. It is under way then, until
-    /// [`Sync::finished`].
+    /// [`Reconciler::finished`].
     pub fn next_transaction(
         &mut self,
         replica: &Replica<AddressSet>,

@@ -158,7 +158,7 @@ fn what_somebody_else_does_to_a_row_is_undone() {
 #[test]
 fn batches_are_bounded_and_complete() {
     let mut world = World::new();
-    world.sync = Sync::new(BatchLimits {
+    world.sync = Reconciler::new(BatchLimits {
         rows: 10,
         bytes: 1 << 20,
     });

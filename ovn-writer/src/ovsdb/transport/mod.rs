@@ -36,6 +36,9 @@ const QUEUED_ECHOES: usize = 4;
 /// not worth keeping.
 const ECHO_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Messages longer than this, in bytes, leave the buffer with their room.
+const LONG_MESSAGE: usize = 1 << 20;
+
 /// Bytes to make room for before each read.
 const READ_AHEAD: usize = 64 << 10;
 
@@ -239,6 +242,10 @@ impl TransportReceiverT for Receiver {
                 self.fill().await?;
                 continue;
             };
+            if message.len() > LONG_MESSAGE {
+                // What is left of the buffer would keep the room that the message took.
+                self.buffer = BytesMut::from(&*self.buffer);
+            }
             match envelope::incoming(&message)? {
                 Incoming::Message(bytes) => return Ok(ReceivedMessage::Bytes(bytes)),
                 Incoming::Echo(reply) => self.echo(reply.into()).await?,

@@ -9,13 +9,13 @@ use super::model::{Model, ModelRow, updates};
 use crate::{
     address_set::AddressSet,
     ovsdb::{Operation, Outcome, Replica},
-    sync::{Finished, Sync},
+    sync::{Finished, Reconciler},
 };
 
 /// A writer, the database, and what the writer has been told of it.
 #[derive(Default)]
 pub(super) struct World {
-    pub(super) sync: Sync,
+    pub(super) sync: Reconciler,
     pub(super) model: Model,
     pub(super) replica: Replica<AddressSet>,
     pub(super) told: Model,

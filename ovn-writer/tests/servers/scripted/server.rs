@@ -1,0 +1,189 @@
+//! A server that knows one database of one table with one row.
+
+use std::{cell::Cell, collections::BTreeMap, path::PathBuf, time::Duration};
+
+use ovn_writer::ovsdb::{
+    Backoff, Client, ClientOptions, ColumnError, ColumnProblem, MonitorRequest, Record, Remotes,
+    Row, SessionOptions, TransportOptions,
+};
+use serde_json::{Value, json};
+use tests::workdir::Workdir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+};
+
+/// After this many answered echoes the server hangs up.
+pub(super) const ECHOES: usize = 100;
+
+/// The `_uuid` of its row.
+pub(super) const UUID: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
+
+/// A row of the one table of this server's one database.
+pub(super) struct Book(pub(super) String);
+
+impl Record for Book {
+    const TABLE: &'static str = "Book";
+    type Key = String;
+
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut book = Self(String::new());
+        book.modify(columns)?;
+        Ok(book)
+    }
+
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        for (column, value) in difference {
+            let title = value.into_string();
+            self.0 = title.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+}
+
+/// A server for one connection after another.
+pub(super) struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    /// What it says to a method instead of what is right.
+    answers: BTreeMap<&'static str, Answer>,
+    /// Echoes that were answered.
+    pub(super) echoes: Cell<usize>,
+    /// It has said all that it says unasked.
+    pub(super) said: Notify,
+    _workdir: Workdir,
+}
+
+#[derive(Clone)]
+pub(super) enum Answer {
+    /// The result of the request.
+    Result(Value),
+    /// The error of the request.
+    Error(Value),
+    /// These bytes, in the place of a reply.
+    Bytes(Vec<u8>),
+    /// Nothing.
+    Silence,
+}
+
+impl Server {
+    pub(super) fn new() -> Self {
+        let workdir = Workdir::new();
+        let path = workdir.join("db.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let columns = json!({"title": {"type": "string"}});
+        let schema = json!({
+            "name": "Library", "version": "1.0.0", "tables": {"Book": {"columns": columns}}
+        });
+        let served = json!({"name": "Library", "connected": true});
+        let databases = json!({"Database": {UUID: {"initial": served}}});
+        let books = json!({"Book": {UUID: {"initial": {"title": "x"}}}});
+        let answers = BTreeMap::from([
+            ("set_db_change_aware", Answer::Result(json!({}))),
+            ("get_schema", Answer::Result(schema)),
+            (
+                "monitor_cond_since _Server",
+                Answer::Result(json!([false, "0", databases])),
+            ),
+            (
+                "monitor_cond_since Library",
+                Answer::Result(json!([false, "0", books])),
+            ),
+            ("transact", Answer::Result(json!([{}]))),
+        ]);
+        Self {
+            listener,
+            path,
+            answers,
+            echoes: Cell::new(0),
+            said: Notify::new(),
+            _workdir: workdir,
+        }
+    }
+
+    pub(super) fn with(mut self, method: &'static str, answer: Answer) -> Self {
+        self.answers.insert(method, answer);
+        self
+    }
+
+    pub(super) fn client(&self) -> Client<Book> {
+        let remotes: Remotes = format!("unix:{}", self.path.display()).parse().unwrap();
+        let mut transport = TransportOptions::default();
+        transport.limits.max_message = 10_000;
+        let deadline = Duration::from_millis(300);
+        let session = SessionOptions {
+            transport,
+            request_deadline: deadline,
+            monitor_deadline: deadline,
+        };
+        let options = ClientOptions {
+            database: "Library".into(),
+            required: vec![],
+            request: MonitorRequest {
+                columns: vec!["title".into()],
+                conditions: vec![],
+            },
+            transact_deadline: deadline,
+            backoff: Backoff::default(),
+            session,
+        };
+        Client::new(&remotes, options)
+    }
+
+    /// Serves one connection until its end, and says `unasked` once the database was read.
+    pub(super) async fn serve(&self, unasked: &[u8]) {
+        let (mut stream, _) = self.listener.accept().await.unwrap();
+        let mut buffer = Vec::new();
+        while let Some(request) = next_message(&mut stream, &mut buffer).await {
+            let Some(method) = request["method"].as_str() else {
+                assert_eq!(request, json!({"id": "echo", "result": [], "error": null}));
+                self.echoes.set(self.echoes.get() + 1);
+                if self.echoes.get() == ECHOES {
+                    return;
+                }
+                continue;
+            };
+            let with_database = format!("{method} {}", request["params"][0].as_str().unwrap_or(""));
+            let answer = self
+                .answers
+                .get(&*with_database)
+                .or_else(|| self.answers.get(method))
+                .cloned();
+            let id = &request["id"];
+            let reply = match answer.unwrap_or(Answer::Error(json!("unknown method"))) {
+                Answer::Result(result) => json!({"id": id, "result": result, "error": null}),
+                Answer::Error(error) => json!({"id": id, "result": null, "error": error}),
+                Answer::Bytes(bytes) => {
+                    let _closed = stream.write_all(&bytes).await;
+                    continue;
+                }
+                Answer::Silence => continue,
+            };
+            let _closed = stream.write_all(reply.to_string().as_bytes()).await;
+            if with_database.starts_with("monitor_cond") && with_database.ends_with("Library") {
+                let _closed = stream.write_all(unasked).await;
+                self.said.notify_one();
+            }
+        }
+    }
+}
+
+/// The next message of a client, of which `buffer` may hold the beginning.
+async fn next_message(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Option<Value> {
+    loop {
+        let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
+        if let Some(Ok(message)) = messages.next() {
+            let end = messages.byte_offset();
+            buffer.drain(..end);
+            return Some(message);
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
