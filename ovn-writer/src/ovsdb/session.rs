@@ -12,6 +12,7 @@ use jsonrpsee_core::{
 };
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeSeq};
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -111,8 +112,11 @@ impl Session {
             _writer: connection.writer,
         };
         let session = Self(Arc::new(inner));
-        let subscription = session.0.client.subscribe_to_method(FUNNEL).await?;
-        let deadline = options.request_deadline;
+        let (method, deadline) = (FUNNEL, options.request_deadline);
+        let subscribing = session.0.client.subscribe_to_method(method);
+        let subscription = timeout(deadline, subscribing)
+            .await
+            .map_err(|_| Error::Deadline { method, deadline })??;
         session
             .call("set_db_change_aware", &[true], deadline)
             .await?;
@@ -193,6 +197,15 @@ impl Session {
         }
     }
 
+    /// Why the session ended, when it has.
+    async fn end(&self) -> Error {
+        let (method, deadline) = ("the end of the session", self.0.options.request_deadline);
+        match timeout(deadline, self.0.client.on_disconnect()).await {
+            Ok(error) => error.into(),
+            Err(_) => Error::Deadline { method, deadline },
+        }
+    }
+
     async fn call(
         &self,
         method: &'static str,
@@ -204,7 +217,7 @@ impl Session {
             source,
         };
         let params = Params(to_raw_value(params).map_err(malformed)?);
-        match tokio::time::timeout(deadline, self.0.client.request(method, params)).await {
+        match timeout(deadline, self.0.client.request(method, params)).await {
             Err(_) | Ok(Err(ClientError::RequestTimeout)) => {
                 Err(Error::Deadline { method, deadline })
             }
@@ -233,7 +246,7 @@ impl Notifications {
             None => match self.subscription.close_reason() {
                 // jsonrpsee drops the subscription and goes on without it.
                 Some(SubscriptionCloseReason::Lagged) => Err(Error::Lagged),
-                _ => Err(self.session.0.client.on_disconnect().await.into()),
+                _ => Err(self.session.end().await),
             },
         }
     }
