@@ -1,6 +1,7 @@
 //! What both programs stand on.
 //!
 //! - [`store`]: where `EgressFirewall` and `DNSNameResolver` objects live.
+//! - [`cluster`]: a Kubernetes API server.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
@@ -12,6 +13,7 @@
 pub mod admin;
 pub mod args;
 pub mod clock;
+pub mod cluster;
 mod program;
 pub mod shutdown;
 pub mod store;

@@ -19,8 +19,9 @@ const SECONDS: [f64; 18] = [
     5.0, 10.0, 30.0, 60.0,
 ];
 
-/// What is logged without `RUST_LOG`. What notify says of folders that went is no news.
-const DEFAULT_FILTER: &str = "info,notify=error";
+/// What is logged without `RUST_LOG`. What notify says of folders that went is no news; what goes wrong with an API server
+/// is said once, by who asked it.
+const DEFAULT_FILTER: &str = "info,notify=error,kube_client=off,kube_runtime=off";
 
 /// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
 /// without it. A second call changes nothing.

@@ -6,7 +6,7 @@
 //! ends with the value that stands for it, or with the thread that started it.
 //!
 //! - [`world`]: all of them together; [`workdir`]: the folder they share.
-//! - [`programs`], [`coredns`], [`northbound`]: one server each; [`process`]: what is common to them.
+//! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition.
 
@@ -23,6 +23,7 @@ pub mod admin;
 pub mod coredns;
 pub mod dns;
 pub mod dnstap;
+pub mod kube;
 pub mod monitor;
 pub mod northbound;
 pub mod process;

@@ -15,6 +15,8 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use kube::Resource;
+
 use super::{Kind, StoreError};
 
 const IN_SYNC: &str = "store_in_sync";
@@ -44,18 +46,18 @@ pub(crate) fn describe() {
     );
 }
 
-pub(super) fn in_sync<K: Kind>(yes: bool) {
+pub(crate) fn in_sync<K: Resource<DynamicType = ()>>(yes: bool) {
     gauge!(IN_SYNC, "kind" => K::kind(&())).set(if yes { 1.0 } else { 0.0 });
 }
 
-pub(super) fn bad_objects<K: Kind>(now: usize, more: usize) {
+pub(crate) fn bad_objects<K: Resource<DynamicType = ()>>(now: usize, more: usize) {
     // Counts of objects in memory: far below 2^52.
     #[allow(clippy::cast_precision_loss)]
     gauge!(BAD, "kind" => K::kind(&())).set(now as f64);
     counter!(BAD_TOTAL, "kind" => K::kind(&())).increment(more as u64);
 }
 
-pub(super) fn gap<K: Kind>() {
+pub(crate) fn gap<K: Resource<DynamicType = ()>>() {
     counter!(GAPS, "kind" => K::kind(&())).increment(1);
 }
 
@@ -70,7 +72,8 @@ pub(super) fn write<K: Kind, T>(
         Err(StoreError::AlreadyExists(_)) => "already_exists",
         Err(StoreError::Conflict(_)) => "conflict",
         Err(StoreError::Invalid { .. }) => "invalid",
-        Err(StoreError::Unavailable(_)) => "unavailable",
+        Err(StoreError::TooLarge { .. }) => "too_large",
+        Err(StoreError::Unavailable { .. }) => "unavailable",
     };
     counter!(WRITES, "kind" => K::kind(&()), "operation" => operation, "outcome" => outcome)
         .increment(1);

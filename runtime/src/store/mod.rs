@@ -3,14 +3,19 @@
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod dir;
+pub mod kube;
 pub(crate) mod metrics;
+mod names;
+mod open;
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, time::Duration};
 
+use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
-use kube::{Resource, core::NamespaceResourceScope};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, de::DeserializeOwned};
+
+pub use self::open::OpenStore;
 
 /// A kind of object that a store holds.
 pub trait Kind:
@@ -40,7 +45,7 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of an object that came from a store.
-    pub fn of(object: &impl Kind) -> Self {
+    pub fn of(object: &impl Resource) -> Self {
         let meta = object.meta();
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),
@@ -107,9 +112,32 @@ pub enum StoreError {
         /// The store's words.
         reason: String,
     },
+    /// The object would be larger than the store takes: write less of it.
+    #[error("{key} is too large: {reason}")]
+    TooLarge {
+        /// Which object.
+        key: ObjectKey,
+        /// The store's words.
+        reason: String,
+    },
     /// The store cannot be reached or used now: try again later. Whether a write took place is unknown.
-    #[error("the store is not available: {0}")]
-    Unavailable(String),
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// One line for people.
+        reason: String,
+        /// How long the store asks to be left alone, if it says so.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl StoreError {
+    /// [`StoreError::Unavailable`], with nothing said of when to try again.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable {
+            reason: reason.into(),
+            retry_after: None,
+        }
+    }
 }
 
 /// Where objects live: a folder, or a Kubernetes cluster.
@@ -128,7 +156,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// uid and version. Durable when it returns.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`], [`StoreError::Invalid`], [`StoreError::Unavailable`].
+    /// [`StoreError::AlreadyExists`], [`StoreError::Invalid`], [`StoreError::TooLarge`], [`StoreError::Unavailable`].
     fn create<K: Kind>(&self, object: &K) -> impl Future<Output = Result<K, StoreError>> + Send;
 
     /// Deletes an object if the precondition holds.
@@ -145,7 +173,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// given object has one) still is that of `object`; returns it as stored. Durable when it returns.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::Invalid`], [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::Invalid`], [`StoreError::TooLarge`],
+    /// [`StoreError::Unavailable`].
     fn replace_status<K: Kind>(
         &self,
         object: &K,

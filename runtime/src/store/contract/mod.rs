@@ -61,6 +61,7 @@ macro_rules! store_contract {
             a_name_that_cannot_be_stored_is_refused,
             text_of_any_kind_comes_back,
             a_thousand_addresses_come_back,
+            what_is_too_large_is_told_apart,
             a_watch_begins_with_the_whole_content,
             a_watch_delivers_every_change,
             a_watch_of_a_namespace_sees_no_other,

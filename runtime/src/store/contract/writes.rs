@@ -266,7 +266,18 @@ pub async fn text_of_any_kind_comes_back(store: &impl Store, namespace: &str) {
     assert_eq!(made.annotations(), object.annotations());
     let mut got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got.annotations(), object.annotations());
-    got.status = Some(status(&["名前.example.com."]));
+    let mut status = status(&["www.example.com."]);
+    let conditions = texts.iter().enumerate().map(|(i, text)| {
+        json!({
+            "type": format!("T{i}"),
+            "status": "True",
+            "reason": "Text",
+            "message": text,
+            "lastTransitionTime": "2026-01-31T12:00:00Z",
+        })
+    });
+    status.resolved_names[0].conditions = serde_json::from_value(conditions.collect()).unwrap();
+    got.status = Some(status);
     let replaced = store.replace_status(&got).await.unwrap();
     let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
@@ -282,4 +293,15 @@ pub async fn a_thousand_addresses_come_back(store: &impl Store, namespace: &str)
     assert_eq!(replaced.status, object.status);
     let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
+}
+
+/// It is told apart from what is wrong in other ways: less of it can be written.
+pub async fn what_is_too_large_is_told_apart(store: &impl Store, namespace: &str) {
+    let mut object = store.create(&resolver(namespace, "a")).await.unwrap();
+    let entry = json!({ "dnsName": "www.example.com.", "resolvedAddresses": addresses(0..60_000) });
+    object.status = Some(serde_json::from_value(json!({ "resolvedNames": [entry] })).unwrap());
+    let is_too_large = |error: &StoreError| matches!(error, StoreError::TooLarge { .. });
+    refused(store.replace_status(&object).await, is_too_large);
+    object.status = Some(status(&["www.example.com."]));
+    store.replace_status(&object).await.unwrap();
 }

@@ -3,7 +3,10 @@
 //! `PATH/<namespace>/<plural kind>/<name>.yaml`, as in `PATH/ovn-kubernetes/dnsnameresolvers/x.yaml`. Names that begin
 //! with a dot are not objects.
 
-use super::super::ObjectKey;
+use super::super::{
+    ObjectKey,
+    names::{self, is_object_name},
+};
 
 /// Held over every write, in `PATH`.
 pub(super) const LOCK: &str = ".lock";
@@ -53,79 +56,16 @@ pub(super) fn entry(file_name: &str) -> Entry<'_> {
 
 /// Whether an object of this key can be stored.
 pub(super) fn check(key: &ObjectKey) -> Result<(), &'static str> {
-    if !is_namespace(&key.namespace) {
-        Err("the namespace is not a DNS label")
-    } else if !is_object_name(&key.name) {
-        Err("the name is not a DNS subdomain")
-    } else if file_name(&key.name).len() > MAX_FILE_NAME {
-        Err("the name is too long for a file")
-    } else {
-        Ok(())
+    names::check(key)?;
+    if file_name(&key.name).len() > MAX_FILE_NAME {
+        return Err("the name is too long for a file");
     }
-}
-
-/// A label as in RFC 1123, lower-case: the names of namespaces.
-pub(super) fn is_namespace(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    name.len() <= 63
-        && name.bytes().all(inner)
-        && !name.is_empty()
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}
-
-/// A subdomain as in RFC 1123, lower-case: the names of objects. Kubernetes limits the whole to 253 and not its labels.
-fn is_object_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let ends = |b: Option<u8>| b.is_some_and(|b| b != b'-');
-        label
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            && ends(label.bytes().next())
-            && ends(label.bytes().next_back())
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_those_of_kubernetes() {
-        for name in [
-            "a",
-            "dns-5d8f",
-            "www.example.com",
-            "0.a-b",
-            &"a".repeat(253),
-        ] {
-            assert!(is_object_name(name), "{name}");
-        }
-        for name in [
-            "",
-            "A",
-            "a_b",
-            "-a",
-            "a-",
-            "a..b",
-            ".a",
-            "a.",
-            "a/b",
-            "..",
-            "ä",
-            "a b",
-            "a\n",
-            &"a".repeat(254),
-        ] {
-            assert!(!is_object_name(name), "{name}");
-            assert_ne!(entry(&file_name(name)), Entry::Object(name));
-        }
-        assert!(is_namespace("ovn-kubernetes"));
-        for name in ["", "a.b", "A", "-a", "a-", "lost+found", &"a".repeat(64)] {
-            assert!(!is_namespace(name), "{name}");
-        }
-    }
 
     #[test]
     fn only_yaml_files_with_an_objects_name_are_objects() {

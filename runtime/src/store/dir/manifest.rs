@@ -168,11 +168,7 @@ pub(super) fn with_status<K: Kind>(mut stored: Value, object: &K) -> Result<Valu
 
 /// The text of a document.
 pub(super) fn emit(document: &Value) -> Result<String, Fault> {
-    let text = serde_saphyr::to_string(document).map_err(|error| Fault::new(error.to_string()))?;
-    if text.len() > MAX_SIZE {
-        return Err(too_large());
-    }
-    Ok(text)
+    serde_saphyr::to_string(document).map_err(|error| Fault::new(error.to_string()))
 }
 
 pub(super) fn too_large() -> Fault {

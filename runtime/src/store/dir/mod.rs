@@ -188,7 +188,7 @@ async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(StoreError::Unavailable("the program is ending".to_owned())),
+            Err(_) => Err(StoreError::unavailable("the program is ending".to_owned())),
         },
     }
 }

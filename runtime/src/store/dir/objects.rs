@@ -23,7 +23,7 @@ use super::{
     file::{self, Content, ReadError},
     layout::{self, TEMPORARY, file_name},
     lock::Lock,
-    manifest::{self, Fault, Manifest},
+    manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
 };
 
 /// How often a file that changes while it is read is read again before that is an error.
@@ -96,9 +96,9 @@ impl Folder {
                 Some(folder) => file::open_in(folder, &K::plural(&())),
                 None => Ok(None),
             })
-            .map_err(|error| StoreError::Unavailable(at(&path, error)))?;
+            .map_err(|error| StoreError::unavailable(at(&path, error)))?;
         if folder.is_none() && self.populated().contains(&path) {
-            return Err(StoreError::Unavailable(vanished(&path)));
+            return Err(StoreError::unavailable(vanished(&path)));
         }
         Ok(folder)
     }
@@ -132,11 +132,11 @@ impl Folder {
                 Err(ReadError::Changing) => continue,
                 Err(ReadError::Fault(fault)) => Err(self.faulty::<K>(key, &fault)),
                 Err(ReadError::Io(error)) => {
-                    Err(StoreError::Unavailable(at(&self.file_of::<K>(key), error)))
+                    Err(StoreError::unavailable(at(&self.file_of::<K>(key), error)))
                 }
             };
         }
-        Err(StoreError::Unavailable(format!(
+        Err(StoreError::unavailable(format!(
             "{} keeps changing",
             self.file_of::<K>(key).display()
         )))
@@ -147,7 +147,7 @@ impl Folder {
     }
 
     pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let root = self.open_root().map_err(StoreError::Unavailable)?;
+        let root = self.open_root().map_err(StoreError::unavailable)?;
         Ok(self.stored(root, key)?.manifest.object)
     }
 
@@ -201,7 +201,7 @@ impl Folder {
         self.writable(&stored, key, precondition)?;
         unlinkat(&stored.folder, file_name(&key.name), AtFlags::empty())
             .and_then(|()| fsync(&stored.folder))
-            .map_err(|errno| StoreError::Unavailable(at(&self.file_of::<K>(key), errno)))
+            .map_err(|errno| StoreError::unavailable(at(&self.file_of::<K>(key), errno)))
     }
 
     /// Whether an object is still the expected one and its file is ours to change.
@@ -226,17 +226,17 @@ impl Folder {
                 key,
                 &Fault::new("a symbolic link is read but never written"),
             )),
-            Err(error) => Err(StoreError::Unavailable(at(&self.file_of::<K>(key), error))),
+            Err(error) => Err(StoreError::unavailable(at(&self.file_of::<K>(key), error))),
         }
     }
 
     fn lock(&self) -> Result<(OwnedFd, Lock), StoreError> {
-        let root = self.open_root().map_err(StoreError::Unavailable)?;
+        let root = self.open_root().map_err(StoreError::unavailable)?;
         match Lock::acquire(&root, self.lock_timeout) {
             Ok(lock) => Ok((root, lock)),
             Err(error) => {
                 let path = self.root.join(layout::LOCK);
-                Err(StoreError::Unavailable(match error.kind() {
+                Err(StoreError::unavailable(match error.kind() {
                     io::ErrorKind::TimedOut => format!(
                         "{} is held by another process for more than {:?}",
                         path.display(),
@@ -253,7 +253,7 @@ impl Folder {
         let path = self.path_of::<K>(namespace);
         make_in(root, namespace)
             .and_then(|folder| make_in(folder, &K::plural(&())))
-            .map_err(|error| StoreError::Unavailable(at(&path, error)))
+            .map_err(|error| StoreError::unavailable(at(&path, error)))
     }
 
     /// Puts a document in the place of the object's file, in one step, durably. The caller holds the lock.
@@ -265,10 +265,16 @@ impl Folder {
         mode: Option<Mode>,
     ) -> Result<K, StoreError> {
         let text = manifest::emit(document).map_err(|fault| invalid(key, fault.reason))?;
+        if text.len() > MAX_SIZE {
+            return Err(StoreError::TooLarge {
+                key: key.clone(),
+                reason: too_large().reason,
+            });
+        }
         let mut object: K =
             manifest::decode(document).map_err(|error| invalid(key, error.to_string()))?;
         let inode = replace(folder, &file_name(&key.name), text.as_bytes(), mode)
-            .map_err(|error| StoreError::Unavailable(at(&self.file_of::<K>(key), error)))?;
+            .map_err(|error| StoreError::unavailable(at(&self.file_of::<K>(key), error)))?;
         self.populated().insert(self.path_of::<K>(&key.namespace));
         let version = manifest::version(text.as_bytes(), inode);
         manifest::complete(&mut object, key, version);

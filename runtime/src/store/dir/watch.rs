@@ -14,7 +14,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tracing::{info, warn};
 
 use super::{
-    super::{Event, Kind, ObjectKey, Scope, metrics},
+    super::{Event, Kind, ObjectKey, Scope, metrics, names::is_namespace},
     file::{self, Print, ReadError},
     hints::{Hints, Work},
     layout::{self, Entry, file_name},
@@ -207,7 +207,7 @@ impl<K: Kind> Watch<K> {
 
     fn is_in_scope(&self, namespace: &str) -> bool {
         match &self.scope {
-            Scope::All => layout::is_namespace(namespace),
+            Scope::All => is_namespace(namespace),
             Scope::Namespace(only) => only == namespace,
         }
     }
@@ -283,7 +283,7 @@ impl<K: Kind> Watch<K> {
         let mut unreadable = None;
         for namespace in namespaces.iter().filter(|name| !name.starts_with('.')) {
             let path = self.folder.path_of::<K>(namespace);
-            let is_namespace = layout::is_namespace(namespace);
+            let is_namespace = is_namespace(namespace);
             let looked = file::open_in(root, namespace).and_then(|folder| {
                 let Some(folder) = folder else {
                     return Ok(false);

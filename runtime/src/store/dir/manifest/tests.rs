@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use proto::api::{DnsNameResolver, EgressFirewall};
 
 use super::*;
-use crate::store::contract::{resolver, status};
+use crate::store::contract::status;
 
 const GOOD: &str = "\
 apiVersion: network.openshift.io/v1alpha1
@@ -170,16 +170,6 @@ fn a_status_write_keeps_what_the_type_does_not_know() {
     object.status = None;
     let document = with_status(document, &object).unwrap();
     assert_eq!(document.get("status"), None);
-}
-
-#[test]
-fn what_would_be_too_large_is_not_written() {
-    let mut object = resolver("ns", "a");
-    object
-        .annotations_mut()
-        .insert("x".to_owned(), "y".repeat(MAX_SIZE));
-    let document = create(&object, &key(), "uid").unwrap();
-    assert!(emit(&document).unwrap_err().reason.contains("larger"));
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
     read.unwrap();
     let error = timeout(DEADLINE, write).await.unwrap().unwrap_err();
     assert!(
-        matches!(&error, StoreError::Unavailable(reason) if reason.contains(".lock is held")),
+        matches!(&error, StoreError::Unavailable { reason, .. } if reason.contains(".lock is held")),
         "{error}"
     );
 }

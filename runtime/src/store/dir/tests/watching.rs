@@ -125,7 +125,7 @@ async fn a_folder_that_vanishes_deletes_nothing() {
                 .await
                 .unwrap_err(),
         ] {
-            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
         }
         assert!(!vanishing.exists());
 

@@ -1,0 +1,199 @@
+//! What an API server says when it does not do what it is asked.
+
+use std::time::Duration;
+
+use http::{HeaderMap, header::RETRY_AFTER};
+use kube::core::Status;
+
+/// How much is kept of an answer that is not the API server's own, such as a proxy's page, in characters.
+const MAX_WORDS: usize = 300;
+
+/// Why a request was not carried out, with the server's words.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// There is no object of this name.
+    #[error("{0}")]
+    NotFound(String),
+    /// There is one already.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// It is not the one that was meant, or no longer.
+    #[error("{0}")]
+    Conflict(String),
+    /// The request, or what would be stored, is too large.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It can never be carried out as it is, or not by us.
+    #[error("{0}")]
+    Invalid(String),
+    /// It was carried out, and the answer cannot be read.
+    #[error("the answer cannot be read: {0}")]
+    Undecodable(String),
+    /// The server does not answer, or not now. Whether it was carried out is unknown.
+    #[error("{reason}")]
+    Unavailable {
+        reason: String,
+        /// How long the server asks to be left alone.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Refusal {
+    pub(super) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable {
+            reason: reason.into(),
+            retry_after: None,
+        }
+    }
+
+    /// Reads an answer that is not a success.
+    pub(super) fn of(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
+        let status: Option<Status> = serde_json::from_slice(body).ok();
+        let status = status.unwrap_or_default();
+        let words = if status.message.is_empty() {
+            let text = String::from_utf8_lossy(body);
+            let text: String = text.trim().chars().take(MAX_WORDS).collect();
+            format!("status {code}: {text}").replace(['\n', '\r'], " ")
+        } else {
+            status.message.replace(['\n', '\r'], " ")
+        };
+        let details = status.details.as_ref();
+        match code {
+            // Nameless if it is the kind that is not served.
+            404 if details.is_some_and(|details| {
+                !details.name.is_empty() && details.kind != "namespaces"
+            }) =>
+            {
+                Self::NotFound(words)
+            }
+            409 if status.reason == "AlreadyExists" => Self::AlreadyExists(words),
+            409 => Self::Conflict(words),
+            413 => Self::TooLarge(words),
+            // What etcd, and the connection to it, say of too large an object.
+            500 if words.contains("is too large") || words.contains("message larger than max") => {
+                Self::TooLarge(words)
+            }
+            401 | 404 | 408 | 410 | 429 | 500.. => Self::Unavailable {
+                reason: words,
+                retry_after: retry_after(headers)
+                    .or_else(|| details.map(|details| details.retry_after_seconds.into()))
+                    .filter(|seconds| *seconds > 0)
+                    .map(Duration::from_secs),
+            },
+            _ => Self::Invalid(words),
+        }
+    }
+}
+
+/// In whole seconds; API servers send no dates.
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refusal(code: u16, retry_after: Option<&'static str>, body: &str) -> Refusal {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = retry_after {
+            headers.insert(RETRY_AFTER, value.parse().unwrap());
+        }
+        Refusal::of(code, &headers, body.as_bytes())
+    }
+
+    fn status(reason: &str, message: &str, details: serde_json::Value) -> String {
+        json!({ "kind": "Status", "reason": reason, "message": message, "details": details })
+            .to_string()
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_from_a_kind_that_is_not_served() {
+        let object = json!({ "name": "a", "kind": "dnsnameresolvers" });
+        let body = status("NotFound", "\"a\" not found", object);
+        assert!(matches!(refusal(404, None, &body), Refusal::NotFound(_)));
+        for body in [
+            "404 page not found".to_owned(),
+            status(
+                "NotFound",
+                "the server could not find the requested resource",
+                json!({}),
+            ),
+            status(
+                "NotFound",
+                "namespaces \"x\" not found",
+                json!({ "name": "x", "kind": "namespaces" }),
+            ),
+        ] {
+            let refusal = refusal(404, None, &body);
+            assert!(matches!(refusal, Refusal::Unavailable { .. }), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_is_told_from_a_name_that_is_taken() {
+        let taken = status("AlreadyExists", "x", json!({}));
+        let changed = status("Conflict", "x", json!({}));
+        assert_eq!(
+            refusal(409, None, &taken),
+            Refusal::AlreadyExists("x".to_owned())
+        );
+        assert_eq!(
+            refusal(409, None, &changed),
+            Refusal::Conflict("x".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_is_too_large_is_known_from_the_server_and_from_etcd() {
+        let limit = "Request entity too large: limit is 3145728";
+        for (code, words) in [
+            (413, limit),
+            (500, "etcdserver: request is too large"),
+            (
+                500,
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)",
+            ),
+        ] {
+            let body = status("", words, json!({}));
+            assert_eq!(
+                refusal(code, None, &body),
+                Refusal::TooLarge(words.to_owned())
+            );
+        }
+        let broken = refusal(500, None, "etcdserver: leader changed");
+        assert!(matches!(broken, Refusal::Unavailable { .. }));
+    }
+
+    #[test]
+    fn how_long_to_wait_is_read_from_the_header_or_the_body() {
+        let wait = |refusal| match refusal {
+            Refusal::Unavailable { retry_after, .. } => retry_after.map(|wait| wait.as_secs()),
+            other => panic!("{other}"),
+        };
+        let body = status("", "busy", json!({ "retryAfterSeconds": 7 }));
+        assert_eq!(wait(refusal(429, Some("3"), &body)), Some(3));
+        assert_eq!(wait(refusal(503, None, &body)), Some(7));
+        assert_eq!(wait(refusal(429, Some("soon"), "Too many requests")), None);
+        assert_eq!(wait(refusal(500, None, "")), None);
+    }
+
+    #[test]
+    fn the_words_are_one_line_and_not_too_many() {
+        let page = format!("<html>\n{}", "x".repeat(10_000));
+        let Refusal::Unavailable { reason, .. } = refusal(502, None, &page) else {
+            panic!("a gateway's page");
+        };
+        assert!(
+            reason.starts_with("status 502: <html> xxx") && reason.len() < 400,
+            "{reason}"
+        );
+        for code in [400, 403, 422] {
+            let body = status("Invalid", "spec.name: no", json!({}));
+            let refused = refusal(code, None, &body);
+            assert_eq!(refused, Refusal::Invalid("spec.name: no".to_owned()));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A Kubernetes cluster's API server: how it is found, asked and watched.
+//!
+//! What is asked for once has a time-out of 10 s and is tried once: callers know best when to try again. Errors are
+//! values in one line of words; the client's own log is switched off.
+
+mod answer;
+mod guarded;
+mod watch;
+
+use std::{env, error::Error, path::PathBuf, time::Duration};
+
+use kube::{
+    Client, Config,
+    client::Body,
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{Request, request},
+};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+pub(crate) use self::{
+    answer::Refusal,
+    watch::{Object, Watching, watch},
+};
+
+/// How long the API server may take for what is asked once.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long nothing may arrive on a connection: longer than a watch is without a word.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A Kubernetes cluster. Clones share its connections.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    manager: &'static str,
+}
+
+/// Why there is no client of a cluster.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing says where one is.
+    #[error(
+        "no Kubernetes cluster is known: KUBECONFIG is not set, there is no ~/.kube/config, and this is not a pod"
+    )]
+    Unknown,
+    /// The kubeconfig cannot be used, for this reason.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Kubeconfig(String),
+    /// What a pod has for its service account cannot be used, for this reason.
+    #[error("the pod's service account cannot be used: {0}")]
+    InCluster(String),
+    /// The configuration says what no client can do.
+    #[error("no client can be made of the Kubernetes configuration: {0}")]
+    Client(String),
+}
+
+impl Cluster {
+    /// Finds the cluster: that of `KUBECONFIG`, or else of the pod that this process is in, or else of `~/.kube/config`.
+    /// Makes no connection: the API server may be away now. Must be called within a tokio runtime.
+    ///
+    /// `manager` stands in `managedFields` for what this process writes, and in Events.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn find(manager: &'static str) -> Result<Self, ConnectError> {
+        Self::of(configuration().await?, manager)
+    }
+
+    /// The cluster of a configuration. Its time-outs and its retries are set here.
+    ///
+    /// # Errors
+    /// [`ConnectError::Client`].
+    pub fn of(mut config: Config, manager: &'static str) -> Result<Self, ConnectError> {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        config.default_retry = false;
+        let client = Client::try_from(config).map_err(|e| ConnectError::Client(in_words(&e)))?;
+        Ok(Self { client, manager })
+    }
+
+    /// The client.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Who writes.
+    pub fn manager(&self) -> &'static str {
+        self.manager
+    }
+
+    /// Sends a request once, and reads what the answer holds.
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> Result<T, Refusal> {
+        let body = self.send_for_bytes(request).await?;
+        serde_json::from_slice(&body).map_err(|error| Refusal::Undecodable(error.to_string()))
+    }
+
+    /// Sends a request once, and does not look into the answer if all went well.
+    pub(crate) async fn send_for_bytes(
+        &self,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> Result<bytes::Bytes, Refusal> {
+        let request = request.map_err(|error| Refusal::Invalid(in_words(&error)))?;
+        let answer = async {
+            let answer = self.client.send(request.map(Body::from)).await?;
+            let status = answer.status();
+            let headers = answer.headers().clone();
+            Ok((status, headers, answer.into_body().collect_bytes().await?))
+        };
+        match timeout(REQUEST_TIMEOUT, answer).await {
+            Ok(Ok((status, _, body))) if status.is_success() => Ok(body),
+            Ok(Ok((status, headers, body))) => Err(Refusal::of(status.as_u16(), &headers, &body)),
+            Ok(Err(error)) => {
+                let error: kube::Error = error;
+                Err(Refusal::unavailable(in_words(&error)))
+            }
+            Err(_) => Err(Refusal::unavailable(format!(
+                "no answer within {REQUEST_TIMEOUT:?}"
+            ))),
+        }
+    }
+
+    /// Requests about objects of a kind in a namespace.
+    pub(crate) fn requests<K: Object>(namespace: &str) -> Request {
+        Request::new(K::url_path(&(), Some(namespace)))
+    }
+}
+
+async fn configuration() -> Result<Config, ConnectError> {
+    let options = KubeConfigOptions::default();
+    let in_words =
+        |error: kube::config::KubeconfigError| ConnectError::Kubeconfig(in_words(&error));
+    if let Some(kubeconfig) = Kubeconfig::from_env().map_err(in_words)? {
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        return config.map_err(in_words);
+    }
+    if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return Config::incluster().map_err(|e| ConnectError::InCluster(self::in_words(&e)));
+    }
+    match home_kubeconfig().filter(|path| path.exists()) {
+        None => Err(ConnectError::Unknown),
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(in_words)?;
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            config.map_err(in_words)
+        }
+    }
+}
+
+fn home_kubeconfig() -> Option<PathBuf> {
+    Some(env::home_dir()?.join(".kube/config"))
+}
+
+/// An error and its causes in one line, none of them twice.
+pub(crate) fn in_words(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        cause = error.source();
+    }
+    words.replace(['\n', '\r'], " ")
+}

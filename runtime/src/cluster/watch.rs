@@ -1,0 +1,299 @@
+//! A watch that never ends: a list, then its changes, then a list again after a gap.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    mem,
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use futures_util::{Stream, StreamExt};
+use kube::{
+    Api, Client, Resource,
+    core::NamespaceResourceScope,
+    runtime::watcher::{self, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::{guarded::Guarded, in_words};
+use crate::store::{Event, ObjectKey, Scope, metrics};
+
+/// For how long one watch is asked for, in seconds. A connection on which nothing more arrives is given up 5 s later.
+const WATCH_SECONDS: u32 = 50;
+
+/// How many objects a page of a list has: large ones have half a megabyte.
+const PAGE: u32 = 100;
+
+/// After this many failures in a row the content is not known any more.
+const FAILURES: u32 = 5;
+
+/// Failures further apart than this are not in a row. Longer than the longest time that one may take.
+const IN_A_ROW: Duration = Duration::from_secs(150);
+
+/// The wait after a first failure; it doubles up to [`MAX_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// How many bad objects are named in the log between two lists.
+const MAX_WARNINGS: usize = 20;
+
+/// What can be watched.
+pub(crate) trait Object:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Which objects to watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Watching {
+    pub(crate) scope: Scope,
+    /// A label selector.
+    pub(crate) labels: Option<String>,
+}
+
+/// All objects of a kind, then their changes, without end, as [`crate::store::Store::watch`] says.
+pub(crate) fn watch<K: Object>(
+    client: Client,
+    watching: Watching,
+) -> impl Stream<Item = Event<K>> + Send + 'static {
+    let api: Api<Guarded<K>> = match &watching.scope {
+        Scope::All => Api::all(client),
+        Scope::Namespace(namespace) => Api::namespaced(client, namespace),
+    };
+    let mut config = watcher::Config::default()
+        .timeout(WATCH_SECONDS)
+        .page_size(PAGE);
+    config.label_selector = watching.labels;
+    async_stream::stream! {
+        let mut content = Content::<K>::default();
+        let mut failures = Failures::default();
+        loop {
+            // A new one begins with a list.
+            let mut changes = pin!(watcher(api.clone(), config.clone()));
+            while let Some(change) = changes.next().await {
+                let error = match change {
+                    Ok(change) => {
+                        if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                            failures.over();
+                        }
+                        if let Some(event) = content.take(change) {
+                            yield event;
+                        }
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                let wait = failures.one_more(Instant::now());
+                if failures.count == FAILURES && let Some(event) = content.lost(in_words(&error)) {
+                    yield event;
+                }
+                sleep(wait).await;
+                if content.state == State::OutOfSync || is_gone(&error) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The version to go on from is not known there any more.
+fn is_gone(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchError(status) => status.code == 410,
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
+        _ => false,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Failures {
+    /// In a row.
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Failures {
+    /// How long to wait after one more.
+    fn one_more(&mut self, now: Instant) -> Duration {
+        if self
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last) > IN_A_ROW)
+        {
+            self.count = 0;
+        }
+        self.last = Some(now);
+        let wait = FIRST_WAIT
+            .saturating_mul(1 << self.count.min(16))
+            .min(MAX_WAIT);
+        self.count = self.count.saturating_add(1);
+        wait
+    }
+
+    fn over(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum State {
+    /// Nothing was delivered yet.
+    #[default]
+    Starting,
+    InSync,
+    OutOfSync,
+}
+
+/// What is known.
+struct Content<K> {
+    state: State,
+    /// Objects as they last decoded.
+    known: BTreeMap<ObjectKey, K>,
+    /// Why objects do not decode now.
+    faults: BTreeMap<ObjectKey, String>,
+    /// The list that arrives now.
+    listed: BTreeMap<ObjectKey, Result<K, String>>,
+    /// Bad objects since the last list.
+    complaints: usize,
+}
+
+impl<K> Default for Content<K> {
+    fn default() -> Self {
+        Self {
+            state: State::default(),
+            known: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            complaints: 0,
+        }
+    }
+}
+
+impl<K: Object> Content<K> {
+    fn take(&mut self, change: watcher::Event<Guarded<K>>) -> Option<Event<K>> {
+        match change {
+            watcher::Event::Init => {
+                self.listed.clear();
+                None
+            }
+            watcher::Event::InitApply(object) => {
+                self.listed.insert(ObjectKey::of(&object), object.decoded);
+                None
+            }
+            watcher::Event::InitDone => Some(self.synced()),
+            watcher::Event::Apply(object) => {
+                let event = self.applied(ObjectKey::of(&object), object.decoded);
+                self.report();
+                event
+            }
+            watcher::Event::Delete(object) => {
+                let key = ObjectKey::of(&object);
+                self.faults.remove(&key);
+                self.report();
+                let known = self.known.remove(&key);
+                known.map(|_| Event::Deleted(key))
+            }
+        }
+    }
+
+    fn applied(&mut self, key: ObjectKey, decoded: Result<K, String>) -> Option<Event<K>> {
+        match decoded {
+            Ok(object) => {
+                if self.faults.remove(&key).is_some() {
+                    info!(kind = %K::kind(&()), %key, "decodes again");
+                }
+                self.known.insert(key, object.clone());
+                Some(Event::Applied(object))
+            }
+            Err(fault) => {
+                self.faulty(key, fault);
+                None
+            }
+        }
+    }
+
+    fn synced(&mut self) -> Event<K> {
+        let mut before = mem::take(&mut self.known);
+        let faults_before = mem::take(&mut self.faults);
+        self.complaints = 0;
+        for (key, decoded) in mem::take(&mut self.listed) {
+            match decoded {
+                Ok(object) => {
+                    self.known.insert(key, object);
+                }
+                Err(fault) => {
+                    // What was known of it holds.
+                    if let Some(object) = before.remove(&key) {
+                        self.known.insert(key.clone(), object);
+                    }
+                    if faults_before.get(&key) == Some(&fault) {
+                        self.faults.insert(key, fault);
+                    } else {
+                        self.faulty(key, fault);
+                    }
+                }
+            }
+        }
+        match self.state {
+            State::InSync => {
+                info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
+                metrics::gap::<K>();
+            }
+            State::Starting | State::OutOfSync => {
+                info!(kind = %K::kind(&()), objects = self.known.len(), "in sync with the cluster");
+            }
+        }
+        self.state = State::InSync;
+        self.report();
+        Event::Synced(self.known.values().cloned().collect())
+    }
+
+    fn lost(&mut self, reason: String) -> Option<Event<K>> {
+        if self.state == State::OutOfSync {
+            return None;
+        }
+        warn!(kind = %K::kind(&()), "out of sync: {reason}");
+        self.state = State::OutOfSync;
+        metrics::in_sync::<K>(false);
+        Some(Event::OutOfSync(reason))
+    }
+
+    fn faulty(&mut self, key: ObjectKey, fault: String) {
+        self.complaints += 1;
+        match self.complaints {
+            ..=MAX_WARNINGS => warn!(kind = %K::kind(&()), %key, "does not decode: {fault}"),
+            n if n == MAX_WARNINGS + 1 => {
+                warn!(kind = %K::kind(&()), "further objects that do not decode are counted, not named");
+            }
+            _ => {}
+        }
+        self.faults.insert(key, fault);
+        metrics::bad_objects::<K>(self.faults.len(), 1);
+    }
+
+    fn report(&self) {
+        metrics::bad_objects::<K>(self.faults.len(), 0);
+        metrics::in_sync::<K>(self.state == State::InSync);
+    }
+}

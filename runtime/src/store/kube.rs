@@ -1,0 +1,198 @@
+//! A store in a Kubernetes cluster.
+//!
+//! - A watch goes on from the version that it last saw, through dropped connections. After five failures in a row, within
+//!   about two seconds if the API server is not there at all, it says [`Event::OutOfSync`] and begins with a list again;
+//!   so it does when the server no longer knows that version.
+//! - Every request is tried once and takes at most 10 s. `managedFields` are left out of what is read.
+//! - A status is written to the subresource `status`, as a whole.
+
+use std::time::Instant;
+
+use futures_util::Stream;
+use kube::api::{DeleteParams, GetParams, PostParams, Preconditions};
+use serde_json::{Value, json};
+
+use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names};
+use crate::cluster::{Cluster, Refusal, Watching, watch};
+
+/// A store in a Kubernetes cluster. Clones share its connections.
+#[derive(Clone)]
+pub struct KubeStore {
+    cluster: Cluster,
+}
+
+impl KubeStore {
+    /// The store of a cluster. Makes no connection yet.
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster }
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    fn written_by_us(&self) -> PostParams {
+        PostParams {
+            dry_run: false,
+            field_manager: Some(self.cluster.manager().to_owned()),
+        }
+    }
+
+    async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let key = checked(ObjectKey::of(object))?;
+        let meta = object.meta();
+        let spec = field(object, "spec", &key)?;
+        let body = json!({
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
+            "metadata": {
+                "namespace": key.namespace,
+                "name": key.name,
+                "labels": meta.labels,
+                "annotations": meta.annotations,
+            },
+            "spec": spec,
+        });
+        let requests = Cluster::requests::<K>(&key.namespace);
+        let request = requests.create(&self.written_by_us(), body.to_string().into_bytes());
+        let stored = self.cluster.send(request).await;
+        stored.map(stripped).map_err(|refusal| error(refusal, &key))
+    }
+
+    async fn try_delete<K: Kind>(
+        &self,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<(), StoreError> {
+        let key = checked(key.clone())?;
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: precondition.uid.clone(),
+                resource_version: precondition.resource_version.clone(),
+            }),
+            ..DeleteParams::default()
+        };
+        let request = Cluster::requests::<K>(&key.namespace).delete(&key.name, &params);
+        let deleted = self.cluster.send_for_bytes(request).await;
+        deleted.map(drop).map_err(|refusal| error(refusal, &key))
+    }
+
+    async fn try_replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let key = checked(ObjectKey::of(object))?;
+        let meta = object.meta();
+        if meta.resource_version.is_none() {
+            return Err(StoreError::Invalid {
+                key,
+                reason: "it has no resourceVersion to compare".to_owned(),
+            });
+        }
+        // The server takes nothing else from it.
+        let body = json!({
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
+            "metadata": {
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+            "status": field(object, "status", &key)?,
+        });
+        let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
+            "status",
+            &key.name,
+            &self.written_by_us(),
+            body.to_string().into_bytes(),
+        );
+        let stored = self.cluster.send(request).await;
+        stored.map(stripped).map_err(|refusal| error(refusal, &key))
+    }
+}
+
+impl Store for KubeStore {
+    fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
+        let labels = None;
+        watch(self.cluster.client(), Watching { scope, labels })
+    }
+
+    async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
+        let key = checked(key.clone())?;
+        let request = Cluster::requests::<K>(&key.namespace).get(&key.name, &GetParams::default());
+        let object = self.cluster.send(request).await;
+        object.map(stripped).map_err(|refusal| error(refusal, &key))
+    }
+
+    async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let started = Instant::now();
+        let result = self.try_create(object).await;
+        metrics::write::<K, _>("create", started.elapsed(), &result);
+        result
+    }
+
+    async fn delete<K: Kind>(
+        &self,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<(), StoreError> {
+        let started = Instant::now();
+        let result = self.try_delete::<K>(key, precondition).await;
+        metrics::write::<K, _>("delete", started.elapsed(), &result);
+        result
+    }
+
+    async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let started = Instant::now();
+        let result = self.try_replace_status(object).await;
+        metrics::write::<K, _>("replace_status", started.elapsed(), &result);
+        result
+    }
+}
+
+/// A key that can stand in the path of a request.
+fn checked(key: ObjectKey) -> Result<ObjectKey, StoreError> {
+    match names::check(&key) {
+        Ok(()) => Ok(key),
+        Err(reason) => Err(StoreError::Invalid {
+            key,
+            reason: reason.to_owned(),
+        }),
+    }
+}
+
+/// A field of an object as JSON.
+fn field<K: Kind>(object: &K, name: &str, key: &ObjectKey) -> Result<Value, StoreError> {
+    let mut value = serde_json::to_value(object).map_err(|error| StoreError::Invalid {
+        key: key.clone(),
+        reason: error.to_string(),
+    })?;
+    Ok(value.get_mut(name).map_or(Value::Null, Value::take))
+}
+
+/// Without what nobody here reads and half of a large object is.
+fn stripped<K: Kind>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
+
+fn error(refusal: Refusal, key: &ObjectKey) -> StoreError {
+    let key = key.clone();
+    match refusal {
+        Refusal::NotFound(_) => StoreError::NotFound(key),
+        Refusal::AlreadyExists(_) => StoreError::AlreadyExists(key),
+        Refusal::Conflict(_) => StoreError::Conflict(key),
+        Refusal::TooLarge(reason) => StoreError::TooLarge { key, reason },
+        Refusal::Invalid(reason) => StoreError::Invalid { key, reason },
+        Refusal::Undecodable(_) => StoreError::Invalid {
+            key,
+            reason: refusal.to_string(),
+        },
+        Refusal::Unavailable {
+            reason,
+            retry_after,
+        } => StoreError::Unavailable {
+            reason,
+            retry_after,
+        },
+    }
+}

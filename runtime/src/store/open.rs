@@ -1,0 +1,72 @@
+//! The store that a flag names.
+
+use futures_util::{Stream, future::Either};
+
+use super::{
+    Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore, kube::KubeStore,
+};
+use crate::{args::StoreAddress, cluster::Cluster};
+
+/// Either store. What a program has besides (leadership, Events) depends on which it is.
+#[derive(Clone)]
+pub enum OpenStore {
+    /// A folder.
+    Dir(DirStore),
+    /// A Kubernetes cluster.
+    Kube(KubeStore),
+}
+
+impl OpenStore {
+    /// Opens the store at an address. A folder must exist; the API server of a cluster may be away now. `manager` names
+    /// the program in what it writes to a cluster.
+    ///
+    /// # Errors
+    /// [`super::dir::OpenError`], [`crate::cluster::ConnectError`].
+    pub async fn open(address: &StoreAddress, manager: &'static str) -> anyhow::Result<Self> {
+        Ok(match address {
+            StoreAddress::Dir(path) => Self::Dir(DirStore::open(path)?),
+            StoreAddress::Kube => Self::Kube(KubeStore::new(Cluster::find(manager).await?)),
+        })
+    }
+}
+
+impl Store for OpenStore {
+    fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
+        match self {
+            Self::Dir(store) => Either::Left(store.watch(scope)),
+            Self::Kube(store) => Either::Right(store.watch(scope)),
+        }
+    }
+
+    async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
+        match self {
+            Self::Dir(store) => store.get(key).await,
+            Self::Kube(store) => store.get(key).await,
+        }
+    }
+
+    async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        match self {
+            Self::Dir(store) => store.create(object).await,
+            Self::Kube(store) => store.create(object).await,
+        }
+    }
+
+    async fn delete<K: Kind>(
+        &self,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Dir(store) => store.delete::<K>(key, precondition).await,
+            Self::Kube(store) => store.delete::<K>(key, precondition).await,
+        }
+    }
+
+    async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        match self {
+            Self::Dir(store) => store.replace_status(object).await,
+            Self::Kube(store) => store.replace_status(object).await,
+        }
+    }
+}

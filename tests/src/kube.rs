@@ -1,0 +1,404 @@
+//! A kube-apiserver with an etcd, as scripts/setup provides them: RBAC on, the CRDs of `deploy/crds` in place.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use k8s_openapi::{
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::{Namespace, ServiceAccount},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Config,
+    api::{DynamicObject, ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    core::{ApiResource, GroupVersionKind, ObjectMeta},
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Mutex,
+};
+
+use crate::{process::Process, programs::tool, wait::eventually, workdir::Workdir};
+
+/// Of the user `admin`, who may do everything.
+const ADMIN_TOKEN: &str = "administrator";
+
+/// The server's own certificate, which is its own authority.
+const CERTIFICATE: &str = "certificates/apiserver.crt";
+
+/// The server that tests share which use it at the same time.
+static SHARED: Mutex<Weak<ApiServer>> = Mutex::const_new(Weak::new());
+
+static NAMESPACES: AtomicUsize = AtomicUsize::new(0);
+
+/// A running API server, on ports of 127.0.0.1. It takes about three seconds to start.
+#[derive(Debug)]
+pub struct ApiServer {
+    server: Kept,
+    address: SocketAddr,
+    _etcd: Kept,
+    etcd_address: SocketAddr,
+    workdir: Workdir,
+}
+
+/// A process that does not end with the test's thread that started it, but with this value.
+#[derive(Debug)]
+struct Kept {
+    process: Process,
+    _thread: mpsc::Sender<()>,
+}
+
+impl ApiServer {
+    /// Starts one.
+    pub async fn start() -> Self {
+        let workdir = Workdir::new();
+        // P-256 is quick to make; the server signs tokens of ServiceAccounts with it.
+        let key = rcgen::KeyPair::generate().expect("a key");
+        fs::write(workdir.join("sa.key"), key.serialize_pem()).expect("a key file");
+        fs::write(workdir.join("sa.pub"), key.public_key_pem()).expect("a key file");
+        let tokens = format!("{ADMIN_TOKEN},admin,admin,system:masters\n");
+        fs::write(workdir.join("tokens.csv"), tokens).expect("a token file");
+        fs::write(workdir.join("audit.yaml"), AUDIT_POLICY).expect("a policy file");
+        // Between finding a free port and using it another program may take it.
+        for _ in 0..5 {
+            let [client, peer, address] = [free_port(), free_port(), free_port()];
+            let kubeconfig = write_kubeconfig(workdir.path(), address, "admin", ADMIN_TOKEN);
+            let mut etcd = start_etcd(workdir.path(), client, peer);
+            let mut server = start_server(workdir.path(), client, address);
+            if is_ready(&kubeconfig, [&mut etcd, &mut server]).await {
+                let started = Self {
+                    server,
+                    address,
+                    _etcd: etcd,
+                    etcd_address: client,
+                    workdir,
+                };
+                started.install_crds().await;
+                return started;
+            }
+        }
+        panic!(
+            "no API server starts; logs are in {}",
+            workdir.path().display()
+        );
+    }
+
+    /// The one that tests share which use it at the same time; nobody stops it.
+    pub async fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().await;
+        if let Some(server) = shared.upgrade() {
+            return server;
+        }
+        let server = Arc::new(Self::start().await);
+        *shared = Arc::downgrade(&server);
+        server
+    }
+
+    /// Kills it; etcd stays.
+    pub fn stop(&mut self) {
+        self.server.process.kill();
+    }
+
+    /// Starts it again where it was.
+    pub async fn start_again(&mut self) {
+        self.server = start_server(self.workdir.path(), self.etcd_address, self.address);
+        let kubeconfig = self.kubeconfig();
+        let ready = is_ready(&kubeconfig, [&mut self.server]).await;
+        assert!(
+            ready,
+            "the API server does not start again on {}",
+            self.address
+        );
+    }
+
+    /// Makes etcd forget what was before now, so that a watch cannot go on from there.
+    pub async fn compact(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.client().await);
+        let now = namespaces.list(&ListParams::default()).await;
+        let version = now.expect("namespaces").metadata.resource_version;
+        let body = json!({ "revision": version, "physical": true }).to_string();
+        let mut stream = TcpStream::connect(self.etcd_address).await.expect("etcd");
+        let request = format!(
+            "POST /v3/kv/compaction HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.contains(" 200 OK"), "{answer}");
+    }
+
+    /// The configuration of a client that may do everything.
+    pub async fn config(&self) -> Config {
+        read(&self.kubeconfig()).await.expect("a configuration")
+    }
+
+    /// A client that may do everything.
+    pub async fn client(&self) -> Client {
+        Client::try_from(self.config().await).expect("a client")
+    }
+
+    /// A kubeconfig of who may do everything.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.workdir.join("admin.kubeconfig")
+    }
+
+    /// The configuration of a client that may do what a ServiceAccount may. Its kubeconfig is written beside it, as
+    /// `NAME.kubeconfig` in [`ApiServer::folder`].
+    pub async fn config_of(&self, namespace: &str, name: &str) -> Config {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await, namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(vec!["https://kubernetes.default.svc".to_owned()]),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await;
+        let status = answer.expect("a token").status;
+        let token = status.and_then(|status| status.token).expect("its text");
+        let path = write_kubeconfig(self.folder(), self.address, name, &token);
+        read(&path).await.expect("a configuration")
+    }
+
+    /// Where its files and logs are.
+    pub fn folder(&self) -> &Path {
+        self.workdir.path()
+    }
+
+    /// What was asked of it by this user: (verb, resource) each, `resource/subresource` where there is one.
+    pub fn asked_by(&self, user: &str) -> BTreeSet<(String, String)> {
+        let log = fs::read_to_string(self.workdir.join("audit.jsonl")).expect("the audit log");
+        let events = log.lines().filter_map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).ok()?;
+            if event["user"]["username"] != user {
+                return None;
+            }
+            let reference = &event["objectRef"];
+            let resource = reference["resource"].as_str()?;
+            let resource = match reference["subresource"].as_str() {
+                Some(subresource) => format!("{resource}/{subresource}"),
+                None => resource.to_owned(),
+            };
+            Some((event["verb"].as_str()?.to_owned(), resource))
+        });
+        events.collect()
+    }
+
+    /// Makes a namespace that nobody else uses.
+    pub async fn namespace(&self) -> String {
+        let number = NAMESPACES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ns-{number}");
+        self.make_namespace(&name).await;
+        name
+    }
+
+    /// Makes a namespace.
+    pub async fn make_namespace(&self, name: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.client().await);
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let made = namespaces.create(&PostParams::default(), &namespace).await;
+        made.expect("a namespace");
+    }
+
+    /// Makes the objects of a file with manifests.
+    pub async fn create(&self, file: &Path) {
+        let text = fs::read_to_string(file).expect("a manifest");
+        for document in text.split("\n---\n") {
+            let object: DynamicObject = serde_saphyr::from_str(document)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let types = object.types.clone().expect("apiVersion and kind");
+            let (group, version) = types
+                .api_version
+                .split_once('/')
+                .unwrap_or(("", &types.api_version));
+            let kind = GroupVersionKind::gvk(group, version, &types.kind);
+            let resource = ApiResource::from_gvk(&kind);
+            let api: Api<DynamicObject> = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(self.client().await, namespace, &resource),
+                None => Api::all_with(self.client().await, &resource),
+            };
+            let made = api.create(&PostParams::default(), &object).await;
+            made.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        }
+    }
+
+    async fn install_crds(&self) {
+        let folder = deploy("crds");
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
+        for entry in fs::read_dir(folder).expect("the CRDs") {
+            self.create(&entry.expect("a CRD").path()).await;
+        }
+        eventually("the CRDs are served", async || {
+            let all = definitions.list(&ListParams::default()).await;
+            for definition in all.map_err(|error| error.to_string())? {
+                let conditions = definition.status.and_then(|status| status.conditions);
+                let is_served = conditions.into_iter().flatten().any(|condition| {
+                    condition.type_ == "Established" && condition.status == "True"
+                });
+                if !is_served {
+                    return Err(format!("{:?} is not", definition.metadata.name));
+                }
+                let resource = ApiResource {
+                    group: definition.spec.group.clone(),
+                    version: definition.spec.versions[0].name.clone(),
+                    api_version: format!(
+                        "{}/{}",
+                        definition.spec.group, definition.spec.versions[0].name
+                    ),
+                    kind: definition.spec.names.kind.clone(),
+                    plural: definition.spec.names.plural.clone(),
+                };
+                let objects: Api<DynamicObject> = Api::all_with(self.client().await, &resource);
+                let listed = objects.list(&ListParams::default()).await;
+                listed.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        })
+        .await;
+    }
+}
+
+/// A path in the folder `deploy`.
+pub fn deploy(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../deploy")
+        .join(path)
+}
+
+/// Whether a kube-apiserver was built; the tests require it, the benches do not.
+pub fn is_built() -> bool {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../target/tools/kube-apiserver")
+        .is_file()
+}
+
+/// Who asks for what, once it is answered or, for a watch, begun.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+fn start_etcd(folder: &Path, client: SocketAddr, peer: SocketAddr) -> Kept {
+    let args = vec![
+        // Of its own for each attempt: what another left knows other addresses.
+        format!("--data-dir=etcd-{}", client.port()),
+        format!("--listen-client-urls=http://{client}"),
+        format!("--advertise-client-urls=http://{client}"),
+        format!("--listen-peer-urls=http://{peer}"),
+        format!("--initial-advertise-peer-urls=http://{peer}"),
+        format!("--initial-cluster=default=http://{peer}"),
+    ];
+    keep(folder, "etcd", PathBuf::from("etcd"), args)
+}
+
+fn start_server(folder: &Path, etcd: SocketAddr, address: SocketAddr) -> Kept {
+    let args = vec![
+        format!("--etcd-servers=http://{etcd}"),
+        format!("--bind-address={}", address.ip()),
+        format!("--secure-port={}", address.port()),
+        "--cert-dir=certificates".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--token-auth-file=tokens.csv".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        "--service-account-key-file=sa.pub".to_owned(),
+        "--service-account-signing-key-file=sa.key".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        "--audit-policy-file=audit.yaml".to_owned(),
+        "--audit-log-path=audit.jsonl".to_owned(),
+        // So that it ends within its grace even while watches are open.
+        "--shutdown-delay-duration=0s".to_owned(),
+    ];
+    keep(folder, "kube-apiserver", tool("kube-apiserver"), args)
+}
+
+/// Starts a process on a thread that waits for the end of the returned value.
+fn keep(folder: &Path, name: &'static str, program: PathBuf, args: Vec<String>) -> Kept {
+    let folder = folder.to_owned();
+    let (started, process) = mpsc::channel();
+    let (keeper, kept) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let process = Process::start(&folder, name, &program, args, &[]);
+        if started.send(process).is_ok() {
+            let _dropped = kept.recv();
+        }
+    });
+    Kept {
+        process: process.recv().expect("a process"),
+        _thread: keeper,
+    }
+}
+
+/// Waits until the server is ready; `false` if a process ends before.
+async fn is_ready<const N: usize>(kubeconfig: &Path, mut processes: [&mut Kept; N]) -> bool {
+    eventually("the API server is ready", async || {
+        if processes
+            .iter_mut()
+            .any(|kept| kept.process.ended().is_some())
+        {
+            return Ok(false);
+        }
+        let config = read(kubeconfig).await.map_err(|error| error.to_string())?;
+        let client = Client::try_from(config).map_err(|error| error.to_string())?;
+        let request = http::Request::get("/readyz").body(Vec::new());
+        let answer = client.request_text(request.expect("a request")).await;
+        answer.map(|_| true).map_err(|error| error.to_string())
+    })
+    .await
+}
+
+fn write_kubeconfig(folder: &Path, address: SocketAddr, name: &str, token: &str) -> PathBuf {
+    let text = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "clusters": [{ "name": "test", "cluster": {
+            "server": format!("https://{address}"),
+            "certificate-authority": folder.join(CERTIFICATE),
+        } }],
+        "users": [{ "name": "test", "user": { "token": token } }],
+    });
+    let path = folder.join(format!("{name}.kubeconfig"));
+    fs::write(&path, text.to_string()).expect("a kubeconfig");
+    path
+}
+
+async fn read(kubeconfig: &Path) -> Result<Config, KubeconfigError> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+}
+
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its number")
+}
