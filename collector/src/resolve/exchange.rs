@@ -116,9 +116,13 @@ impl Exchange {
             },
         };
         let sent = Instant::now();
+        // What answers over UDP is alive, whatever becomes of TCP.
+        let tells = transport == upstream.transport();
         let silence = async {
             sleep(self.config.resend).await;
-            upstream.unanswered_since(sent);
+            if tells {
+                upstream.unanswered_since(sent);
+            }
             pool.better_elsewhere(upstream).await;
         };
         let reply = tokio::select! {
@@ -129,9 +133,10 @@ impl Exchange {
         };
         drop(permit);
         match reply {
-            Ok(_) | Err(Failure::BadReply | Failure::Rcode(_)) => upstream.answered(),
-            Err(Failure::Timeout | Failure::NoServer) => upstream.unanswered_since(sent),
-            Err(failure @ Failure::Network(_)) => upstream.fell_silent(failure),
+            Ok(_) | Err(Failure::BadReply) => upstream.answered(),
+            Err(Failure::Timeout) if tells => upstream.unanswered_since(sent),
+            Err(failure @ Failure::Network(_)) if tells => upstream.fell_silent(failure),
+            Err(_) => {}
         }
         match reply {
             Ok(answer) => {
@@ -201,13 +206,12 @@ impl Exchange {
         let dial = Dial {
             provider: &self.provider,
             server: upstream.server.address,
-            queries: self.config.per_server.max(1),
             timeout: self.config.timeout,
         };
         let fits = |response: &DnsResponse| {
             dns::Response::parse(response.as_buffer()).is_ok_and(|reply| question.is_of(&reply))
         };
-        upstream.connection.ask(&dial, &request, fits).await
+        upstream.connections.ask(&dial, &request, fits).await
     }
 
     /// Reads the octets with the reader that reads dnstap's, so that both mean the same.

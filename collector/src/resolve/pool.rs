@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{round::Failure, servers::Server, tcp::Connection};
+use super::{round::Failure, servers::Server, tcp::Connections};
 
 /// A silent server is tried again after this long, then after twice as long, and so on ...
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -31,8 +31,7 @@ pub(super) struct Upstream {
     pub(super) server: Server,
     /// One for each query that may be in flight.
     pub(super) permits: Semaphore,
-    /// The TCP connection that its queries share.
-    pub(super) connection: Connection,
+    pub(super) connections: Connections,
     /// Whether it let a query go unanswered, and answered none since.
     silent: watch::Sender<bool>,
     health: Mutex<Health>,
@@ -50,7 +49,7 @@ impl Upstream {
         Self {
             server,
             permits: Semaphore::new(permits),
-            connection: Connection::default(),
+            connections: Connections::default(),
             silent: watch::Sender::new(false),
             health: Mutex::new(Health {
                 last_answer: None,

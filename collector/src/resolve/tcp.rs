@@ -1,4 +1,5 @@
-//! The TCP connection to a server, shared by all queries to it (RFC 7766 section 6.2.1).
+//! The TCP connections to a server, used again and again (RFC 7766 section 6.2.1), but each by one query at a time: CoreDNS
+//! answers the queries of a connection one after the other, so a slow name would hold up those behind it.
 
 use std::{
     net::SocketAddr,
@@ -20,30 +21,26 @@ use super::provider::Provider;
 pub(super) struct Dial<'a> {
     pub(super) provider: &'a Provider,
     pub(super) server: SocketAddr,
-    /// How many queries may be in flight on it.
-    pub(super) queries: usize,
     /// How long an answer may take.
     pub(super) timeout: Duration,
 }
 
-/// A connection that is made when it is needed, and made anew when it broke.
-#[derive(Default)]
-pub(super) struct Connection {
-    current: Mutex<Current>,
-    /// Held by the one who makes it.
-    dialling: tokio::sync::Mutex<()>,
+impl Dial<'_> {
+    async fn connect(&self) -> Result<DnsExchange<Provider>, NetError> {
+        let provider = self.provider.clone();
+        TcpClientStream::exchange(self.server, None, self.timeout, Some(1), provider).await
+    }
 }
 
+/// The connections that nobody uses now. There are never more than there were queries at the same time.
 #[derive(Default)]
-struct Current {
-    exchange: Option<DnsExchange<Provider>>,
-    /// The number of connections made so far.
-    number: u64,
+pub(super) struct Connections {
+    idle: Mutex<Vec<DnsExchange<Provider>>>,
 }
 
-impl Connection {
+impl Connections {
     /// Asks, and gives the first answer that `fits`. A connection that the server had closed in the meantime, as it may at
-    /// any time, is made anew once.
+    /// any time, is made anew; one that brought no answer is not used again.
     ///
     /// # Errors
     /// No connection, none that lasts, or no answer in time.
@@ -53,74 +50,35 @@ impl Connection {
         request: &DnsRequest,
         fits: impl Fn(&DnsResponse) -> bool,
     ) -> Result<DnsResponse, NetError> {
-        let (mut exchange, mut use_of) = self.get(dial).await?;
-        loop {
-            let fresh = use_of.fresh;
-            let error = match first(&exchange, request, &fits).await {
+        let idle = self.idle().pop();
+        if let Some(connection) = idle {
+            match first(&connection, request, &fits).await {
                 Ok(response) => {
-                    use_of.works = true;
+                    self.idle().push(connection);
                     return Ok(response);
                 }
-                Err(error) => error,
-            };
-            drop(use_of);
-            if fresh || matches!(error, NetError::Timeout) {
-                return Err(error);
+                Err(NetError::Timeout) => return Err(NetError::Timeout),
+                Err(_) => {}
             }
-            (exchange, use_of) = self.get(dial).await?;
         }
+        let connection = dial.connect().await?;
+        let response = first(&connection, request, &fits).await?;
+        self.idle().push(connection);
+        Ok(response)
     }
 
-    async fn get(&self, dial: &Dial<'_>) -> Result<(DnsExchange<Provider>, Use<'_>), NetError> {
-        if let Some(current) = self.shared() {
-            return Ok(current);
-        }
-        let _dialling = self.dialling.lock().await;
-        if let Some(current) = self.shared() {
-            return Ok(current);
-        }
-        let exchange = TcpClientStream::exchange(
-            dial.server,
-            None,
-            dial.timeout,
-            Some(dial.queries),
-            dial.provider.clone(),
-        )
-        .await?;
-        let mut current = self.current();
-        current.number += 1;
-        current.exchange = Some(exchange.clone());
-        let use_of = self.use_of(current.number, true);
-        Ok((exchange, use_of))
-    }
-
-    fn shared(&self) -> Option<(DnsExchange<Provider>, Use<'_>)> {
-        let current = self.current();
-        let exchange = current.exchange.clone()?;
-        Some((exchange, self.use_of(current.number, false)))
-    }
-
-    fn use_of(&self, number: u64, fresh: bool) -> Use<'_> {
-        Use {
-            connection: self,
-            number,
-            fresh,
-            works: false,
-        }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current> {
+    fn idle(&self) -> MutexGuard<'_, Vec<DnsExchange<Provider>>> {
         // Every change is whole before anything can panic.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn first(
-    exchange: &DnsExchange<Provider>,
+    connection: &DnsExchange<Provider>,
     request: &DnsRequest,
     fits: impl Fn(&DnsResponse) -> bool,
 ) -> Result<DnsResponse, NetError> {
-    let mut responses = exchange.send(request.clone());
+    let mut responses = connection.send(request.clone());
     while let Some(response) = responses.next().await {
         let response = response?;
         if fits(&response) {
@@ -128,22 +86,4 @@ async fn first(
         }
     }
     Err(NetError::Timeout)
-}
-
-/// One query's use of a connection. Unless it works, nobody uses that connection again: it may lead to a server that is
-/// gone, which TCP notices only after minutes.
-struct Use<'a> {
-    connection: &'a Connection,
-    number: u64,
-    fresh: bool,
-    works: bool,
-}
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        let mut current = self.connection.current();
-        if !self.works && current.number == self.number {
-            current.exchange = None;
-        }
-    }
 }

@@ -330,19 +330,34 @@ async fn one_family_may_fail_alone() {
 }
 
 #[tokio::test]
-async fn queries_over_tcp_share_a_connection() {
+async fn connections_are_used_again() {
     let server = good().await;
     let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
-    for i in 0..20 {
-        resolving.request(&format!("host{i}.example.com"), 0).await;
-    }
     for _ in 0..20 {
-        let round = resolving.round().await;
+        let round = resolving.look_up("www.example.com", 0).await;
         assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
         assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
     }
-    assert_eq!(server.connections(), 1);
+    assert_eq!(server.connections(), 2);
     assert!(server.asked().iter().all(|asked| asked.tcp));
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn no_query_waits_behind_another_on_a_connection() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
+    for i in 0..10 {
+        let name = format!("host{i}.example.com");
+        resolving.request(&name, 0).await;
+    }
+    wait_until("all queries came", || server.in_flight() == 20).await;
+    assert_eq!(server.connections(), 20);
+    server.open();
+    for _ in 0..10 {
+        let round = resolving.round().await;
+        assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    }
     resolving.end().await;
 }
 

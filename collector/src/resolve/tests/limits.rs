@@ -180,6 +180,23 @@ async fn the_only_server_is_asked_even_if_it_was_away() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_tcp_is_still_asked_over_udp() {
+    let no_tcp = Scripted::without_tcp(|asked| {
+        let mut reply = asked.addresses(&["192.0.2.2"], 30);
+        reply.metadata.truncation = asked.name().starts_with("big");
+        reply.say()
+    })
+    .await;
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[no_tcp.server(), server.server()]);
+    for name in ["big.example.com", "www.example.com"] {
+        let round = resolving.look_up(name, 2).await;
+        assert_eq!(found(&round.v4).len(), 2, "{name}");
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
     let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_alive = Arc::clone(&alive);
