@@ -216,7 +216,7 @@ async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
         per_server: 1000,
         ..Config::default()
     };
-    let quick = config.resend / 2;
+    let (quick, silence_ends) = (config.resend / 2, config.timeout - config.resend / 2);
     let mut resolving = Resolving::start(config, &[hole.server(), server.server()]);
     let mut look_up_all = async |known: usize| {
         for i in 0..100 {
@@ -228,6 +228,7 @@ async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
             let round = resolving.round().await;
             assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
             assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
+            assert!(round.duration() < silence_ends, "moved once it was silent");
             if round.duration() > quick {
                 late.insert(round.name.to_string());
             }
