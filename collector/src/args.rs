@@ -1,12 +1,23 @@
 //! The command line.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
-use runtime::args::{CommonArgs, parse_duration};
+use runtime::args::{CommonArgs, StoreAddress, parse_duration};
 
-use crate::state::Limits;
+use crate::{
+    owner::Rates,
+    policy::Terms,
+    resolve::{Fanout, ResolverSpec},
+    state::Limits,
+};
 
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
@@ -40,6 +51,48 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
 
+    /// How long an address stays after it was last in an answer, if that is longer than its TTL and grace.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
+    pub retain: Duration,
+
+    /// How long an address stays after it was last in an answer while its name cannot be looked up.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub max_stale: Duration,
+
+    /// A name under a wildcard that no client asked for in this time is no longer looked up.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub wildcard_idle: Duration,
+
+    /// Whom to ask when addresses expire: `kube` (the pods behind the cluster's DNS service), `resolv.conf`,
+    /// `resolv.conf-tcp`, servers such as `10.0.0.10:53,10.0.0.11`, or `none`, with which addresses leave on their times
+    /// alone. Default: `kube` with a kube store, `resolv.conf` with a folder.
+    #[arg(long, value_name = "WHOM")]
+    pub resolver: Option<ResolverSpec>,
+
+    /// How many servers are asked for a name with two or more known addresses: a number, or `all`.
+    #[arg(long, value_name = "N", default_value_t)]
+    pub resolver_fanout: Fanout,
+
+    /// How many names are looked up at the same time.
+    #[arg(long, value_name = "N", default_value = "256")]
+    pub resolve_concurrency: NonZeroUsize,
+
+    /// How many names that nobody wants are remembered with their addresses, for rules that are still to come; 0: none.
+    #[arg(long, value_name = "N", default_value = "65536")]
+    pub remember_names: usize,
+
+    /// Nothing but times is written for an object more often than this.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub status_times_interval: Duration,
+
+    /// Writes a second of nothing but times, in all.
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub status_write_qps: NonZeroU32,
+
+    /// Bytes a second of such writes, in all.
+    #[arg(long, value_name = "BYTES", default_value = "1000000")]
+    pub status_write_bytes: NonZeroU32,
+
     /// Networks whose addresses are refused in answers, such as the cluster's own; may be given several times.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub deny_answer: Vec<IpNet>,
@@ -60,8 +113,40 @@ impl Args {
             min_ttl: self.min_ttl,
             max_ttl: self.max_ttl,
             grace: self.grace,
+            retain: self.retain,
+            max_stale: self.max_stale,
+            wildcard_idle: self.wildcard_idle,
+            lookups: self.resolver() != ResolverSpec::None,
             ..Limits::default()
         })
+    }
+}
+
+impl Args {
+    /// Whom to ask.
+    pub fn resolver(&self) -> ResolverSpec {
+        self.resolver.clone().unwrap_or(match self.common.store {
+            StoreAddress::Kube => ResolverSpec::Kube,
+            StoreAddress::Dir(_) => ResolverSpec::ResolvConf,
+        })
+    }
+
+    /// The terms of a name that no annotation says more of.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            grace: self.grace,
+            min_ttl: self.min_ttl,
+            retain: self.retain,
+            ..Terms::default()
+        }
+    }
+
+    /// How much is written of nothing but times.
+    pub fn rates(&self) -> Rates {
+        Rates {
+            writes: self.status_write_qps.get().into(),
+            bytes: self.status_write_bytes.get().into(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! - [`policy`]: EgressFirewalls → the names in use.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
-//! - [`resolve`]: look-ups of our own → [`observation`]s too.
+//! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
 //! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
@@ -15,6 +15,7 @@ pub mod observation;
 pub mod owner;
 pub mod policy;
 pub mod publish;
+pub mod remember;
 pub mod resolve;
 mod run;
 pub mod state;

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
-use smallvec::SmallVec;
+
+use crate::resolve::Addresses;
 
 /// A successful look-up of a wanted name in one family.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,11 +15,13 @@ pub struct Observation {
     /// The question's type: A or AAAA.
     pub family: Family,
     /// The addresses with their TTL in seconds, already past the guards of [`Guards`](crate::guards::Guards).
-    pub addresses: SmallVec<[(IpAddr, u32); 4]>,
+    pub addresses: Addresses,
     /// The collector's clock when the answer was read.
     pub at: Timestamp,
     /// When the DNS server answered, by its own clock.
     pub answered_at: Option<Timestamp>,
-    /// Who asked, if a client did.
+    /// Who asked, if a client did; our own look-ups have none.
     pub client: Option<IpAddr>,
+    /// The answer was cut off: there may be more addresses.
+    pub truncated: bool,
 }

@@ -1,6 +1,6 @@
 //! The program, put together.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
@@ -19,8 +19,10 @@ use crate::{
     guards::Guards,
     ingest::{self, ConnectionLimits, Ingest, Listener},
     names::SharedIndex,
-    owner::{self, task::Inputs},
+    owner::{self, task::Channels},
     policy::{self, Wanted},
+    remember::Remembered,
+    resolve::{self, OwnQueries},
     state::Limits,
 };
 
@@ -54,45 +56,79 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
     }
 
     let clock = Clock::system();
-    let guards = Guards::new(args.deny_answer);
     let index = SharedIndex::default();
+    let own = OwnQueries::default();
+    let remembered = Remembered::new(args.remember_names);
     let (wanted, wanted_names) = watch::channel(Wanted::default());
     let (observations, observed) = mpsc::channel(ingest::QUEUE);
+    let (requests, requested) = mpsc::channel(args.resolve_concurrency.get());
+    let (rounds, resolved) = mpsc::channel(args.resolve_concurrency.get());
 
     let gate = health.gate("egress-firewalls", "they were not listed yet");
     tasks.spawn(
         "policy",
-        policy::run(store.clone(), wanted, gate, tasks.token()),
+        policy::run(store.clone(), args.terms(), wanted, gate, tasks.token()),
     );
 
+    if let Some(source) = resolve::Source::of(&args.resolver()) {
+        let (servers, listed) = watch::channel(resolve::Servers::default());
+        tasks.spawn("resolver servers", source.run(servers, tasks.token()));
+        let config = resolve::Config {
+            concurrency: args.resolve_concurrency.get(),
+            fanout: args.resolver_fanout,
+            ..resolve::Config::default()
+        };
+        let inputs = resolve::Inputs {
+            servers: listed,
+            requests: requested,
+        };
+        let guards = Arc::new(Guards::new(args.deny_answer.clone()));
+        tasks.spawn(
+            "resolver",
+            resolve::run(
+                config,
+                inputs,
+                rounds,
+                guards,
+                clock.clone(),
+                own.clone(),
+                tasks.token(),
+            ),
+        );
+    }
+
+    let guards = Guards::new(args.deny_answer.clone());
     let config = owner::Config {
-        namespace: args.common.objects_namespace,
+        namespace: args.common.objects_namespace.clone(),
         manage_objects: args.manage_objects,
+        create_after: Duration::ZERO,
         limits,
         guards: guards.clone(),
+        times_interval: args.status_times_interval,
+        rates: args.rates(),
+        remembered: remembered.clone(),
     };
     let gate = health.gate("dns-name-resolvers", "they were not listed yet");
-    let inputs = Inputs {
+    let (_leader, leads) = watch::channel(true);
+    let channels = Channels {
         observations: observed,
         wanted: wanted_names,
+        rounds: resolved,
+        leader: leads,
+        requests,
+        index: Arc::clone(&index),
     };
     tasks.spawn(
         "owner",
-        owner::task::run(
-            config,
-            store,
-            clock.clone(),
-            Arc::clone(&index),
-            inputs,
-            gate,
-            tasks.token(),
-        ),
+        owner::task::run(config, store, clock.clone(), channels, gate, tasks.token()),
     );
 
     let ingest = Ingest {
         names: index,
         guards: Arc::new(guards),
         clock,
+        remembered,
+        own,
         observations,
         limits: ConnectionLimits::default(),
     };
@@ -113,6 +149,7 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
 /// Tells the exporter what the metrics mean.
 fn describe() {
     ingest::metrics::describe();
+    resolve::metrics::describe();
     describe_gauge!("collector_names", "Names in use, and names of objects");
     describe_gauge!(
         "collector_objects",

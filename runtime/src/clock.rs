@@ -29,6 +29,15 @@ impl Timestamp {
         Self(self.0.div_euclid(1000).saturating_mul(1000))
     }
 
+    /// The time so much earlier.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
+        )
+    }
+
     /// How long ago `earlier` was; zero if it is ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use super::{
     Ingest,
     metrics::{Counts, Outcome},
-    pipeline,
+    pipeline::{self, Context},
 };
 use crate::{names::NameIndex, observation::Observation};
 
@@ -151,9 +151,14 @@ impl Reader<'_> {
             Step::Incomplete { .. } => Ok(None),
             Step::Data { payload, consumed } => {
                 self.data_frames += 1;
-                let (ingest, counts) = (self.ingest, &mut self.counts);
-                let observed =
-                    pipeline::observe(payload, names, &ingest.guards, &ingest.clock, counts);
+                let context = Context {
+                    names,
+                    guards: &self.ingest.guards,
+                    clock: &self.ingest.clock,
+                    remembered: &self.ingest.remembered,
+                    own: &self.ingest.own,
+                };
+                let observed = pipeline::observe(payload, context, &mut self.counts);
                 if let Some(observation) = observed {
                     self.hand_over(observation);
                 }

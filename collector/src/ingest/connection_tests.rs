@@ -16,6 +16,8 @@ use crate::{
     ingest::{ConnectionLimits, Ingest, pipeline::tests::wanted_frame},
     names::{NameIndex, SharedIndex},
     observation::Observation,
+    remember::Remembered,
+    resolve::OwnQueries,
 };
 
 struct Peer {
@@ -38,6 +40,8 @@ impl Peer {
             names: index,
             guards: Arc::new(Guards::default()),
             clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
+            remembered: Remembered::new(0),
+            own: OwnQueries::default(),
             observations: sender,
             limits: ConnectionLimits::default(),
         };

@@ -12,7 +12,10 @@ use runtime::clock::Clock;
 use tokio::sync::mpsc;
 
 pub use self::listener::Listener;
-use crate::{guards::Guards, names::SharedIndex, observation::Observation};
+use crate::{
+    guards::Guards, names::SharedIndex, observation::Observation, remember::Remembered,
+    resolve::OwnQueries,
+};
 
 /// Observations that wait for the owner of the statuses. One is about 200 bytes.
 pub const QUEUE: usize = 65_536;
@@ -26,6 +29,10 @@ pub struct Ingest {
     pub guards: Arc<Guards>,
     /// The time of receipt.
     pub clock: Clock,
+    /// Answers for names that nobody wants yet.
+    pub remembered: Remembered,
+    /// Our own look-ups, which are no sightings by clients.
+    pub own: OwnQueries,
     /// Where observations go. When it is full they are dropped and counted: CoreDNS must never wait.
     pub observations: mpsc::Sender<Observation>,
     /// The bounds of a connection.

@@ -8,20 +8,37 @@ use proto::{
     dns, dnstap,
 };
 use runtime::clock::{Clock, Timestamp};
-use smallvec::SmallVec;
 
 use super::metrics::{Counts, Outcome};
-use crate::{guards::Guards, names::NameIndex, observation::Observation};
+use crate::{
+    guards::Guards,
+    names::NameIndex,
+    observation::Observation,
+    remember::Remembered,
+    resolve::{Addresses, OwnQueries},
+};
+
+/// A longer answer is not remembered: it would take the room of many.
+const MAX_REMEMBERED: usize = 64;
+
+/// What events are held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The wanted names.
+    pub names: &'a NameIndex,
+    /// Which addresses may come in.
+    pub guards: &'a Guards,
+    /// The time of receipt.
+    pub clock: &'a Clock,
+    /// Where answers go that nobody wants yet.
+    pub remembered: &'a Remembered,
+    /// Our own look-ups, which the DNS server reports like any client's.
+    pub own: &'a OwnQueries,
+}
 
 /// Decodes a data frame and holds it against the wanted names. Whatever comes of it is counted.
-pub fn observe(
-    frame: &[u8],
-    names: &NameIndex,
-    guards: &Guards,
-    clock: &Clock,
-    counts: &mut Counts,
-) -> Option<Observation> {
-    match judge(frame, names, guards, clock, counts) {
+pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
+    match judge(frame, context, counts) {
         Ok(observation) => {
             counts.add(Outcome::Observed);
             Some(observation)
@@ -33,25 +50,28 @@ pub fn observe(
     }
 }
 
-fn judge(
-    frame: &[u8],
-    names: &NameIndex,
-    guards: &Guards,
-    clock: &Clock,
-    counts: &mut Counts,
-) -> Result<Observation, Outcome> {
+fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Observation, Outcome> {
+    let Context {
+        names,
+        guards,
+        clock,
+        remembered,
+        ..
+    } = context;
     let event = dnstap::Event::parse(frame).map_err(|_| Outcome::BadEvent)?;
     if event.kind != dnstap::MessageKind::ClientResponse {
         return Err(Outcome::OtherKind);
     }
     let message = event.response_message.ok_or(Outcome::NoMessage)?;
-    let response = dns::Response::parse(message).map_err(|_| Outcome::BadMessage)?;
-    if !response.is_response() || response.opcode() != dns::OPCODE_QUERY {
+    // Most responses are failures: they end before their question is read.
+    let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;
+    if !header.is_response() || header.opcode() != dns::OPCODE_QUERY {
         return Err(Outcome::BadMessage);
     }
-    if response.rcode() != dns::RCODE_NOERROR {
+    if header.rcode() != dns::RCODE_NOERROR {
         return Err(Outcome::Failure);
     }
+    let response = dns::Response::parse(message).map_err(|_| Outcome::BadMessage)?;
     let question = response.question();
     let family = match (question.qclass, question.qtype) {
         (dns::CLASS_IN, dns::TYPE_A) => Family::V4,
@@ -59,10 +79,13 @@ fn judge(
         _ => return Err(Outcome::OtherType),
     };
     if !names.wants(&question.name) {
+        if remembered.is_enabled() {
+            remember(&event, &response, family, context);
+        }
         return Err(Outcome::NotWanted);
     }
     let name = DnsName::try_from(&question.name).map_err(|_| Outcome::BadName)?;
-    let mut addresses: SmallVec<[(IpAddr, u32); 4]> = SmallVec::new();
+    let mut addresses = Addresses::new();
     let mut refused = 0_usize;
     response
         .addresses(|address, ttl| match guards.admit(address) {
@@ -86,8 +109,48 @@ fn judge(
         addresses,
         at: clock.now(),
         answered_at: event.response_time.and_then(timestamp),
-        client: event.query_address,
+        client: client(&event, context),
+        truncated: response.truncated(),
     })
+}
+
+/// Keeps the answer for a rule that is still to come.
+fn remember(
+    event: &dnstap::Event<'_>,
+    response: &dns::Response<'_>,
+    family: Family,
+    context: Context<'_>,
+) {
+    let mut addresses = Addresses::new();
+    let read = response.addresses(|address, ttl| {
+        addresses.extend(
+            context
+                .guards
+                .admit(address)
+                .ok()
+                .map(|address| (address, ttl)),
+        );
+    });
+    if read.is_ok() && !addresses.is_empty() && addresses.len() <= MAX_REMEMBERED {
+        let name = &response.question().name;
+        context.remembered.keep(
+            name,
+            family,
+            addresses,
+            context.clock.now(),
+            client(event, context),
+        );
+    }
+}
+
+/// Who asked, unless we did.
+fn client(event: &dnstap::Event<'_>, context: Context<'_>) -> Option<IpAddr> {
+    let ours = |address| {
+        event
+            .query_port
+            .is_some_and(|port| context.own.contains(address, port))
+    };
+    event.query_address.filter(|address| !ours(*address))
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.

@@ -11,12 +11,14 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::observe;
+use super::{Context, observe};
 use crate::{
     guards::Guards,
     ingest::metrics::{Counts, Outcome},
     names::NameIndex,
     observation::Observation,
+    remember::Remembered,
+    resolve::OwnQueries,
 };
 
 /// A CLIENT_RESPONSE that a test changes before it is sent.
@@ -82,11 +84,14 @@ fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
         ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
     let names: NameIndex = wanted.iter().collect();
     let mut counts = Counts::default();
-    let clock = Clock::manual(Timestamp::from_millis(1_800_000_001_000));
-    (
-        observe(frame, &names, &Guards::default(), &clock, &mut counts),
-        counts,
-    )
+    let context = Context {
+        names: &names,
+        guards: &Guards::default(),
+        clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
+        remembered: &Remembered::new(0),
+        own: &OwnQueries::default(),
+    };
+    (observe(frame, context, &mut counts), counts)
 }
 
 fn outcome(event: &Event) -> Outcome {

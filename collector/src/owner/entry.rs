@@ -9,7 +9,11 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use crate::{publish::Write, state::Memory};
+use super::writes;
+use crate::{
+    publish::Write,
+    state::{Limits, Memory},
+};
 
 /// The label and its value by which objects are known as the collector's own.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
@@ -21,8 +25,14 @@ const SUPERSEDED: usize = 8;
 pub(super) struct Entry {
     pub(super) spec: DnsName,
     pub(super) memory: Memory,
+    /// The bounds for this name: the flags, and what its EgressFirewalls say.
+    pub(super) limits: Limits,
     /// Usually one; a foreign one of the same name is kept up too.
     pub(super) objects: BTreeMap<ObjectKey, Object>,
+    /// What was remembered of it is not taken in yet.
+    pub(super) fresh: bool,
+    /// Since when there is none.
+    pub(super) missing_since: Timestamp,
     /// An object is being made.
     pub(super) creating: bool,
     /// How many objects of other names had the computed name.
@@ -32,14 +42,19 @@ pub(super) struct Entry {
     pub(super) retry_at: Timestamp,
     /// The first observation that is not in the store.
     pub(super) unwritten_since: Option<Timestamp>,
+    /// When there may be something to write, if nothing is learned until then.
+    pub(super) look_again_at: Option<Timestamp>,
     /// When it stands in the owner's wakes.
     pub(super) wake: Option<Timestamp>,
 }
 
 impl Entry {
-    pub(super) fn new(spec: DnsName) -> Self {
+    pub(super) fn new(spec: DnsName, limits: &Limits, now: Timestamp) -> Self {
         Self {
             memory: Memory::new(spec.clone()),
+            limits: limits.clone(),
+            fresh: true,
+            missing_since: now,
             spec,
             objects: BTreeMap::new(),
             creating: false,
@@ -47,8 +62,13 @@ impl Entry {
             failures: 0,
             retry_at: Timestamp::default(),
             unwritten_since: None,
+            look_again_at: None,
             wake: None,
         }
+    }
+
+    pub(super) fn look_again(&mut self, at: Timestamp) {
+        self.look_again_at = self.look_again_at.into_iter().chain([at]).min();
     }
 
     /// The object to make for the name.
@@ -73,6 +93,9 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) stored: DnsNameResolver,
+    /// When this process last wrote it, and how large it then was.
+    pub(super) written: Timestamp,
+    pub(super) bytes: usize,
     /// Versions that it had before: a late watch event of one of them says nothing.
     superseded: VecDeque<String>,
 }
@@ -81,8 +104,16 @@ impl Object {
     pub(super) fn new(stored: DnsNameResolver) -> Self {
         Self {
             stored,
+            written: Timestamp::default(),
+            bytes: 0,
             superseded: VecDeque::new(),
         }
+    }
+
+    /// It was just written as it stands.
+    pub(super) fn was_written(&mut self, now: Timestamp) {
+        self.written = now;
+        self.bytes = writes::size(&self.stored);
     }
 
     pub(super) fn replace(&mut self, stored: DnsNameResolver) {

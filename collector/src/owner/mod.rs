@@ -1,10 +1,20 @@
 //! The owner of all statuses: the one place that computes changes. Synchronous and without IO; [`task`] feeds it and
-//! carries its writes out.
+//! carries its writes and look-ups out.
+//!
+//! - `entry`: what is kept of one name.
+//! - `lookups`: when names are looked up, and what comes of it.
+//! - `writes`: what is written when.
 
+mod budget;
 mod entry;
+#[cfg(test)]
+mod lookup_tests;
+mod lookups;
+mod schedule;
 pub mod task;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -19,7 +29,12 @@ use runtime::{
 };
 use tracing::{debug, info, warn};
 
-use self::entry::{Entry, Object};
+pub use self::budget::Rates;
+use self::{
+    budget::Budget,
+    entry::{Entry, Object},
+    schedule::Schedule,
+};
 use crate::{
     args::ManageObjects,
     guards::Guards,
@@ -27,6 +42,7 @@ use crate::{
     observation::Observation,
     policy::Wanted,
     publish::{Outcome, Write},
+    remember::Remembered,
     state::{Learned, Limits},
 };
 
@@ -37,10 +53,18 @@ pub struct Config {
     pub namespace: String,
     /// Who makes and deletes objects.
     pub manage_objects: ManageObjects,
+    /// How long a name in use is left to others to make an object for, where objects are managed automatically.
+    pub create_after: Duration,
     /// The bounds of what is believed.
     pub limits: Limits,
     /// Which addresses may stand in a status.
     pub guards: Guards,
+    /// Nothing but times is written for an object more often than this (`--status-times-interval`).
+    pub times_interval: Duration,
+    /// How much of that is written in all.
+    pub rates: Rates,
+    /// Answers that nobody wanted when they came.
+    pub remembered: Remembered,
 }
 
 /// All that is known, by the name that an object wants.
@@ -59,12 +83,17 @@ pub struct Owner {
     dirty: BTreeSet<DnsName>,
     wakes: BTreeSet<(Timestamp, DnsName)>,
     names_changed: bool,
+    /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
+    leader: bool,
+    schedule: Schedule,
+    budget: Budget,
 }
 
 impl Owner {
-    /// Nothing is known yet.
+    /// Nothing is known yet, and this replica does not lead.
     pub fn new(config: Config) -> Self {
         Self {
+            budget: Budget::new(config.rates),
             config,
             entries: HashMap::new(),
             objects: BTreeMap::new(),
@@ -74,6 +103,18 @@ impl Owner {
             dirty: BTreeSet::new(),
             wakes: BTreeSet::new(),
             names_changed: false,
+            leader: false,
+            schedule: Schedule::default(),
+        }
+    }
+
+    /// Leads from now on, or no longer. Who begins to lead looks every name up before it removes anything.
+    pub fn lead(&mut self, leader: bool, now: Timestamp) {
+        if leader != self.leader {
+            info!(leader, "leadership");
+            self.leader = leader;
+            self.gap(now);
+            self.dirty.extend(self.entries.keys().cloned());
         }
     }
 
@@ -84,38 +125,47 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(spec) else {
                 continue;
             };
-            let learned = entry.memory.observe(observation, &self.config.limits);
-            count(spec, learned);
-            if learned.changed {
+            let learned = entry.memory.observe(observation, &entry.limits);
+            if learned.urgent {
                 entry.unwritten_since.get_or_insert(observation.at);
-                self.dirty.insert(spec.clone());
             }
+            self.learned(spec, learned);
+        }
+        self.reschedule(&observation.name);
+        // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
+        if observation.truncated && observation.client.is_some() && self.looks_up() {
+            self.schedule.hurry(&observation.name, observation.at);
         }
     }
 
     /// Takes in the names in use.
-    pub fn want(&mut self, wanted: Wanted) {
-        let differing: Vec<DnsName> = match wanted.in_sync == self.wanted.in_sync {
-            true => wanted
-                .names
-                .symmetric_difference(&self.wanted.names)
-                .cloned()
-                .collect(),
-            false => wanted
-                .names
-                .union(&self.wanted.names)
-                .chain(self.entries.keys())
-                .cloned()
-                .collect(),
-        };
-        for name in &wanted.names {
-            if !self.entries.contains_key(name) {
-                self.entries.insert(name.clone(), Entry::new(name.clone()));
+    pub fn want(&mut self, wanted: Wanted, now: Timestamp) {
+        if wanted.in_sync != self.wanted.in_sync {
+            self.dirty.extend(self.entries.keys().cloned());
+        }
+        let gone = self
+            .wanted
+            .names
+            .keys()
+            .filter(|name| !wanted.names.contains_key(*name));
+        self.dirty.extend(gone.cloned());
+        for (name, terms) in &wanted.names {
+            if self.wanted.names.get(name) == Some(terms) {
+                continue;
+            }
+            let entry = self.entries.entry(name.clone()).or_insert_with(|| {
                 self.names_changed = true;
+                Entry::new(name.clone(), &self.config.limits, now)
+            });
+            entry.limits = terms.limits(&self.config.limits);
+            let fresh = std::mem::take(&mut entry.fresh);
+            self.dirty.insert(name.clone());
+            self.reschedule(name);
+            if fresh {
+                self.recall(name, now);
             }
         }
         self.wanted = wanted;
-        self.dirty.extend(differing);
     }
 
     /// Takes in what the watch of the objects says.
@@ -127,12 +177,9 @@ impl Owner {
                     "DNSNameResolver objects are in sync"
                 );
                 let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
-                let gone: Vec<ObjectKey> = self
-                    .objects
-                    .keys()
-                    .filter(|key| !listed.contains(key))
-                    .cloned()
-                    .collect();
+                let known = self.objects.keys();
+                let gone: Vec<ObjectKey> =
+                    known.filter(|key| !listed.contains(key)).cloned().collect();
                 for key in gone {
                     self.event(Event::Deleted(key), now);
                 }
@@ -150,13 +197,16 @@ impl Owner {
                 let key = ObjectKey::of(&object);
                 if let Some(later) = self.in_flight.get_mut(&key) {
                     later.push_back(Event::Applied(object));
-                } else if !self.is_late(&key, &object) {
+                } else if !self
+                    .object_mut(&key)
+                    .is_some_and(|known| known.is_late(&object))
+                {
                     self.apply(key, object, now);
                 }
             }
             Event::Deleted(key) => match self.in_flight.get_mut(&key) {
                 Some(later) => later.push_back(Event::Deleted(key)),
-                None => self.remove(&key),
+                None => self.remove(&key, now),
             },
         }
     }
@@ -166,13 +216,17 @@ impl Owner {
         let later = self.in_flight.remove(key).unwrap_or_default();
         match outcome {
             Outcome::Stored(object) => {
-                if let Write::Status(_) = write {
+                let of_status = matches!(write, Write::Status(_));
+                if of_status {
                     self.record_lag(&object, now);
                 }
                 self.stored(key, *object, now);
+                if let Some(object) = self.object_mut(key).filter(|_| of_status) {
+                    object.was_written(now);
+                }
             }
             Outcome::Stale(object) => self.taken(key, write, *object, now),
-            Outcome::Gone => self.remove(key),
+            Outcome::Gone => self.remove(key, now),
             Outcome::Failed => self.failed(key, write, now),
         }
         for event in later {
@@ -191,79 +245,26 @@ impl Owner {
                 continue;
             };
             entry.wake = None;
-            let expired = entry.memory.expire(now, &self.config.limits);
-            if expired > 0 {
-                debug!(name = %spec, addresses = expired, "expired");
-                counter!("collector_addresses_expired_total").increment(expired as u64);
+            if self.leader {
+                let expired = entry.memory.expire(now, &entry.limits);
+                counter!("collector_addresses_expired_total").increment(expired.len() as u64);
+                for (name, ip) in &expired {
+                    debug!(%name, %ip, "expired");
+                    self.reschedule(name);
+                }
             }
             self.dirty.insert(spec);
         }
     }
 
-    /// The writes to start now: at most one for each object at a time.
-    pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for spec in std::mem::take(&mut self.dirty) {
-            let Some(entry) = self.entries.get_mut(&spec) else {
-                continue;
-            };
-            let wanted = self.wanted.names.contains(&spec);
-            if !wanted && entry.objects.is_empty() && !entry.creating {
-                self.entries.remove(&spec);
-                self.names_changed = true;
-                continue;
-            }
-            if entry.retry_at > now {
-                self.wake(&spec, now);
-                continue;
-            }
-            let before = writes.len();
-            let manage = self.config.manage_objects != ManageObjects::Never && self.objects_in_sync;
-            if manage && wanted && entry.objects.is_empty() && !entry.creating {
-                entry.creating = true;
-                writes.push(Write::Create(Box::new(
-                    entry.object(&self.config.namespace),
-                )));
-            }
-            let unused = manage && self.wanted.in_sync && !wanted;
-            for (key, object) in &entry.objects {
-                if self.in_flight.contains_key(key) {
-                    continue;
-                }
-                if unused && object.is_ours() {
-                    writes.push(object.delete(key));
-                    continue;
-                }
-                let stored = object.stored.status.clone().unwrap_or_default();
-                if let Some(change) = entry.memory.render(&stored, now) {
-                    let mut object = object.stored.clone();
-                    object.status = Some(change.status);
-                    writes.push(Write::Status(Box::new(object)));
-                }
-            }
-            if writes.len() == before
-                && !entry
-                    .objects
-                    .keys()
-                    .any(|key| self.in_flight.contains_key(key))
-            {
-                // What was learned needs no write.
-                entry.unwritten_since = None;
-            }
-            self.wake(&spec, now);
-        }
-        for write in &writes {
-            self.in_flight.insert(write.key(), VecDeque::new());
-        }
-        writes
-    }
-
-    /// When [`Owner::tick`] has something to do.
+    /// When [`Owner::tick`] or [`Owner::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.wakes.first().map(|(at, _)| *at)
+        let wake = self.wakes.first().map(|(at, _)| *at);
+        wake.into_iter().chain(self.schedule.next()).min()
     }
 
-    /// The index of wanted names, if it changed since the last call. It holds the names in use and those of all objects, so that an answer counts even before the object is there.
+    /// The index of wanted names, if it changed since the last call. It holds the names in use and those of all objects,
+    /// so that an answer counts even before the object is there.
     pub fn take_index(&mut self) -> Option<NameIndex> {
         std::mem::take(&mut self.names_changed).then(|| self.entries.keys().collect())
     }
@@ -283,17 +284,8 @@ impl Owner {
             .map(|entry| entry.memory.addresses())
             .sum();
         gauge!("collector_addresses").set(addresses as f64);
-    }
-
-    /// Whether the watch delivers an earlier state of an object than a write has returned.
-    fn is_late(&mut self, key: &ObjectKey, object: &DnsNameResolver) -> bool {
-        let entry = self
-            .objects
-            .get(key)
-            .and_then(|spec| self.entries.get_mut(spec));
-        entry
-            .and_then(|entry| entry.objects.get_mut(key))
-            .is_some_and(|known| known.is_late(object))
+        gauge!("collector_lookup_names").set(self.schedule.len() as f64);
+        gauge!("collector_leader").set(if self.leader { 1.0 } else { 0.0 });
     }
 
     fn apply(&mut self, key: ObjectKey, object: DnsNameResolver, now: Timestamp) {
@@ -302,35 +294,63 @@ impl Owner {
             _ => {
                 counter!("collector_objects_ignored_total").increment(1);
                 warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
-                self.remove(&key);
+                self.remove(&key, now);
                 return;
             }
         };
         if self.objects.get(&key).is_some_and(|known| *known != spec) {
-            self.remove(&key);
+            self.remove(&key, now);
         }
         let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
             self.names_changed = true;
-            Entry::new(spec.clone())
+            Entry::new(spec.clone(), &self.config.limits, now)
         });
-        if let Some(status) = &object.status {
-            let learned =
-                entry
-                    .memory
-                    .absorb(status, now, &self.config.limits, &self.config.guards);
-            count(&spec, learned);
+        let status = object.status.clone().unwrap_or_default();
+        let learned = entry
+            .memory
+            .absorb(&status, now, &entry.limits, &self.config.guards);
+        if !self.leader {
+            entry.memory.follow(&status, now);
         }
-        entry
-            .objects
-            .entry(key.clone())
-            .and_modify(|known| known.replace(object.clone()))
-            .or_insert_with(|| Object::new(object));
+        match entry.objects.get_mut(&key) {
+            Some(known) => known.replace(object),
+            None => {
+                entry.objects.insert(key.clone(), Object::new(object));
+            }
+        }
+        let fresh = std::mem::take(&mut entry.fresh);
+        let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
         self.objects.insert(key, spec.clone());
+        self.learned(&spec, learned);
+        for name in names {
+            self.reschedule(&name);
+        }
+        if fresh {
+            self.recall(&spec, now);
+        }
         self.dirty.insert(spec);
     }
 
+    /// Takes in what pods were told of the name before anybody wanted it.
+    fn recall(&mut self, name: &DnsName, now: Timestamp) {
+        let remembered = self
+            .config
+            .remembered
+            .recall(name, now, self.config.limits.min_ttl);
+        if !remembered.is_empty() {
+            counter!("collector_recalled_total").increment(remembered.len() as u64);
+        }
+        for observation in &remembered {
+            self.observe(observation);
+        }
+    }
+
     fn stored(&mut self, key: &ObjectKey, object: DnsNameResolver, now: Timestamp) {
-        self.succeeded(&object);
+        if let Some(entry) = self.entry_mut(&object.spec.name) {
+            entry.creating = false;
+            entry.failures = 0;
+            entry.retry_at = Timestamp::default();
+        }
         self.apply(key.clone(), object, now);
     }
 
@@ -338,9 +358,7 @@ impl Owner {
     fn taken(&mut self, key: &ObjectKey, write: &Write, object: DnsNameResolver, now: Timestamp) {
         if let Write::Create(wanted) = write
             && wanted.spec.name != object.spec.name
-            && let Some(entry) = DnsName::parse(&wanted.spec.name)
-                .ok()
-                .and_then(|name| self.entries.get_mut(&name))
+            && let Some(entry) = self.entry_mut(&wanted.spec.name)
         {
             entry.creating = false;
             entry.collisions += 1;
@@ -349,12 +367,13 @@ impl Owner {
         self.stored(key, object, now);
     }
 
-    fn remove(&mut self, key: &ObjectKey) {
+    fn remove(&mut self, key: &ObjectKey, now: Timestamp) {
         let Some(spec) = self.objects.remove(key) else {
             return;
         };
         if let Some(entry) = self.entries.get_mut(&spec) {
             entry.objects.remove(key);
+            entry.missing_since = now;
         }
         self.dirty.insert(spec);
     }
@@ -364,7 +383,9 @@ impl Owner {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
             _ => self.objects.get(key).cloned(),
         };
-        let Some(spec) = spec else { return };
+        let Some(spec) = spec else {
+            return;
+        };
         if let Some(entry) = self.entries.get_mut(&spec) {
             entry.creating = false;
             entry.failures = entry.failures.saturating_add(1);
@@ -374,57 +395,34 @@ impl Owner {
         self.dirty.insert(spec);
     }
 
-    fn succeeded(&mut self, object: &DnsNameResolver) {
-        if let Some(entry) = DnsName::parse(&object.spec.name)
-            .ok()
-            .and_then(|name| self.entries.get_mut(&name))
-        {
-            entry.creating = false;
-            entry.failures = 0;
-            entry.retry_at = Timestamp::default();
-        }
-    }
-
     fn record_lag(&mut self, object: &DnsNameResolver, now: Timestamp) {
-        let entry = DnsName::parse(&object.spec.name)
-            .ok()
-            .and_then(|name| self.entries.get_mut(&name));
+        let entry = self.entry_mut(&object.spec.name);
         if let Some(since) = entry.and_then(|entry| entry.unwritten_since.take()) {
             histogram!("collector_status_lag_seconds").record(now.since(since));
         }
     }
 
-    fn wake(&mut self, spec: &DnsName, now: Timestamp) {
-        let Some(entry) = self.entries.get_mut(spec) else {
-            return;
-        };
-        let retry = (entry.retry_at > now).then_some(entry.retry_at);
-        let wake = entry
-            .memory
-            .next_removal(&self.config.limits)
-            .into_iter()
-            .chain(retry)
-            .min();
-        if wake == entry.wake {
-            return;
+    fn learned(&mut self, spec: &DnsName, learned: Learned) {
+        for (what, count) in [
+            ("address", learned.evicted_addresses),
+            ("name", learned.evicted_names),
+        ] {
+            if count > 0 {
+                counter!("collector_evictions_total", "what" => what).increment(count as u64);
+                debug!(name = %spec, what, count, "evicted: a limit is reached");
+            }
         }
-        if let Some(old) = entry.wake.take() {
-            self.wakes.remove(&(old, spec.clone()));
+        if learned.urgent || learned.times {
+            self.dirty.insert(spec.clone());
         }
-        entry.wake = wake;
-        self.wakes.extend(wake.map(|at| (at, spec.clone())));
     }
-}
 
-fn count(spec: &DnsName, learned: Learned) {
-    if learned.evicted_addresses > 0 {
-        counter!("collector_evictions_total", "what" => "address")
-            .increment(learned.evicted_addresses as u64);
-        debug!(name = %spec, addresses = learned.evicted_addresses, "evicted: a limit is reached");
+    fn entry_mut(&mut self, spec: &str) -> Option<&mut Entry> {
+        self.entries.get_mut(&DnsName::parse(spec).ok()?)
     }
-    if learned.evicted_names > 0 {
-        counter!("collector_evictions_total", "what" => "name")
-            .increment(learned.evicted_names as u64);
-        debug!(wildcard = %spec, names = learned.evicted_names, "evicted: a limit is reached");
+
+    fn object_mut(&mut self, key: &ObjectKey) -> Option<&mut Object> {
+        let spec = self.objects.get(key)?;
+        self.entries.get_mut(spec)?.objects.get_mut(key)
     }
 }

@@ -4,10 +4,11 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
+use metrics::counter;
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::Gate,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -24,6 +25,7 @@ use crate::{
     observation::Observation,
     policy::Wanted,
     publish::{Outcome, Write},
+    resolve::{Request, Round},
 };
 
 /// Observations that are taken in before writes are computed.
@@ -32,16 +34,28 @@ const BATCH: usize = 1024;
 /// Gauges are set and the wall clock is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 
+/// The wall clock and the monotonic one may drift apart by this much between two looks, and a look may come this late. More is
+/// a gap: the process slept, or the clock was set.
+const GAP: Duration = Duration::from_secs(5);
+
 /// For how long an ending program writes what it still knows.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// What the task is fed.
+/// What the task is fed, and what it feeds.
 #[derive(Debug)]
-pub struct Inputs {
+pub struct Channels {
     /// Answers for wanted names.
     pub observations: mpsc::Receiver<Observation>,
     /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
+    /// What look-ups gave.
+    pub rounds: mpsc::Receiver<Round>,
+    /// Whether this replica leads.
+    pub leader: watch::Receiver<bool>,
+    /// Names to look up.
+    pub requests: mpsc::Sender<Request>,
+    /// Wanted names, for the readers.
+    pub index: SharedIndex,
 }
 
 type Written = (ObjectKey, Write, Outcome);
@@ -52,6 +66,9 @@ struct Task<S> {
     clock: Clock,
     index: SharedIndex,
     writes: JoinSet<Written>,
+    requests: mpsc::Sender<Request>,
+    /// The wall clock and the monotonic one when they were last compared.
+    looked: (Timestamp, Instant),
 }
 
 /// Owns the statuses until `shutdown`, then writes what is not written.
@@ -62,20 +79,32 @@ pub async fn run<S: Store>(
     config: Config,
     store: S,
     clock: Clock,
-    index: SharedIndex,
-    mut inputs: Inputs,
+    channels: Channels,
     gate: Gate,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut events =
         pin!(store.watch::<DnsNameResolver>(Scope::Namespace(config.namespace.clone())));
+    let Channels {
+        mut observations,
+        mut wanted,
+        mut rounds,
+        mut leader,
+        requests,
+        index,
+    } = channels;
+    let looked = (clock.now(), Instant::now());
     let mut task = Task {
         owner: Owner::new(config),
         store,
         clock,
         index,
         writes: JoinSet::new(),
+        requests,
+        looked,
     };
+    let leads = *leader.borrow_and_update();
+    task.owner.lead(leads, task.clock.now());
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut batch = Vec::with_capacity(BATCH);
@@ -87,25 +116,35 @@ pub async fn run<S: Store>(
                 let Some(event) = event else { bail!("the watch of DNSNameResolver objects ended") };
                 task.event(event, &gate);
             }
-            changed = inputs.wanted.changed() => {
+            changed = wanted.changed() => {
                 if changed.is_err() {
                     // The EgressFirewalls' task has ended, and says why itself.
                     shutdown.cancelled().await;
                     break;
                 }
-                let wanted = inputs.wanted.borrow_and_update().clone();
-                task.owner.want(wanted);
+                let names = wanted.borrow_and_update().clone();
+                task.owner.want(names, task.clock.now());
             }
-            _ = inputs.observations.recv_many(&mut batch, BATCH) => {
+            _ = observations.recv_many(&mut batch, BATCH) => {
                 task.observe(&mut batch);
             }
+            changed = leader.changed() => {
+                if changed.is_err() {
+                    // As above.
+                    shutdown.cancelled().await;
+                    break;
+                }
+                let leads = *leader.borrow_and_update();
+                task.owner.lead(leads, task.clock.now());
+            }
+            Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             () = sleep(wake) => {}
             _ = ticks.tick() => task.owner.report(),
         }
         task.advance();
     }
-    task.drain(inputs.observations).await
+    task.drain(observations).await
 }
 
 impl<S: Store> Task<S> {
@@ -133,6 +172,7 @@ impl<S: Store> Task<S> {
     /// Starts what there is to write, and shows the readers which names are wanted.
     fn advance(&mut self) {
         let now = self.clock.now();
+        self.look_for_a_gap(now);
         self.owner.tick(now);
         for write in self.owner.writes(now) {
             let store = self.store.clone();
@@ -141,8 +181,30 @@ impl<S: Store> Task<S> {
                 (write.key(), write, outcome)
             });
         }
+        while let Ok(permit) = self.requests.try_reserve() {
+            let Some(request) = self.owner.next_request(now) else {
+                break;
+            };
+            permit.send(request);
+        }
         if let Some(index) = self.owner.take_index() {
             self.index.store(Arc::new(index));
+        }
+    }
+
+    fn look_for_a_gap(&mut self, now: Timestamp) {
+        let (wall, monotonic) = std::mem::replace(&mut self.looked, (now, Instant::now()));
+        let passed = monotonic.elapsed();
+        let expected = wall + passed;
+        let drift = now.since(expected).max(expected.since(now));
+        if drift > GAP || passed > GAP {
+            warn!(
+                ?passed,
+                ?drift,
+                "a pause, or a step of the clock: names are looked up again before addresses are removed"
+            );
+            counter!("collector_gaps_total").increment(1);
+            self.owner.gap(now);
         }
     }
 

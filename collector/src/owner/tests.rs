@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use kube::ResourceExt;
 use proto::api::{DnsName, DnsNameResolver, Family, object_name};
@@ -7,25 +7,26 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 
-use super::{Config, Owner};
+use super::{Config, Owner, Rates};
 use crate::{
     args::ManageObjects,
     guards::Guards,
     observation::Observation,
-    policy::Wanted,
+    policy::{Terms, Wanted},
     publish::{Outcome, Write},
+    remember::Remembered,
     state::Limits,
 };
 
-fn at(millis: i64) -> Timestamp {
+pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
 }
 
-fn name(text: &str) -> DnsName {
+pub(super) fn name(text: &str) -> DnsName {
     DnsName::parse(text).unwrap()
 }
 
-fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
+pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
     Observation {
         name: name(asked),
         family: Family::V4,
@@ -33,45 +34,78 @@ fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
         at: at(millis),
         answered_at: None,
         client: None,
+        truncated: false,
     }
 }
 
 /// An owner, and a store that its writes are carried out on when the test says so.
-struct World {
-    owner: Owner,
-    store: BTreeMap<ObjectKey, DnsNameResolver>,
+pub(super) struct World {
+    pub(super) owner: Owner,
+    pub(super) remembered: Remembered,
+    pub(super) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
-    now: i64,
+    pub(super) now: i64,
 }
 
 impl World {
     fn new(manage_objects: ManageObjects) -> Self {
-        let config = Config {
+        Self::with(manage_objects, |_| {})
+    }
+
+    pub(super) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
+        let remembered = Remembered::new(64);
+        let mut config = Config {
             namespace: "ovn".to_owned(),
             manage_objects,
-            limits: Limits::default(),
+            create_after: Duration::ZERO,
+            limits: Limits {
+                lookups: false,
+                ..Limits::default()
+            },
             guards: Guards::default(),
+            times_interval: Duration::from_secs(600),
+            rates: Rates::default(),
+            remembered: remembered.clone(),
         };
+        change(&mut config);
         let mut world = Self {
             owner: Owner::new(config),
+            remembered,
             store: BTreeMap::new(),
             versions: 0,
             now: 0,
         };
+        world.owner.lead(true, at(0));
         world.owner.event(Event::Synced(Vec::new()), at(0));
         world
     }
 
-    fn want(&mut self, names: &[&str]) {
-        let names = names.iter().map(|text| name(text)).collect();
-        self.owner.want(Wanted {
-            names,
-            in_sync: true,
-        });
+    pub(super) fn want(&mut self, names: &[&str]) {
+        let seconds = Duration::from_secs;
+        let terms = Terms {
+            grace: seconds(5),
+            min_ttl: seconds(5),
+            allowed: true,
+            ..Terms::default()
+        };
+        let names = names.iter().map(|text| (name(text), terms)).collect();
+        self.owner.want(
+            Wanted {
+                names,
+                in_sync: true,
+            },
+            at(self.now),
+        );
     }
 
-    fn observe(&mut self, asked: &str, ip: &str) {
-        self.owner.observe(&answer(asked, ip, self.now));
+    pub(super) fn observe(&mut self, asked: &str, ip: &str) {
+        self.observe_as(asked, ip, None);
+    }
+
+    pub(super) fn observe_as(&mut self, asked: &str, ip: &str, client: Option<&str>) {
+        let mut observation = answer(asked, ip, self.now);
+        observation.client = client.map(|client| client.parse().unwrap());
+        self.owner.observe(&observation);
     }
 
     fn version(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
@@ -115,13 +149,20 @@ impl World {
     }
 
     /// Writes until there is nothing to write; returns how many writes there were.
-    fn settle(&mut self) -> usize {
-        let mut count = 0;
+    pub(super) fn settle(&mut self) -> usize {
+        let (mut count, mut waits) = (0, 0);
         loop {
             self.owner.tick(at(self.now));
             let writes = self.owner.writes(at(self.now));
             if writes.is_empty() {
-                return count;
+                // Writes of one object are a few milliseconds apart.
+                match self.owner.next_wake() {
+                    Some(wake) if wake <= at(self.now + 5) && waits < 2 => {
+                        self.now += 5;
+                        waits += 1;
+                    }
+                    _ => return count,
+                }
             }
             for write in writes {
                 count += 1;
@@ -133,7 +174,7 @@ impl World {
         }
     }
 
-    fn addresses(&self) -> Vec<String> {
+    pub(super) fn addresses(&self) -> Vec<String> {
         let text = |object: &DnsNameResolver| {
             let entries = object
                 .status
@@ -228,7 +269,7 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
-    world.owner.want(Wanted::default());
+    world.owner.want(Wanted::default(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // And not while the objects are not.

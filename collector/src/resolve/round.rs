@@ -170,6 +170,7 @@ impl Round {
                 at: *at,
                 answered_at: None,
                 client: None,
+                truncated: false,
             })
         })
     }

@@ -39,12 +39,12 @@ impl Memory {
             self.remove(&victim, ip, now);
             learned.evicted_addresses += 1;
         }
-        learned.changed |= learned.evicted_addresses + learned.evicted_names > 0;
+        learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
     }
 
     fn surplus_address(&self, dns_name: &DnsName, limits: &Limits) -> Option<IpAddr> {
         let addresses = &self.names.get(dns_name)?.addresses;
-        if addresses.len() <= limits.addresses_per_name {
+        if limits.protected || addresses.len() <= limits.addresses_per_name {
             return None;
         }
         addresses
@@ -57,7 +57,10 @@ impl Memory {
     /// own. The wildcard's own name is no regular name and stays.
     fn surplus_name(&self, limits: &Limits) -> Option<DnsName> {
         let regular = || self.names.iter().filter(|(name, _)| **name != self.spec);
-        if !self.spec.is_wildcard() || regular().count() <= limits.names_per_wildcard {
+        if limits.protected
+            || !self.spec.is_wildcard()
+            || regular().count() <= limits.names_per_wildcard
+        {
             return None;
         }
         let mut brought: BTreeMap<Option<IpAddr>, usize> = BTreeMap::new();

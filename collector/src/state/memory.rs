@@ -2,15 +2,18 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress};
+use proto::api::{DnsName, DnsNameResolverStatus, Family, ResolvedAddress, ResolvedName};
 use runtime::clock::Timestamp;
 
 use super::{Limits, tolerance};
-use crate::{guards::Guards, observation::Observation};
+use crate::{guards::Guards, observation::Observation, resolve::Failure};
 
 /// For how long a status that still shows a removed address does not bring it back: longer than a stale watch event or a
 /// retried write takes.
 const REMEMBER_REMOVED: Duration = Duration::from_secs(60);
+
+/// From this many failures in a row on, nothing is extended any more.
+pub(super) const FAILURE_THRESHOLD: i32 = 5;
 
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
@@ -26,10 +29,38 @@ pub(super) struct Name {
     pub(super) addresses: BTreeMap<IpAddr, Address>,
     /// When it was last in an answer.
     pub(super) seen: Timestamp,
+    /// When a client last asked for it: what keeps a name under a wildcard looked up.
+    pub(super) sighted: Timestamp,
     /// The client that asked first, as far as this process knows.
     pub(super) brought_by: Option<IpAddr>,
-    /// Whether an answer came in this process's life.
-    pub(super) resolved: bool,
+    /// Look-ups that failed since the last answer.
+    pub(super) failures: i32,
+    pub(super) verdict: Verdict,
+    /// When the last of our own look-ups that told what there is began, by family, since the last gap.
+    pub(super) asked: [Timestamp; 2],
+}
+
+/// What the condition of a name says.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) enum Verdict {
+    /// Nothing happened in this process's life: what the status says holds.
+    #[default]
+    Unknown,
+    /// The last look-up gave an address.
+    Resolved,
+    /// The last look-up failed.
+    Failing(Failure),
+}
+
+impl Name {
+    /// When the last look-up of our own that told what there is in the family began.
+    pub(super) fn asked(&self, family: Family) -> Timestamp {
+        let [v4, v6] = self.asked;
+        match family {
+            Family::V4 => v4,
+            Family::V6 => v6,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +70,8 @@ pub(super) struct Address {
     pub(super) ttl: u32,
     /// When it was last in an answer, whatever the TTL: what eviction goes by.
     pub(super) seen: Timestamp,
-    /// It is not removed before.
-    hold_until: Timestamp,
+    /// It is not removed before, where nothing is looked up.
+    pub(super) hold_until: Timestamp,
     /// The expiry that was last compared with the status.
     pub(super) rendered: Timestamp,
 }
@@ -64,17 +95,15 @@ impl Address {
             self.ttl = other.ttl;
         }
     }
-
-    fn removal(&self, grace: Duration) -> Timestamp {
-        (self.expiry() + grace).max(self.hold_until)
-    }
 }
 
 /// What an observation brought.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Learned {
-    /// The status may have to be written.
-    pub changed: bool,
+    /// The status lacks an address, has one too many, or says wrongly whether the name is degraded.
+    pub urgent: bool,
+    /// Times in the status are off by more than the tolerance.
+    pub times: bool,
     /// Addresses that were thrown out because a limit was reached.
     pub evicted_addresses: usize,
     /// Names that were thrown out because a limit was reached.
@@ -111,30 +140,113 @@ impl Memory {
         if name.addresses.is_empty() {
             name.brought_by = observation.client;
         }
-        learned.changed |= !name.resolved;
-        name.resolved = true;
+        if observation.client.is_some() {
+            name.sighted = name.sighted.max(observation.at);
+        }
+        learned.urgent |= name.verdict != Verdict::Resolved;
+        name.verdict = Verdict::Resolved;
+        name.failures = 0;
         name.seen = name.seen.max(observation.at);
         for &(ip, ttl) in &observation.addresses {
-            let ttl = limits.clamp(ttl);
             let fresh = Address {
                 looked_up: observation.at,
-                ttl,
+                ttl: limits.clamp(ttl),
                 seen: observation.at,
                 hold_until: Timestamp::default(),
                 rendered: Timestamp::default(),
             };
             self.removed.remove(&(observation.name.clone(), ip));
             let known = name.addresses.entry(ip).or_insert_with(|| {
-                learned.changed = true;
+                learned.urgent = true;
                 fresh
             });
             known.extend(&fresh);
-            learned.changed |= known.expiry() > known.rendered + tolerance(known.ttl);
+            learned.times |= known.expiry() > known.rendered + tolerance(known.ttl);
         }
-        if learned.changed {
+        if learned.urgent {
             self.enforce(&observation.name, limits, observation.at, &mut learned);
         }
         learned
+    }
+
+    /// Takes in that one of our own look-ups, begun at `started`, told what there is of a name in a family.
+    pub fn asked(&mut self, dns_name: &DnsName, family: Family, started: Timestamp) {
+        let Some(name) = self.names.get_mut(dns_name) else {
+            return;
+        };
+        let [v4, v6] = &mut name.asked;
+        let asked = if family == Family::V4 { v4 } else { v6 };
+        *asked = started.max(*asked);
+    }
+
+    /// Takes in that a whole round of our own look-ups failed. Only a name with addresses has failures.
+    pub fn failed(
+        &mut self,
+        dns_name: &DnsName,
+        failure: Failure,
+        started: Timestamp,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> Learned {
+        let mut learned = Learned::default();
+        let Some(name) = self.names.get_mut(dns_name) else {
+            return learned;
+        };
+        learned.urgent = !matches!(&name.verdict, Verdict::Failing(known) if *known == failure);
+        name.failures = name.failures.saturating_add(1);
+        if name.failures < FAILURE_THRESHOLD {
+            for address in name.addresses.values_mut() {
+                if address.expiry() <= now + tolerance(address.ttl) {
+                    address.looked_up = now;
+                    address.ttl = limits.clamp(0);
+                    learned.times = true;
+                }
+            }
+        } else if failure == Failure::NXDOMAIN {
+            name.asked = name.asked.map(|asked| asked.max(started));
+        }
+        name.verdict = Verdict::Failing(failure);
+        learned
+    }
+
+    /// Takes in that a look-up failed in one family while it told what there is in the other. That is no failure of the
+    /// name; the addresses of the family are kept as long as they may be stale.
+    pub fn family_failed(
+        &mut self,
+        dns_name: &DnsName,
+        family: Family,
+        started: Timestamp,
+        now: Timestamp,
+        limits: &Limits,
+    ) {
+        let Some(name) = self.names.get_mut(dns_name) else {
+            return;
+        };
+        let of_family = |ip: &IpAddr| ip.is_ipv4() == (family == Family::V4);
+        let mut too_stale = false;
+        for (_, address) in name.addresses.iter_mut().filter(|(ip, _)| of_family(ip)) {
+            if address.seen + limits.max_stale <= now {
+                too_stale = true;
+            } else if address.expiry() <= now + tolerance(address.ttl) {
+                address.looked_up = now;
+                address.ttl = limits.clamp(0);
+            }
+        }
+        if too_stale {
+            self.asked(dns_name, family, started);
+        }
+    }
+
+    /// Nothing that was learned by asking counts any more: after a pause, a step of the clock, or a change of leader
+    /// every name is looked up again before anything of it is removed.
+    pub fn gap(&mut self, now: Timestamp, limits: &Limits) {
+        for name in self.names.values_mut() {
+            name.asked = <[Timestamp; 2]>::default();
+            for address in name.addresses.values_mut() {
+                address.hold_until =
+                    now + Duration::from_secs(u64::from(address.ttl)) + limits.grace;
+            }
+        }
     }
 
     /// Takes in a status from the store: what other replicas, an earlier life of this one, or a person wrote.
@@ -155,75 +267,66 @@ impl Memory {
                 .ok()
                 .filter(|name| name.as_str() == entry.dns_name && self.spec.matches(name))
             else {
-                learned.changed = true;
                 continue;
             };
             for stored in &entry.resolved_addresses {
-                let Some((ip, stored)) = read(stored, now, limits, guards) else {
-                    learned.changed = true;
-                    continue;
-                };
-                self.absorb_address(&dns_name, ip, stored, &mut learned);
+                if let Some((ip, stored)) = read(stored, now, limits, guards) {
+                    self.absorb_address(&dns_name, ip, stored);
+                }
             }
-            if self.names.contains_key(&dns_name) {
+            if let Some(name) = self.names.get_mut(&dns_name) {
+                if name.verdict == Verdict::Unknown {
+                    name.failures = name.failures.max(entry.resolution_failures);
+                }
                 self.enforce(&dns_name, limits, now, &mut learned);
             }
         }
         learned
     }
 
-    fn absorb_address(
-        &mut self,
-        dns_name: &DnsName,
-        ip: IpAddr,
-        stored: Address,
-        learned: &mut Learned,
-    ) {
+    /// Forgets the expired addresses that the status lacks: another replica, which leads, has removed them.
+    pub fn follow(&mut self, status: &DnsNameResolverStatus, now: Timestamp) {
+        let has = |entry: &ResolvedName, ip: &IpAddr| {
+            let same = |stored: &ResolvedAddress| {
+                stored
+                    .ip
+                    .parse()
+                    .is_ok_and(|stored| proto::address::canonical(stored) == *ip)
+            };
+            entry.resolved_addresses.iter().any(same)
+        };
+        self.names.retain(|dns_name, name| {
+            let entry = status
+                .resolved_names
+                .iter()
+                .find(|entry| entry.dns_name == dns_name.as_str());
+            name.addresses.retain(|ip, address| {
+                address.expiry() > now || entry.is_some_and(|entry| has(entry, ip))
+            });
+            !name.addresses.is_empty()
+        });
+    }
+
+    fn absorb_address(&mut self, dns_name: &DnsName, ip: IpAddr, stored: Address) {
         let key = (dns_name.clone(), ip);
         if self
             .removed
             .get(&key)
             .is_some_and(|removed| stored.expiry() <= removed.expiry)
         {
-            learned.changed = true;
             return;
         }
         self.removed.remove(&key);
         let name = self.names.entry(key.0).or_default();
         name.seen = name.seen.max(stored.seen);
-        name.addresses
-            .entry(ip)
-            .and_modify(|known| {
-                known.extend(&stored);
-            })
-            .or_insert(stored);
+        name.sighted = name.sighted.max(stored.seen);
+        let known = name.addresses.entry(ip).or_insert(stored);
+        known.extend(&stored);
     }
 
-    /// Forgets the addresses whose expiry and grace are over, and the names that have none left. Returns how many
-    /// addresses went.
-    pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> usize {
+    /// Forgets which addresses were removed, once no late status can show them any more.
+    pub(super) fn forget_removed(&mut self, now: Timestamp) {
         self.removed.retain(|_, removed| removed.forget > now);
-        let mut due = Vec::new();
-        for (dns_name, name) in &self.names {
-            for (ip, address) in &name.addresses {
-                if address.removal(limits.grace) <= now {
-                    due.push((dns_name.clone(), *ip));
-                }
-            }
-        }
-        for (dns_name, ip) in &due {
-            self.remove(dns_name, *ip, now);
-        }
-        due.len()
-    }
-
-    /// When [`Memory::expire`] will next find something.
-    pub fn next_removal(&self, limits: &Limits) -> Option<Timestamp> {
-        self.names
-            .values()
-            .flat_map(|name| name.addresses.values())
-            .map(|address| address.removal(limits.grace))
-            .min()
     }
 
     /// Takes an address away, so that a status which still shows it does not bring it back.

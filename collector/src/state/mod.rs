@@ -1,10 +1,14 @@
 //! What is known of the names of one `DNSNameResolver`, and the status that follows from it. No IO: time is a parameter.
 //!
-//! - [`Memory`] takes in [observations](crate::observation::Observation) and the statuses of others, and forgets.
+//! - [`Memory`] takes in [observations](crate::observation::Observation), failed look-ups and the statuses of others, and
+//!   forgets.
 //! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
 
 mod evict;
+#[cfg(test)]
+mod lookup_tests;
 mod memory;
+mod removal;
 mod render;
 #[cfg(test)]
 mod tests;
@@ -17,7 +21,7 @@ pub use self::{
 };
 
 /// The bounds within which answers are believed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The floor for every TTL, at least a second; counted in whole seconds, rounded up.
     pub min_ttl: Duration,
@@ -25,6 +29,16 @@ pub struct Limits {
     pub max_ttl: Duration,
     /// How long an address stays after its expiry.
     pub grace: Duration,
+    /// How long an address stays after it was last in an answer, if that is longer.
+    pub retain: Duration,
+    /// How long an address stays after it was last in an answer while its name cannot be looked up.
+    pub max_stale: Duration,
+    /// A regular name under a wildcard that no client asked for in this time is no longer looked up.
+    pub wildcard_idle: Duration,
+    /// Whether names are looked up at all. If not, addresses leave on their times alone.
+    pub lookups: bool,
+    /// The name stands in a Deny rule, where a missing address opens: no count evicts it.
+    pub protected: bool,
     /// Addresses a name. Over it the oldest-seen go.
     pub addresses_per_name: usize,
     /// Regular names under a wildcard. Over it the oldest-seen name of the client that brought in most goes.
@@ -40,6 +54,11 @@ impl Default for Limits {
             min_ttl: Duration::from_secs(5),
             max_ttl: Duration::from_secs(24 * 3600),
             grace: Duration::from_secs(5),
+            retain: Duration::ZERO,
+            max_stale: Duration::from_secs(24 * 3600),
+            wildcard_idle: Duration::from_secs(24 * 3600),
+            lookups: true,
+            protected: false,
             addresses_per_name: 1000,
             names_per_wildcard: 1024,
             object_bytes: 1 << 20,

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Duration,
 };
 
 use k8s_openapi::{
@@ -14,7 +15,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     Memory,
-    memory::{Address, Name},
+    memory::{Address, Name, Verdict},
     tolerance,
 };
 
@@ -27,12 +28,16 @@ pub struct Change {
     pub added: usize,
     /// Addresses of the stored status that are gone.
     pub removed: usize,
+    /// Whether a name became degraded, or is no longer.
+    pub flipped: bool,
+    /// The earliest expiry in the stored status that memory knows to be later.
+    pub nearest: Option<Timestamp>,
 }
 
 impl Change {
-    /// Whether it is more than times and conditions.
-    pub fn is_of_addresses(&self) -> bool {
-        self.added + self.removed > 0
+    /// Whether it is more than times and counts.
+    pub fn is_urgent(&self) -> bool {
+        self.added + self.removed > 0 || self.flipped
     }
 }
 
@@ -86,6 +91,8 @@ impl Memory {
             status,
             added: count.added,
             removed: count.removed,
+            flipped: count.flipped,
+            nearest: count.nearest,
         })
     }
 
@@ -119,6 +126,8 @@ impl Memory {
 struct Count {
     added: usize,
     removed: usize,
+    flipped: bool,
+    nearest: Option<Timestamp>,
 }
 
 fn entry(
@@ -140,21 +149,25 @@ fn entry(
     {
         let ip = stored.ip.parse().map(proto::address::canonical).ok();
         match ip.and_then(|ip| Some((ip, missing.remove(&ip)?))) {
-            Some((ip, address)) => addresses.push(refreshed(stored, ip, address)),
+            Some((ip, address)) => addresses.push(refreshed(stored, ip, address, count)),
             None => count.removed += 1,
         }
     }
     count.added += missing.len();
     addresses.extend(missing.into_iter().map(|(ip, address)| fresh(ip, address)));
+    let conditions = conditions(name, old, now);
+    let degraded = |conditions: &[Condition]| {
+        let found = conditions
+            .iter()
+            .find(|condition| condition.type_ == DEGRADED);
+        found.map(|condition| (condition.status.clone(), condition.reason.clone()))
+    };
+    count.flipped |= old.is_some_and(|old| degraded(&old.conditions) != degraded(&conditions));
     ResolvedName {
-        conditions: conditions(name, old, now),
+        conditions,
         dns_name: dns_name.as_str().to_owned(),
         resolved_addresses: addresses,
-        resolution_failures: if name.resolved {
-            0
-        } else {
-            old.map_or(0, |old| old.resolution_failures)
-        },
+        resolution_failures: name.failures,
     }
 }
 
@@ -167,14 +180,18 @@ fn fresh(ip: IpAddr, address: &Address) -> ResolvedAddress {
 }
 
 /// The stored address with canonical text, and with its old times if they will do.
-fn refreshed(stored: &ResolvedAddress, ip: IpAddr, address: &Address) -> ResolvedAddress {
+fn refreshed(
+    stored: &ResolvedAddress,
+    ip: IpAddr,
+    address: &Address,
+    count: &mut Count,
+) -> ResolvedAddress {
     let looked_up = Timestamp::from_millis(stored.last_lookup_time.0.as_millisecond());
-    let ttl = u32::try_from(stored.ttl_seconds).unwrap_or(0);
-    let (was, is) = (
-        looked_up + std::time::Duration::from_secs(ttl.into()),
-        address.expiry(),
-    );
+    let ttl = u64::try_from(stored.ttl_seconds).unwrap_or(0);
+    let (was, is) = (looked_up + Duration::from_secs(ttl), address.expiry());
     if was.max(is).since(was.min(is)) > tolerance(address.ttl) {
+        let nearest = count.nearest.into_iter().chain([was]).min();
+        count.nearest = nearest.filter(|_| was < is).or(count.nearest);
         return fresh(ip, address);
     }
     ResolvedAddress {
@@ -183,31 +200,38 @@ fn refreshed(stored: &ResolvedAddress, ip: IpAddr, address: &Address) -> Resolve
     }
 }
 
-/// `Degraded` becomes `False` with the first success; its transition time moves only when it flips.
+/// `Degraded` as the last look-up says; its transition time moves only when its status flips.
 fn conditions(name: &Name, old: Option<&ResolvedName>, now: Timestamp) -> Vec<Condition> {
     let stored = old.map(|old| old.conditions.clone()).unwrap_or_default();
+    let (status, reason, message) = match &name.verdict {
+        Verdict::Unknown => return stored,
+        Verdict::Resolved => (
+            "False",
+            "NOERROR".into(),
+            "the last look-up succeeded".to_owned(),
+        ),
+        Verdict::Failing(failure) => ("True", failure.reason(), failure.to_string()),
+    };
     let degraded = stored.iter().find(|condition| condition.type_ == DEGRADED);
-    let healthy =
-        |condition: &Condition| condition.status == "False" && condition.reason == NOERROR;
-    if !name.resolved || (degraded.is_some_and(healthy) && stored.len() == 1) {
+    if let Some(condition) = degraded.filter(|_| stored.len() == 1)
+        && condition.status == status
+        && condition.reason == reason
+    {
         return stored;
     }
     let last_transition_time = match degraded {
-        Some(condition) if condition.status == "False" => condition.last_transition_time.clone(),
+        Some(condition) if condition.status == status => condition.last_transition_time.clone(),
         _ => time(now),
     };
     vec![Condition {
         last_transition_time,
-        message: "the last look-up succeeded".to_owned(),
+        message,
         observed_generation: None,
-        reason: NOERROR.to_owned(),
-        status: "False".to_owned(),
+        reason: reason.into_owned(),
+        status: status.to_owned(),
         type_: DEGRADED.to_owned(),
     }]
 }
-
-/// The reason of a condition that is not degraded: the response code of RFC 1035.
-const NOERROR: &str = "NOERROR";
 
 /// In whole seconds, as the API stores it.
 fn time(at: Timestamp) -> Time {

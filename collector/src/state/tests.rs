@@ -8,17 +8,17 @@ mod properties;
 use super::{Limits, Memory};
 use crate::{guards::Guards, observation::Observation};
 
-const T0: i64 = 1_800_000_000_000;
+pub(super) const T0: i64 = 1_800_000_000_000;
 
-fn at(seconds: f64) -> Timestamp {
+pub(super) fn at(seconds: f64) -> Timestamp {
     Timestamp::from_millis(T0 + (seconds * 1000.0) as i64)
 }
 
-fn name(text: &str) -> DnsName {
+pub(super) fn name(text: &str) -> DnsName {
     DnsName::parse(text).unwrap()
 }
 
-fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Observation {
+pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Observation {
     Observation {
         name: name(asked),
         family: Family::V4,
@@ -29,43 +29,52 @@ fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Observation {
         at: at(seconds),
         answered_at: None,
         client: None,
+        truncated: false,
     }
 }
 
 /// A memory with the status that the store has.
-struct Known {
-    memory: Memory,
-    stored: DnsNameResolverStatus,
-    limits: Limits,
+pub(super) struct Known {
+    pub(super) memory: Memory,
+    pub(super) stored: DnsNameResolverStatus,
+    pub(super) limits: Limits,
 }
 
 impl Known {
-    fn new(spec: &str) -> Self {
+    pub(super) fn new(spec: &str) -> Self {
         Self {
             memory: Memory::new(name(spec)),
             stored: DnsNameResolverStatus::default(),
-            limits: Limits::default(),
+            limits: Limits {
+                lookups: false,
+                ..Limits::default()
+            },
         }
     }
 
-    fn observe(&mut self, asked: &str, addresses: &[(&str, u32)], seconds: f64) -> &mut Self {
+    pub(super) fn observe(
+        &mut self,
+        asked: &str,
+        addresses: &[(&str, u32)],
+        seconds: f64,
+    ) -> &mut Self {
         self.memory
             .observe(&answer(asked, addresses, seconds), &self.limits);
         self
     }
 
-    fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
+    pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
         self.memory
             .absorb(status, at(seconds), &self.limits, &Guards::default());
         self
     }
 
-    fn expire(&mut self, seconds: f64) -> usize {
-        self.memory.expire(at(seconds), &self.limits)
+    pub(super) fn expire(&mut self, seconds: f64) -> usize {
+        self.memory.expire(at(seconds), &self.limits).len()
     }
 
     /// Writes what there is to write; returns whether there was something.
-    fn write(&mut self, seconds: f64) -> bool {
+    pub(super) fn write(&mut self, seconds: f64) -> bool {
         let change = self.memory.render(&self.stored, at(seconds));
         let written = change.is_some();
         if let Some(change) = change {
@@ -75,7 +84,7 @@ impl Known {
     }
 
     /// `name ip ttl@second …` of each entry.
-    fn status(&self) -> Vec<String> {
+    pub(super) fn status(&self) -> Vec<String> {
         let entry = |entry: &proto::api::ResolvedName| {
             let addresses = entry.resolved_addresses.iter().map(|address| {
                 let second = address.last_lookup_time.0.as_second() - T0 / 1000;
@@ -87,11 +96,11 @@ impl Known {
     }
 }
 
-fn status(json: serde_json::Value) -> DnsNameResolverStatus {
+pub(super) fn status(json: serde_json::Value) -> DnsNameResolverStatus {
     serde_json::from_value(serde_json::json!({"resolvedNames": json})).unwrap()
 }
 
-fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
+pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
     let time = k8s_openapi::jiff::Timestamp::from_second(T0 / 1000 + second).unwrap();
     serde_json::json!({"ip": ip, "ttlSeconds": ttl, "lastLookupTime": time.to_string()})
 }
@@ -339,7 +348,7 @@ fn a_wildcards_own_entry_stands_first() {
                 &answer("c.d.example.com", &[("4.4.4.4", 1)], 0.0),
                 &known.limits
             )
-            .changed
+            .urgent
     );
 }
 

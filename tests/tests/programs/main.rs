@@ -14,6 +14,7 @@ mod ends;
 mod expiry;
 mod flow;
 mod garbage;
+mod lookups;
 mod restarts;
 mod rules;
 mod start;

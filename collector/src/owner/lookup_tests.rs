@@ -1,0 +1,357 @@
+//! Look-ups, leadership, and when what is written, on the owner.
+
+use std::net::IpAddr;
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::tests::{World, at, name};
+use crate::{
+    args::ManageObjects,
+    resolve::{Failure, FamilyOutcome, Round},
+};
+
+const WWW: &str = "www.example.com";
+
+fn world() -> World {
+    World::with(ManageObjects::Auto, |config| config.limits.lookups = true)
+}
+
+fn addresses(ips: &[&str], at: Timestamp) -> FamilyOutcome {
+    let addresses = ips
+        .iter()
+        .map(|ip| (ip.parse::<IpAddr>().unwrap(), 30))
+        .collect();
+    FamilyOutcome::Addresses { addresses, at }
+}
+
+impl World {
+    /// The names whose look-up is due, which are then under way.
+    fn due(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Some(request) = self.owner.next_request(at(self.now)) {
+            names.push(request.name.to_string());
+        }
+        names.sort();
+        names
+    }
+
+    fn round(&mut self, asked: &str, v4: FamilyOutcome) {
+        let now = at(self.now);
+        let round = Round {
+            name: name(asked),
+            started: now,
+            finished: now,
+            v4,
+            v6: FamilyOutcome::NoData,
+        };
+        self.owner.round(&round, now);
+    }
+
+    fn answer(&mut self, asked: &str, ips: &[&str]) {
+        let outcome = addresses(ips, at(self.now));
+        self.round(asked, outcome);
+    }
+
+    fn fail(&mut self, asked: &str, failure: Failure) {
+        let now = at(self.now);
+        let failed = || FamilyOutcome::Failed(failure);
+        let round = Round {
+            name: name(asked),
+            started: now,
+            finished: now,
+            v4: failed(),
+            v6: failed(),
+        };
+        self.owner.round(&round, now);
+    }
+
+    /// Lets time go by to the next thing to do.
+    fn skip(&mut self) -> i64 {
+        let wake = self.owner.next_wake().expect("there is something to do");
+        let before = self.now;
+        self.now = self.now.max(wake.as_millis() - at(0).as_millis());
+        self.owner.tick(at(self.now));
+        self.now - before
+    }
+}
+
+#[test]
+fn a_newly_wanted_name_is_looked_up_at_once() {
+    let mut world = world();
+    world.want(&[WWW, "*.example.org"]);
+    world.now += 1000;
+    assert_eq!(world.due(), ["*.example.org.", "www.example.com."]);
+    assert!(world.due().is_empty(), "one look-up at a time");
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.org.", "www.example.com. 1.1.1.1"]
+    );
+}
+
+#[test]
+fn a_name_is_looked_up_again_when_it_expires_within_the_grace() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    for _ in 0..10 {
+        let waited = world.skip();
+        assert!((29_000..=31_250).contains(&waited), "{waited}");
+        assert_eq!(world.due(), ["www.example.com."]);
+        world.answer(WWW, &["1.1.1.1"]);
+    }
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn names_found_under_a_wildcard_are_looked_up_like_others() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    world.fail("*.example.com", Failure::NXDOMAIN);
+    world.observe_as("a.example.com", "1.1.1.1", Some("10.0.0.1"));
+    world.settle();
+    world.skip();
+    assert_eq!(world.due(), ["a.example.com."]);
+    world.answer("a.example.com", &["2.2.2.2"]);
+    world.now += 10_000;
+    world.settle();
+    assert_eq!(world.addresses(), ["*.example.com. 2.2.2.2"]);
+}
+
+#[test]
+fn a_name_that_never_resolved_is_tried_every_5_s_ten_times_and_then_less_often() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    let mut waits = Vec::new();
+    for _ in 0..16 {
+        assert_eq!(world.due(), ["www.example.com."]);
+        world.fail(WWW, Failure::Timeout);
+        world.settle();
+        waits.push(world.skip() / 1000);
+    }
+    assert_eq!(
+        waits,
+        [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 20, 40, 80, 120, 120]
+    );
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn a_wildcards_own_name_that_fails_is_tried_again_after_half_an_hour() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    world.fail("*.example.com", Failure::NXDOMAIN);
+    world.settle();
+    assert_eq!(world.skip(), 30 * 60 * 1000);
+    assert_eq!(world.due(), ["*.example.com."]);
+}
+
+#[test]
+fn a_truncated_answer_is_used_and_the_name_asked_at_once() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    let mut cut = super::tests::answer(WWW, "2.2.2.2", world.now);
+    cut.truncated = true;
+    world.owner.observe(&cut);
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
+    assert!(world.due().is_empty(), "that was our own");
+    cut.client = Some("10.0.0.1".parse().unwrap());
+    world.owner.observe(&cut);
+    assert!(world.due().is_empty(), "it just was");
+    cut.at = at(world.now + 6000);
+    world.owner.observe(&cut);
+    world.now += 6000;
+    assert_eq!(world.due(), ["www.example.com."]);
+}
+
+#[test]
+fn a_replica_that_does_not_lead_writes_what_it_saw_and_nothing_else() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.settle();
+    world.owner.lead(false, at(world.now));
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    world.now += 3_600_000;
+    world.settle();
+    assert!(world.due().is_empty());
+    assert_eq!(
+        world.addresses(),
+        ["www.example.com. 1.1.1.1"],
+        "it removes nothing"
+    );
+    world.want(&[]);
+    world.settle();
+    assert_eq!(world.store.len(), 1, "and deletes nothing");
+}
+
+#[test]
+fn who_begins_to_lead_asks_before_it_removes() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    world.owner.lead(false, at(world.now));
+    world.now += 3_600_000;
+    world.owner.lead(true, at(world.now));
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    assert_eq!(world.due(), ["www.example.com."]);
+    world.answer(WWW, &["2.2.2.2"]);
+    world.now += 10;
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 2.2.2.2"]);
+}
+
+#[test]
+fn nothing_but_times_is_written_once_in_ten_minutes() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.settle();
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    assert_eq!(world.settle(), 1);
+    let mut writes = 0;
+    let end = world.now + 3_600_000;
+    while world.now < end {
+        world.skip();
+        if !world.due().is_empty() {
+            world.answer(WWW, &["1.1.1.1"]);
+        }
+        writes += world.settle();
+    }
+    assert!((5..=6).contains(&writes), "{writes} writes in an hour");
+}
+
+#[test]
+fn a_replica_that_does_not_lead_writes_times_before_the_stored_ones_run_out() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    world.owner.lead(false, at(world.now));
+    world.now += 15_000;
+    world.observe(WWW, "1.1.1.1");
+    assert_eq!(world.settle(), 0, "the stored expiry is not near");
+    world.now += 5_000;
+    world.owner.tick(at(world.now));
+    assert_eq!(world.settle(), 1);
+}
+
+#[test]
+fn degraded_is_written_at_once_and_counts_of_failures_are_not() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.settle();
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    world.skip();
+    world.due();
+    world.fail(WWW, Failure::Timeout);
+    assert_eq!(world.settle(), 1);
+    world.skip();
+    world.due();
+    world.fail(WWW, Failure::Timeout);
+    assert_eq!(world.settle(), 0);
+}
+
+#[test]
+fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
+    let mut world = world();
+    let wire = proto::dns::Name::from_text("a.example.com").unwrap();
+    let kept = [("1.1.1.1".parse().unwrap(), 30)].into_iter().collect();
+    let client = Some("10.0.0.1".parse().unwrap());
+    world
+        .remembered
+        .keep(&wire, proto::api::Family::V4, kept, at(0), client);
+    world.want(&["*.example.com", "a.example.com"]);
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.com. 1.1.1.1", "a.example.com. 1.1.1.1"]
+    );
+}
+
+#[test]
+fn writes_of_a_large_object_are_spaced_by_its_size() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.settle();
+    let mut observation = super::tests::answer(WWW, "1.1.1.1", 0);
+    observation.addresses = (0..1000_u32)
+        .map(|i| (IpAddr::from((0x0b00_0000 + i).to_be_bytes()), 3600))
+        .collect();
+    world.owner.observe(&observation);
+    assert_eq!(world.settle(), 1);
+    world.observe(WWW, "1.1.1.1");
+    assert_eq!(world.settle(), 0);
+    let waited = world.skip();
+    assert!(
+        (300..=1000).contains(&waited),
+        "{waited} ms for half a megabyte"
+    );
+    assert_eq!(world.settle(), 1);
+}
+
+#[test]
+fn names_that_one_wildcard_brought_in_have_a_rate_of_look_ups() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    world.fail("*.example.com", Failure::NXDOMAIN);
+    for i in 0..500 {
+        world.observe_as(&format!("n{i}.example.com"), "1.1.1.1", Some("10.0.0.1"));
+    }
+    world.settle();
+    world.now += 32_000;
+    let first = world.due().len();
+    assert!((100..=110).contains(&first), "{first} at once");
+    let name = DnsName::parse("*.example.com").unwrap();
+    assert!(world.owner.entries[&name].memory.addresses() == 500);
+    world.now += 1100;
+    let second = world.due().len();
+    assert!((90..=110).contains(&second), "{second} in the next second");
+}
+
+#[test]
+fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    let start = world.now;
+    while world.addresses() == ["www.example.com. 1.1.1.1"] {
+        world.skip();
+        assert!(world.now - start < 90_000, "it stays for ever");
+        if !world.due().is_empty() {
+            world.fail(WWW, Failure::NXDOMAIN);
+        }
+        world.settle();
+    }
+    assert!(world.now - start > 50_000, "not before five failures");
+}

@@ -1,0 +1,108 @@
+//! Our own look-ups: when a name is due, and what its answers and failures change.
+
+use std::{collections::BTreeSet, iter::once, time::Duration};
+
+use metrics::histogram;
+use proto::api::{DnsName, Family};
+use runtime::clock::Timestamp;
+
+use super::Owner;
+use crate::resolve::{FamilyOutcome, Request, Round};
+
+impl Owner {
+    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count.
+    pub fn gap(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.memory.gap(now, &entry.limits);
+        }
+        let names: BTreeSet<DnsName> = self
+            .entries
+            .iter()
+            .flat_map(|(spec, entry)| once(spec).chain(entry.memory.names()))
+            .cloned()
+            .collect();
+        for name in names {
+            self.reschedule(&name);
+        }
+    }
+
+    /// The next name to look up, if one is due.
+    pub fn next_request(&mut self, now: Timestamp) -> Option<Request> {
+        let entries = &self.entries;
+        let found_by = |name: &DnsName| name.wildcard().filter(|_| !entries.contains_key(name));
+        let (name, late) = self.schedule.pop(now, found_by)?;
+        histogram!("collector_lookup_lateness_seconds").record(late);
+        let known = once(name.clone())
+            .chain(name.wildcard())
+            .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
+            .max();
+        Some(Request {
+            name,
+            known: known.unwrap_or(0),
+        })
+    }
+
+    /// Takes in what a look-up of a name in both families gave. Failures count only for who leads.
+    pub fn round(&mut self, round: &Round, now: Timestamp) {
+        for observation in round.observations() {
+            self.observe(&observation);
+        }
+        let failed = round.failed();
+        let outcomes = [(Family::V4, &round.v4), (Family::V6, &round.v6)];
+        for spec in once(round.name.clone()).chain(round.name.wildcard()) {
+            let Some(entry) = self.entries.get_mut(&spec).filter(|_| self.leader) else {
+                continue;
+            };
+            // Whatever it gave, addresses that waited to be asked for may go now.
+            self.dirty.insert(spec.clone());
+            let (memory, limits) = (&mut entry.memory, &entry.limits);
+            if let Some(failure) = &failed {
+                let learned = memory.failed(&round.name, *failure, round.started, now, limits);
+                self.learned(&spec, learned);
+                continue;
+            }
+            for (family, outcome) in outcomes {
+                match outcome {
+                    FamilyOutcome::Addresses { .. } | FamilyOutcome::NoData => {
+                        memory.asked(&round.name, family, round.started);
+                    }
+                    FamilyOutcome::Failed(_) => {
+                        memory.family_failed(&round.name, family, round.started, now, limits);
+                    }
+                }
+            }
+        }
+        let fruitful = outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, FamilyOutcome::Addresses { .. }));
+        self.schedule.done(&round.name, fruitful, now);
+        self.reschedule(&round.name);
+    }
+
+    /// Whether this replica looks names up.
+    pub(super) fn looks_up(&self) -> bool {
+        self.leader && self.config.limits.lookups
+    }
+
+    /// Sets when the name is looked up: when its first address expires, and at once while it is in use without any.
+    pub(super) fn reschedule(&mut self, name: &DnsName) {
+        let mut at: Option<Timestamp> = None;
+        let mut grace = Duration::MAX;
+        if self.looks_up() {
+            for spec in once(name.clone()).chain(name.wildcard()) {
+                let Some(entry) = self.entries.get(&spec) else {
+                    continue;
+                };
+                let nothing_known = spec == *name && entry.memory.addresses_of(name) == 0;
+                let next = entry.memory.next_lookup(name, &entry.limits);
+                let now = nothing_known.then(Timestamp::default);
+                at = at.into_iter().chain(next).chain(now).min();
+                grace = grace.min(entry.limits.grace);
+            }
+        }
+        match at {
+            Some(at) => self.schedule.set(name, at, grace),
+            None => self.schedule.unset(name, !self.entries.contains_key(name)),
+        }
+    }
+}

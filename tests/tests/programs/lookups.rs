@@ -1,0 +1,166 @@
+//! The collector's own look-ups: what keeps addresses right when no pod asks.
+
+use proto::api::{DEGRADED, Family};
+use tests::{
+    wait::eventually,
+    world::{Setup, World, start_collector},
+};
+
+const NAME: &str = "www.example.com.";
+
+/// A world whose collector asks its CoreDNS, and soon.
+async fn world(zone: &str) -> World {
+    let allow = &["www.example.com", "*.apps.example.com"];
+    let mut world = World::start(Setup {
+        zone,
+        allow,
+        collector: &[],
+    })
+    .await;
+    restart_asking(&mut world).await;
+    world
+}
+
+async fn restart_asking(world: &mut World) {
+    world.collector.process().kill();
+    let server = world.coredns.address().to_string();
+    let flags = ["--resolver", &server, "--min-ttl", "1s", "--grace", "1s"];
+    world.collector = start_collector(&world.workdir, &world.store, &flags).await;
+    world.collector.ready().await;
+}
+
+/// `Degraded` of the name's entry: status and reason.
+fn degraded(world: &World) -> Option<(String, String)> {
+    let entry = world.store.resolved(NAME, NAME)?;
+    let condition = entry
+        .conditions
+        .into_iter()
+        .find(|condition| condition.type_ == DEGRADED)?;
+    Some((condition.status, condition.reason))
+}
+
+async fn expect_degraded(world: &World, status: &str) {
+    eventually("the condition is written", async || match degraded(world) {
+        Some((found, _)) if found == status => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wanted_name_has_its_addresses_before_any_pod_asks() {
+    let world =
+        world("www 300 IN CNAME web\nweb 300 IN A 192.0.2.10\nweb 300 IN AAAA 2001:db8::10").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.expect_set(NAME, Family::V6, &["2001:db8::10"]).await;
+    expect_degraded(&world, "False").await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_still_answered_stays_and_one_that_is_not_leaves() {
+    let world = world("www 1 IN A 192.0.2.10").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let history = world.monitor().await;
+    world
+        .collector
+        .counts("collector_lookups_total", &[], 6.0)
+        .await;
+    assert!(history.departures().await.is_empty());
+    world.set_zone(2, "www 1 IN A 192.0.2.11").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.11"]).await;
+    assert_eq!(history.departures().await, [format!("{NAME} 192.0.2.10")]);
+}
+
+#[tokio::test]
+async fn a_name_found_under_a_wildcard_is_looked_up_when_it_expires() {
+    let world = world("*.apps 2 IN A 192.0.2.30").await;
+    let set = "*.apps.example.com.";
+    // The wildcard itself is a name too; the zone answers it as any other.
+    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
+    world
+        .expect_flow_through(set, "one.apps.example.com.", Family::V4, "192.0.2.30")
+        .await;
+    let history = world.monitor().await;
+    world
+        .collector
+        .counts("collector_lookups_total", &[], 8.0)
+        .await;
+    assert!(history.departures().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_dead_upstream_empties_no_set_and_is_told() {
+    let mut world = world("www 1 IN A 192.0.2.10").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let history = world.monitor().await;
+    world.coredns.process().kill();
+    expect_degraded(&world, "True").await;
+    let reason = degraded(&world).unwrap().1;
+    assert!(
+        ["Network", "Timeout"].contains(&reason.as_str()),
+        "{reason}"
+    );
+    // Long enough for the address to have gone many times over.
+    world
+        .collector
+        .counts("collector_lookups_total", &["failed"], 7.0)
+        .await;
+    assert!(history.departures().await.is_empty());
+    world.coredns.restart().await;
+    expect_degraded(&world, "False").await;
+    assert!(history.departures().await.is_empty());
+    world.set_zone(2, "www 1 IN A 192.0.2.11").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.11"]).await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_gone_leaves_after_five_failures() {
+    let world = world("www 1 IN A 192.0.2.10").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.set_zone(2, "other 1 IN A 192.0.2.11").await;
+    expect_degraded(&world, "True").await;
+    assert_eq!(degraded(&world).unwrap().1, "NXDOMAIN");
+    world.expect_set(NAME, Family::V4, &[]).await;
+    let failed = world
+        .collector
+        .admin()
+        .metric("collector_lookups_total", &["failed"])
+        .await;
+    assert!(failed.unwrap() >= 5.0);
+}
+
+#[tokio::test]
+async fn after_a_restart_nothing_leaves_before_it_was_asked_again() {
+    let mut world = world("www 1 IN A 192.0.2.10").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let history = world.monitor().await;
+    world.collector.process().kill();
+    world.coredns.process().kill();
+    // Nobody is there to be asked: the address expired long ago by what the store says.
+    restart_asking(&mut world).await;
+    world
+        .collector
+        .counts("collector_lookups_total", &["failed"], 2.0)
+        .await;
+    assert!(history.departures().await.is_empty());
+    world.coredns.restart().await;
+    world.set_zone(2, "www 1 IN A 192.0.2.11").await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.11"]).await;
+}
+
+#[tokio::test]
+async fn a_rule_gets_the_addresses_that_pods_use_already() {
+    let world = World::start(Setup {
+        zone: "late 300 IN A 192.0.2.40",
+        allow: &["www.example.com"],
+        collector: &[],
+    })
+    .await;
+    world.look_up("late.example.com.").await;
+    world.settle().await;
+    // Nothing is looked up in this world: what the rule gets was remembered.
+    world.store.allow("late", &["*.example.com"]);
+    world
+        .expect_set("*.example.com.", Family::V4, &["192.0.2.40"])
+        .await;
+}
