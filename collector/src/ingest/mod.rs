@@ -17,8 +17,9 @@ use crate::{
     resolve::OwnQueries,
 };
 
-/// Observations that wait for the owner of the statuses. One is about 200 bytes.
-pub const QUEUE: usize = 65_536;
+/// Observations that wait for the owner of the statuses. One is about 200 bytes, and 24 kB at most
+/// ([`pipeline::MAX_ADDRESSES`]).
+pub const QUEUE: usize = 16_384;
 
 /// What every connection shares.
 #[derive(Clone, Debug)]
@@ -56,7 +57,8 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             frames: frame_stream::Limits::default(),
-            connections: 1024,
+            // Half of the file descriptors that a process may usually have: the store needs some too.
+            connections: 512,
             handshake: Duration::from_secs(10),
             frame: Duration::from_secs(30),
         }

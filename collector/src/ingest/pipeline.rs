@@ -36,6 +36,10 @@ pub struct Context<'a> {
     pub own: &'a OwnQueries,
 }
 
+/// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
+/// owner must be bounded in bytes too.
+pub const MAX_ADDRESSES: usize = 1000;
+
 /// Decodes a data frame and holds it against the wanted names. Whatever comes of it is counted.
 pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
     match judge(frame, context, counts) {
@@ -89,6 +93,7 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
     let mut refused = 0_usize;
     response
         .addresses(|address, ttl| match guards.admit(address) {
+            Ok(_) if addresses.len() >= MAX_ADDRESSES => counts.refuse("too-many"),
             Ok(address) => addresses.push((address, ttl)),
             Err(reason) => {
                 refused += 1;

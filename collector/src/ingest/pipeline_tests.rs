@@ -210,3 +210,29 @@ fn a_frame_that_is_no_event_is_counted() {
     assert!(observation.is_none());
     assert_eq!(counts.pending(Outcome::BadEvent), 1);
 }
+
+#[test]
+fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
+    let records: Vec<_> = (0..3000_u32)
+        .map(|i| {
+            (
+                "www.example.com.",
+                RData::A(rdata::A(Ipv4Addr::from(0x1400_0000 + i))),
+            )
+        })
+        .collect();
+    let event = response("www.example.com.", &records);
+    let names: NameIndex = [DnsName::parse("www.example.com").unwrap()]
+        .iter()
+        .collect();
+    let clock = Clock::manual(Timestamp::from_millis(0));
+    let mut counts = Counts::default();
+    let observed = observe(
+        &frame(&event),
+        &names,
+        &Guards::default(),
+        &clock,
+        &mut counts,
+    );
+    assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
+}

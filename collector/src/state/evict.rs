@@ -24,7 +24,7 @@ impl Memory {
         now: Timestamp,
         learned: &mut Learned,
     ) {
-        while let Some(ip) = self.surplus_address(dns_name, limits) {
+        for ip in self.surplus_addresses(dns_name, limits) {
             self.remove(dns_name, ip, now);
             learned.evicted_addresses += 1;
         }
@@ -32,25 +32,29 @@ impl Memory {
             self.remove_name(&victim, now);
             learned.evicted_names += 1;
         }
-        while self.estimated_bytes() > limits.object_bytes {
-            let Some((victim, ip)) = self.oldest_address() else {
-                break;
-            };
-            self.remove(&victim, ip, now);
-            learned.evicted_addresses += 1;
-        }
+        learned.evicted_addresses += self.shrink(limits, now);
         learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
     }
 
-    fn surplus_address(&self, dns_name: &DnsName, limits: &Limits) -> Option<IpAddr> {
-        let addresses = &self.names.get(dns_name)?.addresses;
-        if limits.protected || addresses.len() <= limits.addresses_per_name {
-            return None;
+    /// The oldest-seen addresses over the limit; found in one pass, since one answer can bring a thousand.
+    fn surplus_addresses(&self, dns_name: &DnsName, limits: &Limits) -> Vec<IpAddr> {
+        let Some(name) = self.names.get(dns_name) else {
+            return Vec::new();
+        };
+        let surplus = name
+            .addresses
+            .len()
+            .saturating_sub(limits.addresses_per_name);
+        if limits.protected || surplus == 0 {
+            return Vec::new();
         }
-        addresses
+        let mut by_age: Vec<_> = name
+            .addresses
             .iter()
-            .min_by_key(|(ip, address)| (address.seen, **ip))
-            .map(|(ip, _)| *ip)
+            .map(|(ip, address)| (address.seen, *ip))
+            .collect();
+        by_age.sort_unstable();
+        by_age.into_iter().take(surplus).map(|(_, ip)| ip).collect()
     }
 
     /// The oldest-seen name of the client that brought in most, so that a client that asks for random labels evicts its
@@ -84,19 +88,33 @@ impl Memory {
         }
     }
 
-    fn estimated_bytes(&self) -> usize {
-        OBJECT_BYTES + self.names.len() * NAME_BYTES + self.addresses() * ADDRESS_BYTES
-    }
-
-    fn oldest_address(&self) -> Option<(DnsName, IpAddr)> {
-        self.names
+    /// Removes the oldest-seen addresses until the object is small enough; returns how many.
+    fn shrink(&mut self, limits: &Limits, now: Timestamp) -> usize {
+        let too_large = |names: usize, addresses: usize| {
+            OBJECT_BYTES + names * NAME_BYTES + addresses * ADDRESS_BYTES > limits.object_bytes
+        };
+        let addresses = self.addresses();
+        if !too_large(self.names.len(), addresses) {
+            return 0;
+        }
+        let mut by_age: Vec<_> = self
+            .names
             .iter()
             .flat_map(|(dns_name, name)| {
                 name.addresses
                     .iter()
-                    .map(move |(ip, address)| (address.seen, dns_name, *ip))
+                    .map(move |(ip, address)| (address.seen, dns_name.clone(), *ip))
             })
-            .min()
-            .map(|(_, dns_name, ip)| (dns_name.clone(), ip))
+            .collect();
+        by_age.sort_unstable();
+        let mut removed = 0;
+        for (_, dns_name, ip) in by_age {
+            if !too_large(self.names.len(), addresses - removed) {
+                break;
+            }
+            self.remove(&dns_name, ip, now);
+            removed += 1;
+        }
+        removed
     }
 }

@@ -15,6 +15,10 @@ const REMEMBER_REMOVED: Duration = Duration::from_secs(60);
 /// From this many failures in a row on, nothing is extended any more.
 pub(super) const FAILURE_THRESHOLD: i32 = 5;
 
+/// How many removed addresses are remembered at once; beyond it the older half is forgotten. At worst such an address comes
+/// back once with a stale status, and is the first to be evicted again.
+const MAX_REMOVED: usize = 8192;
+
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -329,20 +333,39 @@ impl Memory {
         self.removed.retain(|_, removed| removed.forget > now);
     }
 
+    fn forget_older_half(&mut self) {
+        let mut times: Vec<_> = self.removed.values().map(|r| r.forget).collect();
+        let middle = times.len() / 2;
+        if middle < times.len() {
+            let (_, &mut median, _) = times.select_nth_unstable(middle);
+            self.removed.retain(|_, removed| removed.forget > median);
+        }
+    }
+
+    /// How many removed addresses are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered_removals(&self) -> usize {
+        self.removed.len()
+    }
+
     /// Takes an address away, so that a status which still shows it does not bring it back.
     pub(super) fn remove(&mut self, dns_name: &DnsName, ip: IpAddr, now: Timestamp) {
         let Some(name) = self.names.get_mut(dns_name) else {
             return;
         };
-        if let Some(address) = name.addresses.remove(&ip) {
+        let removed = name.addresses.remove(&ip);
+        if name.addresses.is_empty() {
+            self.names.remove(dns_name);
+        }
+        if let Some(address) = removed {
+            if self.removed.len() >= MAX_REMOVED {
+                self.forget_older_half();
+            }
             let removed = Removed {
                 expiry: address.expiry(),
                 forget: now + REMEMBER_REMOVED,
             };
             self.removed.insert((dns_name.clone(), ip), removed);
-        }
-        if name.addresses.is_empty() {
-            self.names.remove(dns_name);
         }
     }
 }

@@ -3,6 +3,7 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use runtime::clock::Timestamp;
 
+mod churn;
 mod properties;
 
 use super::{Limits, Memory};
