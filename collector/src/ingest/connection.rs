@@ -25,6 +25,9 @@ use crate::{names::NameIndex, observation::Observation};
 /// One read takes what is there, up to this.
 const READ: usize = 64 * 1024;
 
+/// For how long a stream is read on at the end while something is there to read.
+const DRAIN: Duration = Duration::from_secs(1);
+
 /// Why a stream was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -55,7 +58,7 @@ impl Error {
     }
 }
 
-/// Reads a stream to its end, or to `shutdown`. Returns the number of data frames.
+/// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
 pub(super) async fn read(
     stream: impl AsyncRead + AsyncWrite,
     ingest: &Ingest,
@@ -75,13 +78,17 @@ pub(super) async fn read(
     let mut answer = BytesMut::new();
     let opened = Instant::now();
     let mut frame_began = opened;
+    let mut draining = None;
     loop {
+        if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
+            return Ok(reader.data_frames);
+        }
         buffer.reserve(READ);
         let deadline = reader.deadline(opened, frame_began, !buffer.is_empty());
         let read = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return Ok(reader.data_frames),
             read = stream.read_buf(&mut buffer) => read.map_err(Error::Read)?,
+            () = shutdown.cancelled() => return Ok(reader.data_frames),
             () = sleep_until(deadline.unwrap_or(opened)), if deadline.is_some() => {
                 return Err(reader.timed_out());
             }

@@ -226,3 +226,25 @@ async fn a_shutdown_ends_the_stream() {
     peer.shutdown.cancel();
     assert_eq!(peer.end().await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn what_has_come_before_a_shutdown_is_read() {
+    let mut peer = Peer::connect(8);
+    peer.open().await;
+    for _ in 0..3 {
+        peer.send(&data(&wanted_frame())).await;
+    }
+    peer.shutdown.cancel();
+    assert_eq!(peer.end().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
+    let mut peer = Peer::connect(8);
+    peer.open().await;
+    peer.shutdown.cancel();
+    let frame = data(&wanted_frame());
+    // It ends with an error once the reader has gone.
+    while peer.stream.write_all(&frame).await.is_ok() {}
+    peer.reader.await.unwrap().unwrap();
+}

@@ -152,7 +152,7 @@ impl<S: Store> Task<S> {
         match &event {
             Event::Synced(_) => gate.ready(),
             Event::OutOfSync(reason) => gate.not_ready(reason),
-            Event::Applied(_) | Event::Deleted(_) => {}
+            Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }
         self.owner.event(event, self.clock.now());
     }
@@ -227,10 +227,13 @@ impl<S: Store> Task<S> {
             match timeout_at(deadline, self.writes.join_next()).await {
                 Ok(Some(written)) => self.written(written)?,
                 // What is left waits for a retry that will not come any more.
-                Ok(None) => break,
+                Ok(None) => {
+                    warn!("ending without what the store refused");
+                    return Ok(());
+                }
                 Err(_) => {
                     warn!(writes = self.writes.len(), "ending with writes under way");
-                    break;
+                    return Ok(());
                 }
             }
             self.advance();
