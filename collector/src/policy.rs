@@ -235,13 +235,17 @@ pub async fn run<S: Store>(
         defaults,
         ..Rules::default()
     };
+    // Whether the rules are those of the store, but for EgressFirewalls that do not decode.
+    let mut in_sync = false;
+    // How many of them were never known. Names that no other uses may be theirs.
+    let mut unknown = 0;
     let mut events = pin!(store.watch::<EgressFirewall>(Scope::All));
     loop {
         let event = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             event = events.next() => event,
         };
-        let in_sync = match event {
+        match event {
             None => bail!("the watch of EgressFirewalls ended"),
             Some(Event::Synced(firewalls)) => {
                 info!(
@@ -250,27 +254,27 @@ pub async fn run<S: Store>(
                 );
                 rules.reset(&firewalls);
                 gate.ready();
-                true
+                in_sync = true;
             }
-            Some(Event::Applied(firewall)) => {
-                rules.apply(&firewall);
-                wanted.borrow().in_sync
-            }
-            Some(Event::Deleted(key)) => {
-                rules.remove(&key);
-                wanted.borrow().in_sync
+            Some(Event::Applied(firewall)) => rules.apply(&firewall),
+            Some(Event::Deleted(key)) => rules.remove(&key),
+            Some(Event::Undecodable(keys)) => {
+                unknown = keys.len();
+                for key in keys {
+                    warn!(egress_firewall = %key, "no object is deleted until this EgressFirewall can be read");
+                }
             }
             Some(Event::OutOfSync(reason)) => {
                 warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
                 gate.not_ready(reason);
-                false
+                in_sync = false;
             }
-        };
+        }
         metrics::gauge!("collector_egress_firewall_names_refused").set(rules.refused() as f64);
         wanted.send_if_modified(|current| {
             let next = Wanted {
                 names: rules.names(),
-                in_sync,
+                in_sync: in_sync && unknown == 0,
             };
             let changed = *current != next;
             *current = next;

@@ -126,7 +126,7 @@ impl Writer {
                 self.store_synced = false;
                 self.store_gate.not_ready(reason.as_str());
             }
-            store::Event::Applied(_) | store::Event::Deleted(_) => {}
+            store::Event::Applied(_) | store::Event::Deleted(_) | store::Event::Undecodable(_) => {}
         }
         self.sync.store_changed(event, now());
     }

@@ -54,6 +54,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         .ok_or(DurationError::TooLong)
 }
 
+/// Why a text is not the name of a namespace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")]
+pub struct NamespaceError;
+
+/// The name of a Kubernetes namespace, which is a label as in RFC 1123. A clap `value_parser`.
+///
+/// # Errors
+/// [`NamespaceError`], in words that complete clap's message.
+pub fn parse_namespace(text: &str) -> Result<String, NamespaceError> {
+    if crate::store::names::is_namespace(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(NamespaceError)
+    }
+}
+
 /// Where the objects are.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StoreAddress {
@@ -107,7 +124,7 @@ pub struct CommonArgs {
     pub store: StoreAddress,
 
     /// The namespace of the DNSNameResolver objects (EgressFirewalls are read in every namespace)
-    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes")]
+    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace)]
     pub objects_namespace: String,
 
     /// The address of /livez, /readyz and /metrics; port 0 takes a free one, which the log names
@@ -321,6 +338,11 @@ mod tests {
         for (args, environment, flag) in [
             (vec!["--listen=a"], vec![], "--store"),
             (vec!["--store=nonsense", "--listen=a"], vec![], "--store"),
+            (
+                vec!["--store=kube", "--listen=a", "--objects-namespace=../x"],
+                vec![],
+                "--objects-namespace",
+            ),
             (
                 vec!["--store=kube", "--listen=a"],
                 vec![("PROGRAM_MIN_TTL", "5 days")],

@@ -221,18 +221,6 @@ fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
             )
         })
         .collect();
-    let event = response("www.example.com.", &records);
-    let names: NameIndex = [DnsName::parse("www.example.com").unwrap()]
-        .iter()
-        .collect();
-    let clock = Clock::manual(Timestamp::from_millis(0));
-    let mut counts = Counts::default();
-    let observed = observe(
-        &frame(&event),
-        &names,
-        &Guards::default(),
-        &clock,
-        &mut counts,
-    );
+    let (observed, _) = run(&frame(&response("www.example.com.", &records)));
     assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
 }

@@ -193,6 +193,8 @@ impl Owner {
                 warn!(%reason, "DNSNameResolver objects cannot be read; nothing is made or deleted meanwhile");
                 self.objects_in_sync = false;
             }
+            // Making such an object is refused, and nothing is deleted that is not known.
+            Event::Undecodable(_) => {}
             Event::Applied(object) => {
                 let key = ObjectKey::of(&object);
                 if let Some(later) = self.in_flight.get_mut(&key) {

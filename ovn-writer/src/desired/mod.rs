@@ -123,7 +123,8 @@ impl Desired {
             }
             Event::Applied(object) => self.applied(&object, &mut changed),
             Event::Deleted(key) => self.deleted(&key, &mut changed),
-            Event::OutOfSync(_) => {}
+            // The rows of a name that was never known are left as they are.
+            Event::OutOfSync(_) | Event::Undecodable(_) => {}
         }
         changed
     }

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{guarded::Guarded, in_words};
-use crate::store::{Event, ObjectKey, Scope, metrics};
+use crate::store::{Event, ObjectKey, Scope, metrics, undecodable::Undecodable};
 
 /// For how long one watch is asked for, in seconds. A connection on which nothing more arrives is given up 5 s later.
 const WATCH_SECONDS: u32 = 50;
@@ -97,7 +97,7 @@ pub(crate) fn watch<K: Object>(
                         if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
                             failures.over();
                         }
-                        if let Some(event) = content.take(change) {
+                        for event in content.events(change) {
                             yield event;
                         }
                         continue;
@@ -172,6 +172,8 @@ struct Content<K> {
     known: BTreeMap<ObjectKey, K>,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
+    /// Those of them that were never known, as last reported.
+    undecodable: Undecodable,
     /// The list that arrives now.
     listed: BTreeMap<ObjectKey, Result<K, String>>,
     /// Bad objects since the last list.
@@ -184,6 +186,7 @@ impl<K> Default for Content<K> {
             state: State::default(),
             known: BTreeMap::new(),
             faults: BTreeMap::new(),
+            undecodable: Undecodable::default(),
             listed: BTreeMap::new(),
             complaints: 0,
         }
@@ -191,6 +194,18 @@ impl<K> Default for Content<K> {
 }
 
 impl<K: Object> Content<K> {
+    /// What a change means, and which objects are missing from that.
+    fn events(&mut self, change: watcher::Event<Guarded<K>>) -> Vec<Event<K>> {
+        let mut events = Vec::from_iter(self.take(change));
+        if self.state == State::InSync {
+            let faulty = self.faults.keys();
+            let unknown = faulty.filter(|key| !self.known.contains_key(*key));
+            let unknown = unknown.cloned().collect();
+            self.undecodable.around(&mut events, unknown);
+        }
+        events
+    }
+
     fn take(&mut self, change: watcher::Event<Guarded<K>>) -> Option<Event<K>> {
         match change {
             watcher::Event::Init => {

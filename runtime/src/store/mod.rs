@@ -5,10 +5,11 @@ pub mod contract;
 pub mod dir;
 pub mod kube;
 pub(crate) mod metrics;
-mod names;
+pub(crate) mod names;
 mod open;
+pub(crate) mod undecodable;
 
-use std::{fmt, future::Future, time::Duration};
+use std::{collections::BTreeSet, fmt, future::Future, time::Duration};
 
 use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
@@ -69,7 +70,8 @@ pub enum Scope {
     Namespace(String),
 }
 
-/// What a watch delivers. It starts with [`Event::Synced`] or [`Event::OutOfSync`].
+/// What a watch delivers. It starts with [`Event::Synced`] or [`Event::OutOfSync`], or with [`Event::Undecodable`] if the
+/// content lacks something.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<K> {
     /// The whole content. What was known before and is not in it is gone. It comes at the start and after every gap.
@@ -78,6 +80,9 @@ pub enum Event<K> {
     Applied(K),
     /// An object was deleted.
     Deleted(ObjectKey),
+    /// All objects that are there but do not decode, and of which nothing is known from before: nothing follows from their
+    /// missing. It comes whenever these change; before [`Event::Synced`] or what else lacks them, and after what ends it.
+    Undecodable(BTreeSet<ObjectKey>),
     /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
     /// the next [`Event::Synced`].
     OutOfSync(String),
@@ -143,7 +148,8 @@ impl StoreError {
 /// Where objects live: a folder, or a Kubernetes cluster.
 pub trait Store: Clone + Send + Sync + 'static {
     /// All objects of a kind in the scope, then their changes, without end. An object that does not decode is skipped,
-    /// counted and named in the log; if it was known before, what was known of it holds.
+    /// counted and named in the log; if it was known before, what was known of it holds, and if not it stands in
+    /// [`Event::Undecodable`].
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
 
     /// One object as it is now.

@@ -205,3 +205,23 @@ fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
     }
     stored
 }
+
+#[tokio::test]
+async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    world.collector.process().kill();
+    let file = world.store.egress_firewall("team");
+    let whole = fs::read_to_string(&file).expect("the manifest");
+    fs::write(&file, "apiVersion: k8s.ovn.org/v1\nspec: [half").expect("a broken manifest");
+    world.collector.restart().await;
+    world.collector.ready().await;
+    // A round through all programs: what the collector would delete, it has deleted by now.
+    world.settle().await;
+    assert_eq!(history.departures().await, [""; 0]);
+    expect_what_was_there(&world).await;
+    // Mended, with a name less: that one goes.
+    fs::write(&file, whole.replace("www.example.com", LATE)).expect("a manifest");
+    world.expect_no_rows("www.example.com.").await;
+    world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
+}

@@ -14,7 +14,9 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tracing::{info, warn};
 
 use super::{
-    super::{Event, Kind, ObjectKey, Scope, metrics, names::is_namespace},
+    super::{
+        Event, Kind, ObjectKey, Scope, metrics, names::is_namespace, undecodable::Undecodable,
+    },
     file::{self, Print, ReadError},
     hints::{Hints, Work},
     layout::{self, Entry, file_name},
@@ -34,9 +36,6 @@ const MISSING_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A file is deleted once it has been gone for this long: editors move a file away before they write the new one.
 const GONE_AFTER: Duration = Duration::from_millis(100);
 
-/// How many bad files one look names in the log.
-const MAX_WARNINGS: usize = 20;
-
 /// One watch. Its methods block.
 pub(super) struct Watch<K> {
     folder: Arc<Folder>,
@@ -48,6 +47,8 @@ pub(super) struct Watch<K> {
     files: BTreeMap<ObjectKey, Known<K>>,
     /// Why files do not decode now.
     faults: BTreeMap<ObjectKey, String>,
+    /// Objects that were last reported as not decoding and never known.
+    undecodable: Undecodable,
     /// Files that are not there any more, and when that was seen.
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
@@ -104,6 +105,7 @@ impl<K: Kind> Watch<K> {
             watcher,
             files: BTreeMap::new(),
             faults: BTreeMap::new(),
+            undecodable: Undecodable::default(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
             state: State::Starting(None),
@@ -172,6 +174,8 @@ impl<K: Kind> Watch<K> {
             // A part of the content would be taken for the whole.
             let is_reason = |event: &Event<K>| matches!(event, Event::OutOfSync(_));
             self.events.retain(is_reason);
+        } else {
+            self.report_undecodable();
         }
         self.report();
         mem::take(&mut self.events)
@@ -250,7 +254,8 @@ impl<K: Kind> Watch<K> {
             (None, State::InSync) => resync(self),
             (None, State::Starting(_) | State::OutOfSync(_)) => {
                 resync(self);
-                info!(kind = %K::kind(&()), objects = self.files.len(), "in sync with the folder");
+                let objects = self.files.values().filter(|known| known.object.is_some());
+                info!(kind = %K::kind(&()), objects = objects.count(), "in sync with the folder");
             }
             (Some(reason), State::OutOfSync(known)) if *known == reason => {}
             (Some(reason), State::InSync | State::OutOfSync(_)) => {
@@ -429,13 +434,6 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    fn complain(&mut self, complaint: &str) {
-        self.complaints += 1;
-        if self.complaints <= MAX_WARNINGS {
-            warn!("cannot read {complaint}");
-        }
-    }
-
     /// A file is not there, since then if that was seen before.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
         if !self.files.contains_key(&key) {
@@ -481,17 +479,8 @@ impl<K: Kind> Watch<K> {
             }
         }
     }
-
-    fn report(&mut self) {
-        let bad = self.faults.len() + self.misnamed.len();
-        metrics::bad_objects::<K>(bad, self.complaints);
-        if self.complaints > MAX_WARNINGS {
-            warn!("and {} more", self.complaints - MAX_WARNINGS);
-        }
-        self.complaints = 0;
-        metrics::in_sync::<K>(self.state == State::InSync);
-    }
 }
 
+mod report;
 #[cfg(test)]
 mod tests;

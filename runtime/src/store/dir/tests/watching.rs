@@ -8,9 +8,12 @@ async fn a_malformed_file_is_skipped_until_it_is_mended() {
     dir.write("a", "half");
     dir.write("b", &manifest("b.example.com."));
     let mut watch = dir.watch();
+    let undecodable = |keys: &[ObjectKey]| Event::Undecodable(keys.iter().cloned().collect());
+    assert_eq!(next(&mut watch).await, undecodable(&[key("a")]));
     assert_eq!(names(&synced(&mut watch).await), ["b"]);
     dir.write("a", &manifest("a.example.com."));
     assert_eq!(applied(&mut watch).await.spec.name, "a.example.com.");
+    assert_eq!(next(&mut watch).await, undecodable(&[]));
     // What was known holds: the next event is of what comes after.
     dir.write("a", "half");
     dir.write("b", &manifest("c.example.com."));
@@ -44,6 +47,8 @@ async fn what_is_no_file_of_an_object_disturbs_nothing() {
     }
     fs::write(dir.dir.path().join("README"), "").unwrap();
     let mut watch = dir.watch();
+    let undecodable = ["folder", "pipe", "dangling"].map(key).into();
+    assert_eq!(next(&mut watch).await, Event::Undecodable(undecodable));
     assert_eq!(names(&synced(&mut watch).await), ["a"]);
     for name in ["folder", "pipe", "dangling"] {
         let error = dir.get(name).await.unwrap_err();

@@ -64,6 +64,10 @@ impl Subject {
             Event::Applied(object) => format!("applied {} {}", object.name_any(), object.spec.name),
             Event::Deleted(key) => format!("deleted {}", key.name),
             Event::OutOfSync(_) => "out of sync".to_owned(),
+            Event::Undecodable(keys) => {
+                let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
+                format!("undecodable {}", names.join(" "))
+            }
         };
         self.watch.look().into_iter().map(in_short).collect()
     }
@@ -240,4 +244,32 @@ fn bad_files_are_counted() {
         let metrics = recorder.handle().render();
         assert!(metrics.contains(&text("store_in_sync", 0)), "{metrics}");
     });
+}
+
+#[test]
+fn what_never_decoded_is_named_before_anything_that_lacks_it() {
+    let mut subject = subject();
+    subject.write("a", "half");
+    subject.write("c", "half");
+    let folder = Arc::clone(&subject.watch.folder);
+    subject.watch = Watch::blind(folder, Scope::All);
+    assert_eq!(subject.look(), ["undecodable a c", "synced b"]);
+
+    // What was known holds, and is not missing from what was delivered.
+    subject.write("b", "half");
+    subject.hint(subject.path("b.yaml"));
+    assert!(subject.look().is_empty());
+
+    subject.write("a", &text_of("two.example.com."));
+    subject.hint(subject.path("a.yaml"));
+    assert_eq!(
+        subject.look(),
+        ["applied a two.example.com.", "undecodable c"]
+    );
+
+    fs::remove_file(subject.path("c.yaml")).unwrap();
+    subject.hint(subject.path("c.yaml"));
+    assert!(subject.look().is_empty());
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["undecodable "]);
 }
