@@ -24,7 +24,9 @@ pub enum Outcome {
     Stale(Box<DnsNameResolver>),
     /// There is no such object now.
     Gone,
-    /// The store refused, or cannot be reached: try again later.
+    /// The store refuses this object: try again later, or when it has changed.
+    Refused,
+    /// The store cannot be reached, or takes no writes: try again later.
     Failed,
 }
 
@@ -87,9 +89,14 @@ impl Write {
 }
 
 fn failed(key: &ObjectKey, label: &'static str, error: &StoreError) -> Outcome {
-    count(label, "failed");
     warn!(object = %key, write = label, %error, "cannot write");
-    Outcome::Failed
+    if let StoreError::Unavailable { .. } = error {
+        count(label, "failed");
+        Outcome::Failed
+    } else {
+        count(label, "refused");
+        Outcome::Refused
+    }
 }
 
 fn count(write: &'static str, result: &'static str) {

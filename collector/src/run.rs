@@ -19,7 +19,10 @@ use crate::{
     guards::Guards,
     ingest::{self, ConnectionLimits, Ingest, Listener},
     names::SharedIndex,
-    owner::{self, task::Channels},
+    owner::{
+        self,
+        task::{Channels, Gates},
+    },
     policy::{self, Wanted},
     remember::Remembered,
     resolve::{self, OwnQueries},
@@ -108,7 +111,12 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
         rates: args.rates(),
         remembered: remembered.clone(),
     };
-    let gate = health.gate("dns-name-resolvers", "they were not listed yet");
+    let gates = Gates {
+        objects: health.gate("dns-name-resolvers", "they were not listed yet"),
+        writes: health.gate("store-writes", "unknown"),
+    };
+    // Until one fails there is nothing to say against them.
+    gates.writes.ready();
     let (_leader, leads) = watch::channel(true);
     let channels = Channels {
         observations: observed,
@@ -120,7 +128,7 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
     };
     tasks.spawn(
         "owner",
-        owner::task::run(config, store, clock.clone(), channels, gate, tasks.token()),
+        owner::task::run(config, store, clock.clone(), channels, gates, tasks.token()),
     );
 
     let ingest = Ingest {
@@ -131,6 +139,8 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
         own,
         observations,
         limits: ConnectionLimits::default(),
+        complaints: Arc::default(),
+        bad_events: Arc::default(),
     };
     let permits = Arc::new(Semaphore::new(ingest.limits.connections));
     for listener in listeners {

@@ -6,6 +6,7 @@
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
+//! - [`sparse`]: log lines that anybody outside can cause.
 //! - [`telemetry`]: logs and metrics.
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
@@ -16,6 +17,7 @@ pub mod clock;
 pub mod cluster;
 mod program;
 pub mod shutdown;
+pub mod sparse;
 pub mod store;
 pub mod telemetry;
 

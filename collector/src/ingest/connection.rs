@@ -205,6 +205,19 @@ impl Reader<'_> {
         if self.lost > 0 {
             counter!("collector_observations_lost_total").increment(std::mem::take(&mut self.lost));
         }
+        let unreadable =
+            self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
+        if unreadable > 0
+            && let Some(left_out) = self.ingest.bad_events.pass()
+        {
+            let offset = self.frames.offset();
+            warn!(
+                events = unreadable,
+                before_byte = offset,
+                left_out,
+                "events that are no dnstap, or hold no DNS response"
+            );
+        }
         if !self.warned_no_message && self.counts.pending(Outcome::NoMessage) > 0 {
             self.warned_no_message = true;
             warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");

@@ -44,6 +44,8 @@ impl Peer {
             own: OwnQueries::default(),
             observations: sender,
             limits: ConnectionLimits::default(),
+            complaints: Arc::default(),
+            bad_events: Arc::default(),
         };
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();

@@ -118,7 +118,9 @@ impl Listener {
             accepted.increment(1);
             let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
                 counter!("collector_connection_errors_total", "reason" => "too_many").increment(1);
-                warn!(listen = %self.address, peer, limit = ingest.limits.connections, "connection refused: too many");
+                if let Some(left_out) = ingest.complaints.pass() {
+                    warn!(listen = %self.address, peer, limit = ingest.limits.connections, left_out, "connection refused: too many");
+                }
                 continue;
             };
             let (ingest, shutdown) = (ingest.clone(), shutdown.clone());
@@ -130,7 +132,9 @@ impl Listener {
                     Err(error) => {
                         counter!("collector_connection_errors_total", "reason" => error.reason())
                             .increment(1);
-                        warn!(%error, "stream closed");
+                        if let Some(left_out) = ingest.complaints.pass() {
+                            warn!(%error, left_out, "stream closed");
+                        }
                     }
                 }
                 gauge!("collector_connections").decrement(1.0);

@@ -8,7 +8,7 @@ pub mod pipeline;
 use std::{sync::Arc, time::Duration};
 
 use proto::frame_stream;
-use runtime::clock::Clock;
+use runtime::{clock::Clock, sparse::Sparse};
 use tokio::sync::mpsc;
 
 pub use self::listener::Listener;
@@ -38,6 +38,10 @@ pub struct Ingest {
     pub observations: mpsc::Sender<Observation>,
     /// The bounds of a connection.
     pub limits: ConnectionLimits,
+    /// For lines about peers that are refused, or closed for what they sent.
+    pub complaints: Arc<Sparse>,
+    /// For lines about events that cannot be read.
+    pub bad_events: Arc<Sparse>,
 }
 
 /// The bounds of a connection.

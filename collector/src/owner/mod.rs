@@ -229,7 +229,7 @@ impl Owner {
             }
             Outcome::Stale(object) => self.taken(key, write, *object, now),
             Outcome::Gone => self.remove(key, now),
-            Outcome::Failed => self.failed(key, write, now),
+            Outcome::Refused | Outcome::Failed => self.failed(key, write, now),
         }
         for event in later {
             self.event(event, now);

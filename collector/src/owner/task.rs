@@ -58,6 +58,17 @@ pub struct Channels {
     pub index: SharedIndex,
 }
 
+/// What the program is not ready without.
+pub struct Gates {
+    /// The objects are known.
+    pub objects: Gate,
+    /// The store takes writes.
+    pub writes: Gate,
+}
+
+/// After so many writes in a row that failed, the store counts as one that takes none.
+const FAILED_WRITES: u32 = 3;
+
 type Written = (ObjectKey, Write, Outcome);
 
 struct Task<S> {
@@ -67,6 +78,9 @@ struct Task<S> {
     index: SharedIndex,
     writes: JoinSet<Written>,
     requests: mpsc::Sender<Request>,
+    gates: Gates,
+    /// Writes in a row that failed.
+    failed_writes: u32,
     /// The wall clock and the monotonic one when they were last compared.
     looked: (Timestamp, Instant),
 }
@@ -80,7 +94,7 @@ pub async fn run<S: Store>(
     store: S,
     clock: Clock,
     channels: Channels,
-    gate: Gate,
+    gates: Gates,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut events =
@@ -101,6 +115,8 @@ pub async fn run<S: Store>(
         index,
         writes: JoinSet::new(),
         requests,
+        gates,
+        failed_writes: 0,
         looked,
     };
     let leads = *leader.borrow_and_update();
@@ -114,7 +130,7 @@ pub async fn run<S: Store>(
             () = shutdown.cancelled() => break,
             event = events.next() => {
                 let Some(event) = event else { bail!("the watch of DNSNameResolver objects ended") };
-                task.event(event, &gate);
+                task.event(event);
             }
             changed = wanted.changed() => {
                 if changed.is_err() {
@@ -148,10 +164,10 @@ pub async fn run<S: Store>(
 }
 
 impl<S: Store> Task<S> {
-    fn event(&mut self, event: Event<DnsNameResolver>, gate: &Gate) {
+    fn event(&mut self, event: Event<DnsNameResolver>) {
         match &event {
-            Event::Synced(_) => gate.ready(),
-            Event::OutOfSync(reason) => gate.not_ready(reason),
+            Event::Synced(_) => self.gates.objects.ready(),
+            Event::OutOfSync(reason) => self.gates.objects.not_ready(reason),
             Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }
         self.owner.event(event, self.clock.now());
@@ -165,6 +181,21 @@ impl<S: Store> Task<S> {
 
     fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
         let (key, write, outcome) = written.context("a write to the store failed")?;
+        match outcome {
+            Outcome::Failed => {
+                self.failed_writes = self.failed_writes.saturating_add(1);
+                if self.failed_writes == FAILED_WRITES {
+                    self.gates
+                        .writes
+                        .not_ready("the store takes no writes: the log has the reason");
+                }
+            }
+            Outcome::Refused => {}
+            Outcome::Stored(_) | Outcome::Stale(_) | Outcome::Gone => {
+                self.failed_writes = 0;
+                self.gates.writes.ready();
+            }
+        }
         self.owner.written(&key, &write, outcome, self.clock.now());
         Ok(())
     }

@@ -1,0 +1,52 @@
+//! Log lines that anybody outside can cause: one a second, and how many were left out.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Lets one line of its kind through in a second. Make one for each place that logs.
+#[derive(Debug, Default)]
+pub struct Sparse(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+impl Sparse {
+    /// Whether to log now: if so, the number of lines that were left out since the last one.
+    pub fn pass(&self) -> Option<u64> {
+        self.pass_at(Instant::now())
+    }
+
+    fn pass_at(&self, now: Instant) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state
+            .last
+            .is_some_and(|last| now.duration_since(last) < Duration::from_secs(1))
+        {
+            state.left_out += 1;
+            return None;
+        }
+        state.last = Some(now);
+        Some(std::mem::take(&mut state.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_second_passes_and_tells_how_many_did_not() {
+        let (sparse, start) = (Sparse::default(), Instant::now());
+        let after = |millis| sparse.pass_at(start + Duration::from_millis(millis));
+        assert_eq!(after(0), Some(0));
+        assert_eq!(after(1), None);
+        assert_eq!(after(999), None);
+        assert_eq!(after(1000), Some(2));
+        assert_eq!(after(5000), Some(0));
+    }
+}
