@@ -5,6 +5,9 @@
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
+//! - [`endpoints`]: where the servers behind a Service are.
+//! - [`leader`]: which replica leads.
+//! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`sparse`]: log lines that anybody outside can cause.
 //! - [`telemetry`]: logs and metrics.
@@ -15,7 +18,10 @@ pub mod admin;
 pub mod args;
 pub mod clock;
 pub mod cluster;
+pub mod endpoints;
+pub mod leader;
 mod program;
+pub mod report;
 pub mod shutdown;
 pub mod sparse;
 pub mod store;

@@ -54,6 +54,8 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .install_recorder()
         .context("metrics cannot be set up")?;
     crate::store::metrics::describe();
+    crate::leader::describe();
+    crate::report::describe();
     Ok(handle)
 }
 

@@ -312,3 +312,6 @@ impl<K: Object> Content<K> {
         metrics::in_sync::<K>(self.state == State::InSync);
     }
 }
+
+#[cfg(test)]
+mod tests;

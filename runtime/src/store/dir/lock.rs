@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -12,17 +13,57 @@ use rustix::{
     io::Errno,
 };
 
-use super::layout::LOCK;
+use super::{file::open_folder, layout::LOCK};
 
 /// How often a lock that another process holds is tried.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// `flock` on `PATH/.lock`, until it is dropped.
-pub(super) struct Lock {
-    _file: OwnedFd,
-}
+/// `flock` on a file, until it is dropped or its process ends.
+pub(crate) struct Lock(OwnedFd);
 
 impl Lock {
+    /// Takes the lock on a file of this name in the folder, which is made; `None` if somebody else has it.
+    ///
+    /// # Errors
+    /// The file cannot be made or opened.
+    pub(crate) fn of_file(root: &Path, name: &str) -> io::Result<Option<Self>> {
+        Self::try_acquire(&open_root(root)?, name)
+    }
+
+    /// Whether the file is still the one of this name in the folder: who comes next would otherwise lock another.
+    ///
+    /// # Errors
+    /// The folder cannot be looked at.
+    pub(crate) fn is_in_place(&self, root: &Path, name: &str) -> io::Result<bool> {
+        self.is_in(&open_root(root)?, name)
+    }
+
+    fn is_in(&self, root: impl AsFd, name: &str) -> io::Result<bool> {
+        let ours = fstat(&self.0)?;
+        match statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok((found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn try_acquire(root: impl AsFd, name: &str) -> io::Result<Option<Self>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(root.as_fd(), name, flags, Mode::from_raw_mode(0o666))?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        let lock = Self(file);
+        // Somebody may have removed the file since it was opened.
+        let is_in_place = lock.is_in(root, name)?;
+        Ok(is_in_place.then_some(lock))
+    }
+
     /// Takes the lock of the folder, on the calling thread, which sleeps meanwhile.
     ///
     /// Tries rather than waits, so that nothing is written after the caller was told that the time was over.
@@ -31,40 +72,27 @@ impl Lock {
     /// The lock file cannot be made or opened; [`io::ErrorKind::TimedOut`].
     pub(super) fn acquire(root: impl AsFd, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mode = Mode::from_raw_mode(0o666);
         loop {
-            let file = openat(root.as_fd(), LOCK, flags, mode)?;
-            while let Err(errno) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                match errno {
-                    Errno::WOULDBLOCK if Instant::now() < deadline => thread::sleep(RETRY),
-                    Errno::WOULDBLOCK => return Err(io::ErrorKind::TimedOut.into()),
-                    Errno::INTR => {}
-                    errno => return Err(errno.into()),
-                }
-            }
-            // Somebody may have removed the file: then the next to come would lock another.
-            let (ours, theirs) = (
-                fstat(&file)?,
-                statat(root.as_fd(), LOCK, AtFlags::SYMLINK_NOFOLLOW),
-            );
-            if theirs
-                .is_ok_and(|theirs| (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino))
-            {
-                return Ok(Self { _file: file });
+            if let Some(lock) = Self::try_acquire(root.as_fd(), LOCK)? {
+                return Ok(lock);
             }
             if Instant::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            thread::sleep(RETRY);
         }
     }
+}
+
+fn open_root(root: &Path) -> io::Result<OwnedFd> {
+    open_folder(root)?.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 #[cfg(test)]
 mod tests {
     use std::{fs, sync::mpsc};
 
-    use super::{super::file::open_folder, *};
+    use super::*;
 
     const LONG: Duration = Duration::from_secs(10);
 

@@ -42,6 +42,7 @@ use std::{
 use futures_util::Stream;
 use tokio::{sync::Mutex, task::spawn_blocking, time::sleep_until};
 
+pub(crate) use self::lock::Lock;
 use self::{objects::Folder, watch::Watch};
 use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
 
@@ -92,6 +93,11 @@ impl DirStore {
             folder: Arc::new(Folder::new(root, LOCK_TIMEOUT)),
             writer: Arc::default(),
         })
+    }
+
+    /// The folder, as an absolute path.
+    pub fn path(&self) -> &Path {
+        &self.folder.root
     }
 
     async fn write<K: Kind, T: Send + 'static>(

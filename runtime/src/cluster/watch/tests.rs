@@ -1,0 +1,275 @@
+//! The watch before a scripted API server, in paused time.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::pending,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+use http::{Request, Response};
+use kube::client::Body;
+use proto::api::DnsNameResolver;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::*;
+
+type Events = Pin<Box<dyn Stream<Item = Event<DnsNameResolver>> + Send>>;
+
+/// What stands in the request's path and query, and the answer to it.
+type Scripted = (&'static str, u16, String);
+
+const LIST: &str = "dnsnameresolvers?&limit=100";
+
+/// After the script the server does not answer any more.
+fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
+    let script: Arc<Mutex<VecDeque<Scripted>>> = Arc::new(Mutex::new(script.into_iter().collect()));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let next = script.lock().unwrap().pop_front();
+        async move {
+            let Some((part, status, body)) = next else {
+                return pending().await;
+            };
+            let uri = request.uri().to_string();
+            assert!(uri.contains(part), "{uri} where {part} is expected");
+            let answer = Response::builder().status(status);
+            Ok::<_, Infallible>(answer.body(Body::from(body.into_bytes())).unwrap())
+        }
+    });
+    let watching = Watching {
+        scope: Scope::All,
+        labels: None,
+    };
+    Box::pin(watch(Client::new(service, "default"), watching))
+}
+
+fn object(name: &str, version: u32, spec: Value) -> Value {
+    json!({
+        "apiVersion": "network.openshift.io/v1alpha1",
+        "kind": "DNSNameResolver",
+        "metadata": { "namespace": "x", "name": name, "resourceVersion": version.to_string() },
+        "spec": { "name": spec },
+    })
+}
+
+fn good(name: &str, version: u32) -> Value {
+    object(name, version, json!("www.example.com."))
+}
+
+fn bad(name: &str, version: u32) -> Value {
+    object(name, version, json!(7))
+}
+
+fn list(version: u32, items: &[Value]) -> Scripted {
+    let body = json!({
+        "apiVersion": "network.openshift.io/v1alpha1",
+        "kind": "DNSNameResolverList",
+        "metadata": { "resourceVersion": version.to_string() },
+        "items": items,
+    });
+    (LIST, 200, body.to_string())
+}
+
+/// A watch that delivers these and ends.
+fn changes(from: &'static str, changes: &[(&str, Value)]) -> Scripted {
+    let line = |(kind, object): &(&str, Value)| {
+        json!({ "type": kind, "object": object }).to_string() + "\n"
+    };
+    (from, 200, changes.iter().map(line).collect())
+}
+
+fn failure() -> Scripted {
+    ("dnsnameresolvers", 500, "broken".to_owned())
+}
+
+/// A pause would be skipped in paused time if nothing else were to happen.
+async fn next(events: &mut Events) -> Event<DnsNameResolver> {
+    timeout(Duration::from_secs(30), events.next())
+        .await
+        .expect("an event in time")
+        .expect("a watch has no end")
+}
+
+/// The names and versions of an event's objects.
+fn shown(event: &Event<DnsNameResolver>) -> String {
+    let of = |object: &DnsNameResolver| {
+        let meta = object.meta();
+        format!(
+            "{}@{}",
+            meta.name.as_deref().unwrap(),
+            meta.resource_version.as_deref().unwrap()
+        )
+    };
+    match event {
+        Event::Synced(objects) => {
+            let objects: Vec<_> = objects.iter().map(of).collect();
+            format!("synced {}", objects.join(" "))
+        }
+        Event::Applied(object) => format!("applied {}", of(object)),
+        Event::Deleted(key) => format!("deleted {}", key.name),
+        Event::OutOfSync(_) => "out of sync".to_owned(),
+    }
+}
+
+async fn sees(script: impl IntoIterator<Item = Scripted>, expected: &[&str]) {
+    let mut events = watch_of(script);
+    for expected in expected {
+        assert_eq!(shown(&next(&mut events).await), *expected);
+    }
+    let more = timeout(Duration::from_secs(10), events.next()).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_goes_on_from_the_version_that_it_saw_last() {
+    let bookmark = json!({
+        "apiVersion": "network.openshift.io/v1alpha1",
+        "kind": "DNSNameResolver",
+        "metadata": { "resourceVersion": "12" },
+    });
+    sees(
+        [
+            list(5, &[good("a", 3)]),
+            changes(
+                "resourceVersion=5",
+                &[("MODIFIED", good("a", 7)), ("ADDED", good("b", 8))],
+            ),
+            changes(
+                "resourceVersion=8",
+                &[("DELETED", good("a", 9)), ("BOOKMARK", bookmark)],
+            ),
+            failure(),
+            failure(),
+            changes("resourceVersion=12", &[("MODIFIED", good("b", 13))]),
+        ],
+        &[
+            "synced a@3",
+            "applied a@7",
+            "applied b@8",
+            "deleted a",
+            "applied b@13",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_leads_to_a_new_list() {
+    let status = json!({ "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired" });
+    for gone in [
+        changes("watch=true", &[("ERROR", status.clone())]),
+        ("watch=true", 410, status.to_string()),
+    ] {
+        sees(
+            [
+                list(5, &[good("a", 3), good("b", 4)]),
+                gone,
+                list(20, &[good("b", 19)]),
+            ],
+            &["synced a@3 b@4", "synced b@19"],
+        )
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_is_out_of_sync_once_and_then_a_list() {
+    let away = std::iter::repeat_with(failure).take(30);
+    let script = [list(5, &[good("a", 3)])].into_iter().chain(away);
+    let mut events = watch_of(script.chain([list(9, &[])]));
+    assert_eq!(shown(&next(&mut events).await), "synced a@3");
+    let before = tokio::time::Instant::now();
+    let Event::OutOfSync(reason) = next(&mut events).await else {
+        panic!("the server is away");
+    };
+    assert!(reason.contains("broken"), "{reason}");
+    assert!(
+        before.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        before.elapsed()
+    );
+    let synced = timeout(Duration::from_secs(300), events.next()).await;
+    assert_eq!(synced, Ok(Some(Event::Synced(Vec::new()))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_never_there_is_out_of_sync() {
+    let away = std::iter::repeat_with(failure).take(7);
+    sees(away.chain([list(1, &[])]), &["out of sync", "synced "]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_decode_costs_itself_alone() {
+    sees(
+        [
+            list(5, &[bad("a", 3), good("b", 4)]),
+            changes(
+                "resourceVersion=5",
+                &[
+                    ("MODIFIED", bad("b", 6)),
+                    ("ADDED", good("c", 7)),
+                    ("DELETED", bad("a", 8)),
+                ],
+            ),
+            changes(
+                "resourceVersion=8",
+                &[("MODIFIED", good("b", 9)), ("DELETED", bad("b", 10))],
+            ),
+        ],
+        &["synced b@4", "applied c@7", "applied b@9", "deleted b"],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_known_of_an_object_that_does_not_decode_any_more_holds() {
+    sees(
+        [
+            list(5, &[good("a", 3), good("b", 4), good("c", 5)]),
+            changes("resourceVersion=5", &[("MODIFIED", bad("a", 6))]),
+            ("watch=true", 410, String::new()),
+            // Another goes bad while nobody looks, and one is gone.
+            list(20, &[bad("a", 6), bad("b", 18), bad("d", 19)]),
+        ],
+        &["synced a@3 b@4 c@5", "synced a@3 b@4"],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_several_pages_is_one_content() {
+    let page = |token: &str, item: Value| {
+        json!({
+            "apiVersion": "network.openshift.io/v1alpha1",
+            "kind": "DNSNameResolverList",
+            "metadata": { "resourceVersion": "9", "continue": token },
+            "items": [item],
+        })
+    };
+    sees(
+        [
+            (LIST, 200, page("more", good("a", 1)).to_string()),
+            ("continue=more", 200, page("", good("b", 2)).to_string()),
+        ],
+        &["synced a@1 b@2"],
+    )
+    .await;
+}
+
+#[test]
+fn waits_grow_and_failures_far_apart_are_not_in_a_row() {
+    let (mut failures, start) = (Failures::default(), Instant::now());
+    let waits: Vec<_> = (0..10)
+        .map(|_| failures.one_more(start).as_millis())
+        .collect();
+    assert_eq!(
+        waits,
+        [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000, 5_000]
+    );
+    failures.one_more(start + Duration::from_secs(151));
+    assert_eq!(failures.count, 1);
+    failures.over();
+    assert_eq!(failures.one_more(start), FIRST_WAIT);
+}

@@ -1,0 +1,332 @@
+//! Where the servers behind a Service are, by its EndpointSlices.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+    sync::Arc,
+};
+
+use futures_util::{StreamExt, stream::SelectAll};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cluster::{Cluster, Watching, watch},
+    store::{Event, ObjectKey, Scope},
+};
+
+/// The label by which a slice says whose it is.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// The port of a DNS server in its Service, over UDP.
+const PORT: &str = "dns";
+
+/// The name of a Service.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServiceName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name in it.
+    pub name: String,
+}
+
+/// Why a text does not name a Service.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")]
+pub struct ServiceNameError;
+
+impl ServiceName {
+    /// Where clusters have their DNS servers: `kube-system/kube-dns`, and on OpenShift `openshift-dns/dns-default`.
+    pub fn of_dns() -> Vec<Self> {
+        let name = |namespace: &str, name: &str| Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        vec![
+            name("kube-system", "kube-dns"),
+            name("openshift-dns", "dns-default"),
+        ]
+    }
+}
+
+impl FromStr for ServiceName {
+    type Err = ServiceNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (namespace, name) = text.split_once('/').ok_or(ServiceNameError)?;
+        let is_label = crate::store::is_dns_label;
+        if !is_label(namespace) || !is_label(name) {
+            return Err(ServiceNameError);
+        }
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What an EndpointSlice says of an endpoint; what it leaves open is taken as the API says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Conditions {
+    /// It serves and does not terminate.
+    pub ready: bool,
+    /// It answers, terminating or not.
+    pub serving: bool,
+    /// It is about to end.
+    pub terminating: bool,
+}
+
+/// The UDP addresses of the DNS servers behind some Services.
+pub type Endpoints = Arc<BTreeMap<SocketAddr, Conditions>>;
+
+/// Finds the DNS servers behind Services.
+pub struct Discovery {
+    slices: SelectAll<futures_util::stream::BoxStream<'static, (usize, Event<EndpointSlice>)>>,
+    known: Vec<Known>,
+    found: watch::Sender<Option<Endpoints>>,
+}
+
+/// What one Service's slices say.
+#[derive(Default)]
+struct Known {
+    /// Its watch has said something.
+    has_begun: bool,
+    slices: BTreeMap<ObjectKey, Vec<(SocketAddr, Conditions)>>,
+}
+
+impl Discovery {
+    /// Of the servers behind all of these Services, those that exist.
+    pub fn new(cluster: &Cluster, services: &[ServiceName]) -> Self {
+        let slices = services.iter().enumerate().map(|(i, service)| {
+            let watching = Watching {
+                scope: Scope::Namespace(service.namespace.clone()),
+                labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
+            };
+            let events = watch::<EndpointSlice>(cluster.client(), watching);
+            events.map(move |event| (i, event)).boxed()
+        });
+        Self {
+            slices: slices.collect(),
+            known: services.iter().map(|_| Known::default()).collect(),
+            found: watch::channel(None).0,
+        }
+    }
+
+    /// What is found; `None` until every Service was looked at. While the API server is away, what was found holds.
+    pub fn found(&self) -> watch::Receiver<Option<Endpoints>> {
+        self.found.subscribe()
+    }
+
+    /// Keeps what is found up to date until the token is cancelled.
+    ///
+    /// # Errors
+    /// None: what goes wrong is logged and tried again.
+    pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
+        // Of no Services at all there is nothing to wait for.
+        self.publish();
+        while let Some(Some((i, event))) = token.run_until_cancelled(self.slices.next()).await {
+            if let Some(known) = self.known.get_mut(i) {
+                known.take(event);
+            }
+            self.publish();
+        }
+        token.cancelled().await;
+        Ok(())
+    }
+
+    fn publish(&self) {
+        if !self.known.iter().all(|known| known.has_begun) {
+            return;
+        }
+        let mut all = BTreeMap::new();
+        let endpoints = self.known.iter().flat_map(|known| known.slices.values());
+        for (address, conditions) in endpoints.flatten() {
+            // One that moves to another slice is in both for a moment.
+            let entry = all.entry(*address).or_insert(*conditions);
+            if conditions.ready {
+                *entry = *conditions;
+            }
+        }
+        self.found.send_if_modified(|found| {
+            let is_new = found.as_deref() != Some(&all);
+            if is_new {
+                *found = Some(Arc::new(all));
+            }
+            is_new
+        });
+    }
+}
+
+impl Known {
+    fn take(&mut self, event: Event<EndpointSlice>) {
+        self.has_begun = true;
+        match event {
+            Event::Synced(slices) => {
+                let slices = slices.iter();
+                self.slices = slices
+                    .map(|slice| (ObjectKey::of(slice), endpoints(slice)))
+                    .collect();
+            }
+            Event::Applied(slice) => {
+                self.slices.insert(ObjectKey::of(&slice), endpoints(&slice));
+            }
+            Event::Deleted(key) => {
+                self.slices.remove(&key);
+            }
+            Event::OutOfSync(_) => {}
+        }
+    }
+}
+
+/// The endpoints in a slice that have a DNS port and an address that can be asked.
+fn endpoints(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
+    let ports = slice.ports.iter().flatten().filter(|port| {
+        port.name.as_deref() == Some(PORT) && port.protocol.as_deref() == Some("UDP")
+    });
+    let ports: Vec<u16> = ports
+        .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
+        .filter(|port| *port != 0)
+        .collect();
+    let mut found = Vec::new();
+    for endpoint in slice.endpoints.iter().flatten() {
+        let said = endpoint.conditions.as_ref();
+        // An unknown state is to be taken as ready, and serving as ready.
+        let ready = said.and_then(|c| c.ready).unwrap_or(true);
+        let conditions = Conditions {
+            ready,
+            serving: said.and_then(|c| c.serving).unwrap_or(ready),
+            terminating: said.and_then(|c| c.terminating).unwrap_or(false),
+        };
+        // All addresses of an endpoint lead to the same place.
+        let Some(address) = endpoint
+            .addresses
+            .first()
+            .and_then(|text| text.parse::<IpAddr>().ok())
+        else {
+            continue;
+        };
+        found.extend(
+            ports
+                .iter()
+                .map(|port| (SocketAddr::new(address, *port), conditions)),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn slice(name: &str, value: serde_json::Value) -> EndpointSlice {
+        let mut slice: EndpointSlice = serde_json::from_value(value).unwrap();
+        slice.metadata.name = Some(name.to_owned());
+        slice
+    }
+
+    fn of(name: &str, address: &str, conditions: serde_json::Value) -> EndpointSlice {
+        slice(
+            name,
+            json!({
+                "addressType": "IPv4",
+                "endpoints": [{ "addresses": [address], "conditions": conditions }],
+                "ports": [
+                    { "name": "dns", "port": 5353, "protocol": "UDP" },
+                    { "name": "dns-tcp", "port": 5353, "protocol": "TCP" },
+                    { "name": "metrics", "port": 9153, "protocol": "TCP" },
+                ],
+            }),
+        )
+    }
+
+    #[test]
+    fn only_the_dns_port_over_udp_of_an_address_counts() {
+        let found = endpoints(&of("a", "10.0.0.1", json!({})));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "10.0.0.1:5353".parse().unwrap());
+        let v6 = endpoints(&of("a", "fd00::1", json!({})));
+        assert_eq!(v6[0].0, "[fd00::1]:5353".parse().unwrap());
+        assert_eq!(endpoints(&of("a", "www.example.com", json!({}))), []);
+        for port in [
+            json!({}),
+            json!({ "name": "dns", "port": 0, "protocol": "UDP" }),
+        ] {
+            let slice = slice(
+                "a",
+                json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": [port] }),
+            );
+            assert_eq!(endpoints(&slice), []);
+        }
+    }
+
+    #[test]
+    fn what_a_slice_leaves_open_is_ready() {
+        for (conditions, expected) in [
+            (json!({}), (true, true, false)),
+            (json!({ "ready": false }), (false, false, false)),
+            (
+                json!({ "ready": false, "serving": true, "terminating": true }),
+                (false, true, true),
+            ),
+        ] {
+            let found = endpoints(&of("a", "10.0.0.1", conditions))[0].1;
+            assert_eq!((found.ready, found.serving, found.terminating), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_found_holds_while_the_api_server_is_away() {
+        let (found, seen) = watch::channel(None);
+        let mut discovery = Discovery {
+            slices: SelectAll::new(),
+            known: vec![Known::default(), Known::default()],
+            found,
+        };
+        let take = |discovery: &mut Discovery, i: usize, event| {
+            discovery.known[i].take(event);
+            discovery.publish();
+            seen.borrow().as_ref().map(|found| found.len())
+        };
+        let d = &mut discovery;
+        let one = of("a", "10.0.0.1", json!({}));
+        assert_eq!(take(d, 0, Event::Synced(vec![one.clone()])), None);
+        assert_eq!(
+            take(d, 1, Event::OutOfSync("forbidden".to_owned())),
+            Some(1)
+        );
+        assert_eq!(
+            take(d, 0, Event::Applied(of("b", "10.0.0.2", json!({})))),
+            Some(2)
+        );
+        assert_eq!(take(d, 0, Event::OutOfSync("away".to_owned())), Some(2));
+        // The same endpoint in another slice, not ready there.
+        let moved = of("c", "10.0.0.1", json!({ "ready": false }));
+        assert_eq!(take(d, 0, Event::Applied(moved)), Some(2));
+        let address = "10.0.0.1:5353".parse().unwrap();
+        assert!(seen.borrow().as_ref().unwrap()[&address].ready);
+        assert_eq!(take(d, 0, Event::Deleted(ObjectKey::of(&one))), Some(2));
+        assert!(!seen.borrow().as_ref().unwrap()[&address].ready);
+        assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(0));
+    }
+
+    #[test]
+    fn a_service_is_named_by_namespace_and_name() {
+        let name: ServiceName = "kube-system/kube-dns".parse().unwrap();
+        assert_eq!(name, ServiceName::of_dns()[0]);
+        assert_eq!(name.to_string(), "kube-system/kube-dns");
+        for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
+            assert_eq!(text.parse::<ServiceName>(), Err(ServiceNameError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The lead of those that share a folder.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{task::spawn_blocking, time::sleep};
+use tracing::{debug, warn};
+
+use super::Holder;
+use crate::store::dir::Lock;
+
+/// What is locked, in the folder.
+const FILE: &str = ".leader";
+
+/// How often the lock is tried, and once it is held, whether the file is still there.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+pub(super) struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    /// Takes the lock when it is free and holds it, without end.
+    pub(super) async fn contend(self, holder: &Holder) {
+        let mut said = false;
+        loop {
+            match self.blocking(|root| Lock::of_file(root, FILE)).await {
+                Ok(Some(lock)) => {
+                    said = false;
+                    holder.lead(None);
+                    let reason = self.hold(lock).await;
+                    holder.follow(&reason);
+                }
+                Ok(None) => {}
+                Err(error) if said => debug!("{error}"),
+                Err(error) => {
+                    warn!("cannot contend for the lead: {error}");
+                    said = true;
+                }
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Holds the lock while its file is where others look for it; returns why it is not.
+    async fn hold(&self, mut lock: Lock) -> String {
+        loop {
+            sleep(INTERVAL).await;
+            let looked = self.blocking(move |root| {
+                let is_in_place = lock.is_in_place(root, FILE)?;
+                Ok((lock, is_in_place))
+            });
+            match looked.await {
+                Ok((back, true)) => lock = back,
+                Ok((_, false)) => return format!("{FILE} was removed"),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// The file system may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, String> {
+        let root = self.root.clone();
+        let done = spawn_blocking(move || {
+            work(&root).map_err(|error| format!("{}: {error}", root.join(FILE).display()))
+        });
+        done.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}

@@ -1,0 +1,282 @@
+//! The lead of those that share a Lease. The rules are those of client-go's leader election: others' clocks are not
+//! trusted, so a Lease is over when it was not seen to change for its duration.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::api::{GetParams, ObjectMeta, PostParams};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tracing::{debug, warn};
+
+use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
+use crate::cluster::{Cluster, Refusal};
+
+/// How long a request may take: there shall be time for another before the deadline.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_500);
+
+/// How long the release at the end may take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest duration that another's Lease is granted.
+const MAX_DURATION: Duration = Duration::from_secs(60);
+
+/// One of those that contend for a Lease.
+pub(super) struct Candidate {
+    cluster: Cluster,
+    namespace: String,
+    election: Election,
+    /// The last request failed, and that was said.
+    said: bool,
+}
+
+impl Candidate {
+    pub(super) fn new(cluster: Cluster, namespace: &str, name: &str, identity: String) -> Self {
+        Self {
+            cluster,
+            namespace: namespace.to_owned(),
+            election: Election::new(name, identity),
+            said: false,
+        }
+    }
+
+    /// Contends without end.
+    pub(super) async fn contend(&mut self, holder: &Holder) {
+        loop {
+            let began = Instant::now();
+            // In time to say that the lead is lost.
+            let deadline = match self.election.leads_until() {
+                Some(until) => until.min(began + REQUEST_TIMEOUT),
+                None => began + REQUEST_TIMEOUT,
+            };
+            let failed = match timeout_at(deadline, self.turn(began)).await {
+                Ok(Ok(())) => None,
+                Ok(Err(refusal)) => Some(refusal.to_string()),
+                Err(_) => Some("no answer in time".to_owned()),
+            };
+            let now = Instant::now();
+            let still = self.election.leads_until().filter(|until| now < *until);
+            match (still, &failed) {
+                (Some(until), _) => holder.lead(Some(until)),
+                (None, Some(reason)) => holder.follow(reason),
+                (None, None) => holder.follow("another process holds the Lease"),
+            }
+            self.say(failed);
+            let next = self.election.next_turn(began);
+            sleep_until(still.map_or(next, |until| next.min(until))).await;
+        }
+    }
+
+    /// Looks at the Lease, unless it is held, and writes it if that is our turn.
+    async fn turn(&mut self, began: Instant) -> Result<(), Refusal> {
+        if self
+            .election
+            .leads_until()
+            .is_none_or(|until| until <= began)
+        {
+            let found = self.look().await?;
+            self.election.found(found, Instant::now());
+        }
+        let Some(lease) = self.election.claim(Instant::now(), Timestamp::now()) else {
+            return Ok(());
+        };
+        match self.write(&lease).await {
+            Ok(stored) => {
+                self.election.wrote(stored, began, Instant::now());
+                Ok(())
+            }
+            // Whoever was faster, or deleted it: look.
+            Err(Refusal::Conflict(_) | Refusal::AlreadyExists(_) | Refusal::NotFound(_)) => {
+                let found = self.look().await?;
+                self.election.found(found, Instant::now());
+                Ok(())
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    async fn look(&self) -> Result<Option<Lease>, Refusal> {
+        let requests = Cluster::requests::<Lease>(&self.namespace);
+        let request = requests.get(&self.election.name, &GetParams::default());
+        match self.cluster.send(request).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Compare-and-swap.
+    async fn write(&self, lease: &Lease) -> Result<Lease, Refusal> {
+        let body =
+            serde_json::to_vec(lease).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        let requests = Cluster::requests::<Lease>(&self.namespace);
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(self.cluster.manager().to_owned()),
+        };
+        let request = match lease.metadata.resource_version {
+            None => requests.create(&params, body),
+            Some(_) => requests.replace(&self.election.name, &params, body),
+        };
+        self.cluster.send(request).await
+    }
+
+    /// Lets others lead at once, if this one holds the Lease.
+    pub(super) async fn release(&mut self) {
+        let Some(lease) = self.election.released(Timestamp::now()) else {
+            return;
+        };
+        let reason = match timeout(RELEASE_TIMEOUT, self.write(&lease)).await {
+            Ok(Ok(_)) => return,
+            Ok(Err(refusal)) => refusal.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        warn!("the Lease is not released, others wait until it is over: {reason}");
+    }
+
+    fn say(&mut self, failed: Option<String>) {
+        match &failed {
+            Some(reason) if !self.said => warn!("the Lease cannot be read or written: {reason}"),
+            Some(reason) => debug!("the Lease cannot be read or written: {reason}"),
+            None => {}
+        }
+        self.said = failed.is_some();
+    }
+}
+
+/// What one of the candidates knows, and what follows from it.
+struct Election {
+    name: String,
+    identity: String,
+    seen: Option<Seen>,
+    /// When the write of the last renewal began.
+    renewed: Option<Instant>,
+}
+
+/// A Lease, and since when it has not changed.
+struct Seen {
+    lease: Lease,
+    since: Instant,
+}
+
+impl Election {
+    fn new(name: &str, identity: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            identity,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// Until when this one leads, if nobody took the Lease. It may be over.
+    fn leads_until(&self) -> Option<Instant> {
+        self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
+    }
+
+    /// The Lease was looked at.
+    fn found(&mut self, found: Option<Lease>, now: Instant) {
+        if !found.as_ref().is_some_and(|lease| self.holds(lease)) {
+            self.renewed = None;
+        }
+        let is_same = |seen: &Seen, lease: &Lease| {
+            let (before, now) = (&seen.lease.metadata, &lease.metadata);
+            before.uid == now.uid && before.resource_version == now.resource_version
+        };
+        match (&self.seen, found) {
+            (Some(seen), Some(lease)) if is_same(seen, &lease) => {}
+            (_, found) => self.seen = found.map(|lease| Seen { lease, since: now }),
+        }
+    }
+
+    /// The Lease to be written, if it is this one's turn.
+    fn claim(&self, now: Instant, clock: Timestamp) -> Option<Lease> {
+        let Some(seen) = &self.seen else {
+            let metadata = ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            };
+            let spec = self.claimed(&LeaseSpec::default(), clock);
+            return Some(Lease {
+                metadata,
+                spec: Some(spec),
+            });
+        };
+        if !self.holds(&seen.lease) && now < over(seen) {
+            return None;
+        }
+        let spec = seen.lease.spec.clone().unwrap_or_default();
+        Some(Lease {
+            metadata: seen.lease.metadata.clone(),
+            spec: Some(self.claimed(&spec, clock)),
+        })
+    }
+
+    fn claimed(&self, spec: &LeaseSpec, clock: Timestamp) -> LeaseSpec {
+        let is_ours = spec.holder_identity.as_ref() == Some(&self.identity);
+        let transitions = spec.lease_transitions.unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            acquire_time: match spec.acquire_time {
+                Some(ref time) if is_ours => Some(time.clone()),
+                _ => Some(MicroTime(clock)),
+            },
+            renew_time: Some(MicroTime(clock)),
+            lease_transitions: Some(transitions.saturating_add(i32::from(!is_ours))),
+            ..spec.clone()
+        }
+    }
+
+    /// A claim was stored; its request began then.
+    fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
+        self.renewed = self.holds(&stored).then_some(began);
+        self.seen = Some(Seen {
+            lease: stored,
+            since: now,
+        });
+    }
+
+    /// The Lease without its holder, if that is this one.
+    fn released(&self, clock: Timestamp) -> Option<Lease> {
+        let seen = self.seen.as_ref().filter(|seen| self.holds(&seen.lease))?;
+        let mut lease = seen.lease.clone();
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = None;
+        spec.renew_time = Some(MicroTime(clock));
+        Some(lease)
+    }
+
+    /// When to look or write again, after a turn that began then.
+    fn next_turn(&self, began: Instant) -> Instant {
+        let next = began + RETRY_PERIOD;
+        match &self.seen {
+            // Not later than it is over.
+            Some(seen) if !self.holds(&seen.lease) => next.min(over(seen).max(began)),
+            _ => next,
+        }
+    }
+
+    fn holds(&self, lease: &Lease) -> bool {
+        let spec = lease.spec.as_ref();
+        spec.and_then(|spec| spec.holder_identity.as_ref()) == Some(&self.identity)
+    }
+}
+
+/// When a Lease is over if it does not change.
+fn over(seen: &Seen) -> Instant {
+    let spec = seen.lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+    if holder.unwrap_or("").is_empty() {
+        return seen.since;
+    }
+    let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
+    let asked = Duration::from_secs(seconds.map_or(0, |s| u64::try_from(s).unwrap_or(0)));
+    seen.since + asked.clamp(LEASE_DURATION, MAX_DURATION)
+}
+
+#[cfg(test)]
+mod tests;

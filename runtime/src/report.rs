@@ -1,0 +1,373 @@
+//! Telling users about their objects: Kubernetes Events beside the log.
+//!
+//! A report is a log line, and with a cluster an Event of `events.k8s.io/v1` on the object. The same of the same object is
+//! said once in ten minutes; then its Event's series goes on. The name of an Event follows from what it says, so that
+//! neither a restart nor another replica makes a second one. Not kube's `Recorder`, which says two different things of
+//! one reason only once.
+
+use std::{collections::HashMap, time::Duration};
+
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use metrics::{counter, describe_counter};
+use rapidhash::v3::rapidhash_v3;
+use serde_json::json;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    cluster::{Cluster, Refusal},
+    store::OpenStore,
+};
+
+/// How many reports wait to be said.
+const QUEUE: usize = 256;
+
+/// How long what was said is not said again.
+const REPEAT_AFTER: Duration = Duration::from_secs(600);
+
+/// How many different reports are remembered. More at a time are not said.
+const MAX_REMEMBERED: usize = 4096;
+
+/// How many Events may be raised at once; then one in a second.
+const BURST: u32 = 50;
+
+/// The longest note that the API takes, in bytes.
+const MAX_NOTE: usize = 1024;
+
+/// The longest name that the API takes.
+const MAX_NAME: usize = 253;
+
+const REPORTS: &str = "reports_total";
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Severity {
+    /// It is good to know.
+    Normal,
+    /// Somebody should do something.
+    Warning,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Takes reports and never blocks. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Reporter(mpsc::Sender<Report>);
+
+/// Says what a [`Reporter`] was told.
+pub struct Reporting {
+    reports: mpsc::Receiver<Report>,
+    cluster: Option<Cluster>,
+    instance: String,
+    said: Said,
+}
+
+#[derive(Clone, Debug)]
+struct Report {
+    about: ObjectReference,
+    severity: Severity,
+    reason: &'static str,
+    note: String,
+}
+
+impl Reporter {
+    /// Reports in the log, and with a cluster in Events. The second has to run for anything to be said.
+    pub fn new(store: &OpenStore) -> (Self, Reporting) {
+        let (sender, reports) = mpsc::channel(QUEUE);
+        let cluster = match store {
+            OpenStore::Dir(_) => None,
+            OpenStore::Kube(store) => Some(store.cluster().clone()),
+        };
+        let reporting = Reporting {
+            reports,
+            cluster,
+            instance: crate::leader::host(),
+            said: Said::default(),
+        };
+        (Self(sender), reporting)
+    }
+
+    /// Says something about an object, as its `object_ref` names it. `reason` is one word in `UpperCamelCase`; the note is
+    /// cut after 1,024 bytes. It is counted and not said if too much is said at once.
+    pub fn report(
+        &self,
+        about: ObjectReference,
+        severity: Severity,
+        reason: &'static str,
+        note: impl Into<String>,
+    ) {
+        let mut note = note.into();
+        note.truncate(note.floor_char_boundary(MAX_NOTE));
+        let report = Report {
+            about,
+            severity,
+            reason,
+            note,
+        };
+        if self.0.try_send(report).is_err() {
+            count("overflow");
+        }
+    }
+}
+
+impl Reporting {
+    /// Says what is reported, until the token is cancelled.
+    ///
+    /// # Errors
+    /// None: an Event that cannot be raised is counted.
+    pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
+        while let Some(Some(report)) = token.run_until_cancelled(self.reports.recv()).await {
+            self.say(report).await;
+        }
+        Ok(())
+    }
+
+    async fn say(&mut self, report: Report) {
+        let id = report.id();
+        let times = match self.said.again(id, Instant::now()) {
+            Verdict::Say(times) => times,
+            Verdict::Repeated => return count("repeated"),
+            Verdict::TooMany => return count("limited"),
+        };
+        report.log();
+        let Some(cluster) = &self.cluster else {
+            return count("logged");
+        };
+        match raise(cluster, &self.instance, &report, id, times).await {
+            Ok(()) => count("raised"),
+            Err(refusal) => {
+                debug!(reason = report.reason, "cannot raise an Event: {refusal}");
+                self.said.forget(id);
+                count("failed");
+            }
+        }
+    }
+}
+
+impl Report {
+    /// The same for the same report about the same object.
+    fn id(&self) -> u64 {
+        let about = &self.about;
+        let text = json!([
+            about.kind,
+            about.namespace,
+            about.name,
+            about.uid,
+            self.severity.as_str(),
+            self.reason,
+            self.note,
+        ]);
+        rapidhash_v3(text.to_string().as_bytes())
+    }
+
+    fn log(&self) {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let kind = text(&self.about.kind);
+        let object = format!("{}/{}", text(&self.about.namespace), text(&self.about.name));
+        match self.severity {
+            Severity::Normal => info!(kind, object, reason = self.reason, "{}", self.note),
+            Severity::Warning => warn!(kind, object, reason = self.reason, "{}", self.note),
+        }
+    }
+}
+
+/// Makes the Event, or goes on with its series.
+async fn raise(
+    cluster: &Cluster,
+    instance: &str,
+    report: &Report,
+    id: u64,
+    times: i32,
+) -> Result<(), Refusal> {
+    let namespace = report.about.namespace.as_deref().unwrap_or("default");
+    let mut name = report.about.name.clone().unwrap_or_default();
+    name.truncate(name.floor_char_boundary(MAX_NAME - 17));
+    let name = format!("{}.{id:016x}", name.trim_end_matches(['.', '-']));
+    let now = MicroTime(Timestamp::now());
+    let event = Event {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        action: Some(report.reason.to_owned()),
+        event_time: Some(now.clone()),
+        note: Some(report.note.clone()),
+        reason: Some(report.reason.to_owned()),
+        regarding: Some(report.about.clone()),
+        reporting_controller: Some(cluster.manager().to_owned()),
+        reporting_instance: Some(instance.to_owned()),
+        type_: Some(report.severity.as_str().to_owned()),
+        ..Event::default()
+    };
+    let body = serde_json::to_vec(&event).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    let requests = Cluster::requests::<Event>(namespace);
+    let made = requests.create(&PostParams::default(), body);
+    match cluster.send_for_bytes(made).await {
+        Err(Refusal::AlreadyExists(_)) => {}
+        made => return made.map(drop),
+    }
+    let series = json!({ "series": { "count": times.max(2), "lastObservedTime": now } });
+    let patched = requests.patch(&name, &PatchParams::default(), &Patch::Merge(series));
+    cluster.send_for_bytes(patched).await.map(drop)
+}
+
+/// What was said, and how much may still be said now.
+struct Said {
+    recent: HashMap<u64, Recent>,
+    /// May be raised at once.
+    tokens: u32,
+    refilled: Option<Instant>,
+}
+
+struct Recent {
+    said: Instant,
+    /// Reports since the first.
+    times: i32,
+}
+
+#[derive(Debug, Eq, PartialEq)]
+enum Verdict {
+    /// Say it, for so many reports.
+    Say(i32),
+    Repeated,
+    TooMany,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self {
+            recent: HashMap::new(),
+            tokens: BURST,
+            refilled: None,
+        }
+    }
+}
+
+impl Said {
+    /// It is reported (again).
+    fn again(&mut self, id: u64, now: Instant) -> Verdict {
+        if let Some(recent) = self.recent.get_mut(&id) {
+            recent.times = recent.times.saturating_add(1);
+            if now < recent.said + REPEAT_AFTER {
+                return Verdict::Repeated;
+            }
+        } else if self.recent.len() >= MAX_REMEMBERED {
+            self.recent
+                .retain(|_, recent| now < recent.said + REPEAT_AFTER);
+            if self.recent.len() >= MAX_REMEMBERED {
+                return Verdict::TooMany;
+            }
+        }
+        if !self.take_token(now) {
+            return Verdict::TooMany;
+        }
+        let recent = self.recent.entry(id).or_insert(Recent {
+            said: now,
+            times: 1,
+        });
+        recent.said = now;
+        Verdict::Say(recent.times)
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.recent.remove(&id);
+    }
+
+    fn take_token(&mut self, now: Instant) -> bool {
+        let refilled = *self.refilled.get_or_insert(now);
+        let seconds = now.saturating_duration_since(refilled).as_secs();
+        if seconds > 0 {
+            let more = u32::try_from(seconds).unwrap_or(u32::MAX);
+            self.tokens = self.tokens.saturating_add(more).min(BURST);
+            self.refilled = Some(refilled + Duration::from_secs(seconds));
+        }
+        let left = self.tokens.checked_sub(1);
+        self.tokens = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+fn count(outcome: &'static str) {
+    counter!(REPORTS, "outcome" => outcome).increment(1);
+}
+
+/// Describes the metrics; once, after the recorder is there.
+pub(crate) fn describe() {
+    describe_counter!(
+        REPORTS,
+        "Reports about objects: raised as Events, logged only, repeated, limited, failed, overflow."
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_once_in_ten_minutes_with_how_often_it_was_reported() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        assert_eq!(said.again(1, now), Verdict::Say(1));
+        for i in 1..10 {
+            assert_eq!(
+                said.again(1, now + Duration::from_secs(i)),
+                Verdict::Repeated
+            );
+        }
+        assert_eq!(said.again(2, now), Verdict::Say(1));
+        assert_eq!(said.again(1, now + REPEAT_AFTER), Verdict::Say(11));
+        said.forget(1);
+        assert_eq!(said.again(1, now + REPEAT_AFTER), Verdict::Say(1));
+    }
+
+    #[test]
+    fn not_too_much_is_said_at_once() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let say = |said: &mut Said, id, now| matches!(said.again(id, now), Verdict::Say(_));
+        assert_eq!((0..1000).filter(|id| say(&mut said, *id, now)).count(), 50);
+        let later = now + Duration::from_millis(3_900);
+        assert_eq!(
+            (1000..2000).filter(|id| say(&mut said, *id, later)).count(),
+            3
+        );
+        let later = now + Duration::from_secs(3_600);
+        assert_eq!(
+            (2000..3000).filter(|id| say(&mut said, *id, later)).count(),
+            50
+        );
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        for id in 0..100_000 {
+            let second = now + Duration::from_millis(id * 100);
+            said.again(id, second);
+            assert!(said.recent.len() <= MAX_REMEMBERED);
+        }
+    }
+
+    #[tokio::test]
+    async fn reports_that_nobody_takes_are_dropped_and_not_waited_for() {
+        let (sender, reports) = mpsc::channel(QUEUE);
+        let reporter = Reporter(sender);
+        for _ in 0..QUEUE * 2 {
+            let about = ObjectReference::default();
+            reporter.report(about, Severity::Warning, "Test", "ü".repeat(MAX_NOTE));
+        }
+        assert_eq!(reports.len(), QUEUE);
+    }
+}
