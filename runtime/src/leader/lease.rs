@@ -48,10 +48,9 @@ impl Candidate {
         loop {
             let began = Instant::now();
             // In time to say that the lead is lost.
-            let deadline = match self.election.leads_until() {
-                Some(until) => until.min(began + REQUEST_TIMEOUT),
-                None => began + REQUEST_TIMEOUT,
-            };
+            let leads = self.election.leads_until().filter(|until| began < *until);
+            let latest = began + REQUEST_TIMEOUT;
+            let deadline = leads.map_or(latest, |until| until.min(latest));
             let failed = match timeout_at(deadline, self.turn(began)).await {
                 Ok(Ok(())) => None,
                 Ok(Err(refusal)) => Some(refusal.to_string()),

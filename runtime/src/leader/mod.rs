@@ -186,3 +186,6 @@ pub(crate) fn host() -> String {
         system.nodename().to_string_lossy().into_owned()
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,11 @@ use futures_util::{Stream, future::Either};
 use super::{
     Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore, kube::KubeStore,
 };
-use crate::{args::StoreAddress, cluster::Cluster};
+use crate::{
+    UsageError,
+    args::StoreAddress,
+    cluster::{Cluster, ConnectError},
+};
 
 /// Either store. What a program has besides (leadership, Events) depends on which it is.
 #[derive(Clone)]
@@ -21,11 +25,17 @@ impl OpenStore {
     /// the program in what it writes to a cluster.
     ///
     /// # Errors
-    /// [`super::dir::OpenError`], [`crate::cluster::ConnectError`].
+    /// [`super::dir::OpenError`], [`ConnectError`]; [`UsageError`] if no cluster is known.
     pub async fn open(address: &StoreAddress, manager: &'static str) -> anyhow::Result<Self> {
         Ok(match address {
             StoreAddress::Dir(path) => Self::Dir(DirStore::open(path)?),
-            StoreAddress::Kube => Self::Kube(KubeStore::new(Cluster::find(manager).await?)),
+            StoreAddress::Kube => match Cluster::find(manager).await {
+                Ok(cluster) => Self::Kube(KubeStore::new(cluster)),
+                Err(error @ ConnectError::Unknown) => {
+                    return Err(UsageError(format!("--store kube: {error}")).into());
+                }
+                Err(error) => return Err(error.into()),
+            },
         })
     }
 }

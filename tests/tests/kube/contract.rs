@@ -1,16 +1,14 @@
 //! What every store must do.
 
-use runtime::{
-    cluster::Cluster,
-    store::{contract::Subject, kube::KubeStore},
-};
+use runtime::store::{contract::Subject, kube::KubeStore};
 use tests::kube::ApiServer;
+
+use crate::cluster::store;
 
 async fn subject() -> Subject<KubeStore> {
     let server = ApiServer::shared().await;
-    let cluster = Cluster::of(server.config().await, "contract").unwrap();
     Subject {
-        store: KubeStore::new(cluster),
+        store: store(&server).await,
         namespace: server.namespace().await,
         guard: Box::new(server),
     }

@@ -9,4 +9,11 @@
     reason = "tests"
 )]
 
+mod cluster;
 mod contract;
+mod endpoints;
+mod leader;
+mod rbac;
+mod reports;
+mod watches;
+mod writes;

@@ -1,0 +1,113 @@
+//! The lead of a folder, and what is told of it.
+
+use std::{fs, time::Duration};
+
+use tempfile::TempDir;
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::*;
+use crate::store::dir::DirStore;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+struct Replica {
+    leader: Leader,
+    token: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Replica {
+    fn start(dir: &TempDir) -> Self {
+        let store = OpenStore::Dir(DirStore::open(dir.path()).unwrap());
+        let leadership = Leadership::of(&store, "x", "collector");
+        let (leader, token) = (leadership.leader(), CancellationToken::new());
+        Self {
+            leader,
+            task: tokio::spawn(leadership.run(token.clone())),
+            token,
+        }
+    }
+
+    async fn changes(&mut self) -> bool {
+        let changed = timeout(DEADLINE, self.leader.changed()).await;
+        changed.expect("a change in time");
+        self.leader.is_leading()
+    }
+
+    async fn stays(&mut self) -> bool {
+        let changed = timeout(Duration::from_secs(1), self.leader.changed()).await;
+        changed.expect_err("no change");
+        self.leader.is_leading()
+    }
+}
+
+#[tokio::test]
+async fn one_of_those_that_share_a_folder_leads_for_its_life() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Replica::start(&dir);
+    assert!(first.changes().await);
+    let mut second = Replica::start(&dir);
+    assert!(!second.stays().await);
+    first.token.cancel();
+    first.task.await.unwrap().unwrap();
+    assert!(!first.leader.is_leading());
+    assert!(second.changes().await);
+    // Without a word, as at the end of its process.
+    let mut third = Replica::start(&dir);
+    assert!(!third.stays().await);
+    second.task.abort();
+    assert!(third.changes().await);
+    assert!(!second.leader.is_leading());
+}
+
+#[tokio::test]
+async fn who_holds_a_file_that_was_removed_does_not_lead() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Replica::start(&dir);
+    assert!(first.changes().await);
+    let mut second = Replica::start(&dir);
+    assert!(!second.stays().await);
+    // Others would lock a new file of this name.
+    fs::remove_file(dir.path().join(".leader")).unwrap();
+    assert!(!first.changes().await);
+    tokio::select! {
+        leads = first.changes() => assert!(leads),
+        leads = second.changes() => assert!(leads),
+    }
+    assert!(!(first.leader.is_leading() && second.leader.is_leading()));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_away_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().with_extension("away");
+    let mut replica = Replica::start(&dir);
+    assert!(replica.changes().await);
+    fs::rename(dir.path(), &elsewhere).unwrap();
+    assert!(!replica.changes().await);
+    fs::rename(&elsewhere, dir.path()).unwrap();
+    assert!(replica.changes().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lead_is_over_at_its_time_even_if_nobody_says_so() {
+    let holder = Holder(watch::channel(Standing::Following).0);
+    let mut leader = Leader(holder.0.subscribe());
+    assert!(!leader.is_leading());
+    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
+    leader.changed().await;
+    assert!(leader.is_leading());
+    tokio::time::advance(Duration::from_secs(5)).await;
+    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
+    let renewed = timeout(Duration::from_secs(1), leader.changed()).await;
+    assert!(renewed.is_err(), "a renewal is no change");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert!(leader.is_leading());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(!leader.is_leading());
+    drop(holder);
+    leader.changed().await;
+    let more = timeout(Duration::from_secs(60), leader.changed()).await;
+    assert!(more.is_err() && !leader.is_leading());
+    assert!(Leader::sole().is_leading());
+}

@@ -1,0 +1,27 @@
+//! What the tests of this program share.
+
+use runtime::{
+    cluster::Cluster,
+    store::{ObjectKey, OpenStore, kube::KubeStore},
+};
+use tests::kube::ApiServer;
+
+/// Who may do everything.
+pub(crate) async fn admin(server: &ApiServer) -> Cluster {
+    Cluster::of(server.config().await, "tests").unwrap()
+}
+
+pub(crate) async fn store(server: &ApiServer) -> KubeStore {
+    KubeStore::new(admin(server).await)
+}
+
+pub(crate) async fn open_store(server: &ApiServer) -> OpenStore {
+    OpenStore::Kube(store(server).await)
+}
+
+pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Who leads, by a Lease.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use runtime::{
+    leader::{LEASE_DURATION, Leader, Leadership, RENEW_DEADLINE},
+    store::OpenStore,
+};
+use serde_json::json;
+use tests::{kube::ApiServer, wait::eventually};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::open_store;
+
+struct Replica {
+    leader: Leader,
+    token: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Replica {
+    fn start(store: &OpenStore, namespace: &str) -> Self {
+        let leadership = Leadership::of(store, namespace, "collector");
+        let (leader, token) = (leadership.leader(), CancellationToken::new());
+        Self {
+            leader,
+            task: tokio::spawn(leadership.run(token.clone())),
+            token,
+        }
+    }
+
+    async fn leads(&self, what: &str) {
+        eventually(what, async || match self.leader.is_leading() {
+            true => Ok(()),
+            false => Err("it does not".to_owned()),
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_leads_and_when_it_ends_in_order_the_other_does_soon() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let store = open_store(&server).await;
+    let first = Replica::start(&store, &namespace);
+    first.leads("the first leads").await;
+    let mut second = Replica::start(&store, &namespace);
+    tokio::time::timeout(Duration::from_secs(5), second.leader.changed())
+        .await
+        .expect_err("the first leads");
+    assert!(first.leader.is_leading());
+
+    first.token.cancel();
+    first.task.await.unwrap().unwrap();
+    assert!(!first.leader.is_leading());
+    let ended = Instant::now();
+    second.leader.changed().await;
+    assert!(second.leader.is_leading());
+    assert!(
+        ended.elapsed() < LEASE_DURATION,
+        "it was released: {:?}",
+        ended.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_killed_is_followed_within_15_seconds_and_never_led_beside() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let store = open_store(&server).await;
+    let first = Replica::start(&store, &namespace);
+    first.leads("the first leads").await;
+    let mut second = Replica::start(&store, &namespace);
+    tokio::time::timeout(Duration::from_secs(3), second.leader.changed())
+        .await
+        .expect_err("the first leads");
+    // It ends without a word, as by kill -9.
+    first.task.abort();
+    let killed = Instant::now();
+    second.leader.changed().await;
+    let took = killed.elapsed();
+    assert!(second.leader.is_leading());
+    // The last renewal is at most two seconds old at the end.
+    assert!(
+        took > RENEW_DEADLINE,
+        "the first might still have led: {took:?}"
+    );
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cannot_renew_for_7_seconds_does_not_lead() {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let mut replica = Replica::start(&open_store(&server).await, &namespace);
+    replica.leads("it leads").await;
+    replica.leader.changed().await;
+    server.stop();
+    let stopped = Instant::now();
+    replica.leader.changed().await;
+    let took = stopped.elapsed();
+    assert!(!replica.leader.is_leading());
+    assert!(took < RENEW_DEADLINE + Duration::from_secs(1), "{took:?}");
+    assert!(
+        took > RENEW_DEADLINE - Duration::from_secs(4),
+        "a renewal is tried again: {took:?}"
+    );
+    server.start_again().await;
+    replica.leads("it leads again").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_finds_another_in_its_place_stops() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let mut replica = Replica::start(&open_store(&server).await, &namespace);
+    replica.leads("it leads").await;
+    replica.leader.changed().await;
+    let leases: Api<Lease> = Api::namespaced(server.client().await, &namespace);
+    let usurped = Patch::Merge(json!({ "spec": { "holderIdentity": "usurper" } }));
+    leases
+        .patch("collector", &PatchParams::default(), &usurped)
+        .await
+        .unwrap();
+    let usurped = Instant::now();
+    replica.leader.changed().await;
+    assert!(!replica.leader.is_leading());
+    assert!(
+        usurped.elapsed() < RENEW_DEADLINE,
+        "{:?}",
+        usurped.elapsed()
+    );
+
+    let lease = leases.get("collector").await.unwrap().spec.unwrap();
+    assert_eq!(lease.holder_identity.as_deref(), Some("usurper"));
+    leases
+        .delete("collector", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    replica.leads("it leads again").await;
+}

@@ -1,0 +1,151 @@
+//! The roles in `deploy/rbac` allow what the programs do with a cluster, and no more.
+
+use std::{collections::BTreeSet, fs};
+
+use futures_util::StreamExt;
+use kube::Resource;
+use proto::api::{DnsNameResolver, EgressFirewall};
+use runtime::{
+    cluster::Cluster,
+    endpoints::{Discovery, ServiceName},
+    leader::Leadership,
+    report::{Reporter, Severity},
+    store::{
+        Event, OpenStore, Precondition, Scope, Store, StoreError,
+        contract::{next, resolver, status, watch},
+        kube::KubeStore,
+    },
+};
+use serde_json::Value;
+use tests::{
+    kube::{ApiServer, deploy},
+    wait::eventually,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::key;
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+/// (verb, resource) of every rule in a file.
+fn allowed(file: &str) -> BTreeSet<(String, String)> {
+    let text = fs::read_to_string(deploy(file)).unwrap();
+    let mut allowed = BTreeSet::new();
+    for document in text.split("\n---\n") {
+        let document: Value = serde_saphyr::from_str(document).unwrap();
+        for rule in document["rules"].as_array().into_iter().flatten() {
+            for resource in rule["resources"].as_array().unwrap() {
+                for verb in rule["verbs"].as_array().unwrap() {
+                    let text = |value: &Value| value.as_str().unwrap().to_owned();
+                    allowed.insert((text(verb), text(resource)));
+                }
+            }
+        }
+    }
+    allowed
+}
+
+async fn store_of(server: &ApiServer, account: &str) -> KubeStore {
+    let config = server.config_of(NAMESPACE, account).await;
+    KubeStore::new(Cluster::of(config, "collector").unwrap())
+}
+
+async fn is_forbidden<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    let Err(StoreError::Invalid { reason, .. }) = &result else {
+        panic!("{result:?}");
+    };
+    assert!(reason.contains("is forbidden"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_roles_are_those_that_are_used() {
+    let server = ApiServer::start().await;
+    server.make_namespace(NAMESPACE).await;
+    server.make_namespace("openshift-dns").await;
+    for file in [
+        "collector.yaml",
+        "collector-openshift.yaml",
+        "ovn-writer.yaml",
+    ] {
+        server.create(&deploy("rbac").join(file)).await;
+    }
+    let store = store_of(&server, "collector").await;
+
+    // What the collector does.
+    let mut firewalls = watch::<EgressFirewall, _>(&store, Scope::All);
+    assert_eq!(next(&mut firewalls).await, Event::Synced(Vec::new()));
+    let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
+    assert_eq!(next(&mut resolvers).await, Event::Synced(Vec::new()));
+    let mut made = store.create(&resolver(NAMESPACE, "a")).await.unwrap();
+    assert_eq!(next(&mut resolvers).await, Event::Applied(made.clone()));
+    made.status = Some(status(&["www.example.com."]));
+    store.replace_status(&made).await.unwrap();
+    let key = key(NAMESPACE, "a");
+    store.get::<DnsNameResolver>(&key).await.unwrap();
+
+    let token = CancellationToken::new();
+    let open = OpenStore::Kube(store.clone());
+    let leadership = Leadership::of(&open, NAMESPACE, "collector");
+    let leader = leadership.leader();
+    let discovery = Discovery::new(store.cluster(), &ServiceName::of_dns());
+    let mut found = discovery.found();
+    let tasks = [
+        tokio::spawn(leadership.run(token.clone())),
+        tokio::spawn(discovery.run(token.clone())),
+    ];
+    let mut reporting = Vec::new();
+    for _ in 0..2 {
+        // Two replicas, as the second goes on with the Event of the first.
+        let (reporter, task) = Reporter::new(&open);
+        reporting.push(tokio::spawn(task.run(token.clone())));
+        reporter.report(made.object_ref(&()), Severity::Normal, "Test", "a test");
+    }
+    eventually("it leads", async || {
+        leader.is_leading().then_some(()).ok_or_else(String::new)
+    })
+    .await;
+    found.wait_for(Option::is_some).await.unwrap();
+    store
+        .delete::<DnsNameResolver>(&key, &Precondition::default())
+        .await
+        .unwrap();
+
+    let user = format!("system:serviceaccount:{NAMESPACE}:collector");
+    let mut expected = allowed("rbac/collector.yaml");
+    expected.append(&mut allowed("rbac/collector-openshift.yaml"));
+    eventually("all of it is used", async || {
+        // A watch is asked for when it is polled.
+        let _event = futures_util::poll!(firewalls.next());
+        let asked = server.asked_by(&user);
+        match asked == expected {
+            true => Ok(()),
+            false => Err(format!("asked {asked:?}, allowed {expected:?}")),
+        }
+    })
+    .await;
+
+    // What it must not do.
+    is_forbidden(store.create(&resolver("default", "a")).await).await;
+    token.cancel();
+    for task in tasks.into_iter().chain(reporting) {
+        task.await.unwrap().unwrap();
+    }
+
+    // What the ovn-writer does, and must not do.
+    let store = store_of(&server, "ovn-writer").await;
+    let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
+    assert!(matches!(next(&mut resolvers).await, Event::Synced(_)));
+    let user = format!("system:serviceaccount:{NAMESPACE}:ovn-writer");
+    let expected = allowed("rbac/ovn-writer.yaml");
+    eventually("all of it is used", async || {
+        let _event = futures_util::poll!(resolvers.next());
+        let asked = server.asked_by(&user);
+        match asked == expected {
+            true => Ok(()),
+            false => Err(format!("asked {asked:?}, allowed {expected:?}")),
+        }
+    })
+    .await;
+    is_forbidden(store.create(&resolver(NAMESPACE, "a")).await).await;
+    is_forbidden(store.replace_status(&made).await).await;
+}

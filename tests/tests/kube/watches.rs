@@ -1,0 +1,247 @@
+//! Watching while things break.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::StreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
+};
+use proto::api::DnsNameResolver;
+use runtime::store::{
+    Event, ObjectKey, Precondition, Scope, Store, StoreError,
+    contract::{next, resolver, status, watch},
+};
+use serde_json::json;
+use tests::{
+    kube::ApiServer,
+    wait::{PATIENCE, eventually},
+};
+use tokio::time::{sleep, timeout};
+
+use crate::cluster::{key, store};
+
+/// What a watch has told so far.
+#[derive(Default)]
+struct Mirror {
+    objects: BTreeMap<ObjectKey, DnsNameResolver>,
+    gaps: usize,
+}
+
+impl Mirror {
+    fn take(&mut self, event: Event<DnsNameResolver>) {
+        match event {
+            Event::Synced(objects) => {
+                let objects = objects.into_iter();
+                self.objects = objects
+                    .map(|object| (ObjectKey::of(&object), object))
+                    .collect();
+            }
+            Event::Applied(object) => {
+                self.objects.insert(ObjectKey::of(&object), object);
+            }
+            Event::Deleted(key) => {
+                let known = self.objects.remove(&key);
+                assert!(known.is_some(), "{key} was not known");
+            }
+            Event::OutOfSync(_) => self.gaps += 1,
+        }
+    }
+}
+
+/// Tries until the server is there.
+macro_rules! insist {
+    ($attempt:expr) => {
+        loop {
+            match $attempt.await {
+                Err(StoreError::Unavailable { .. }) => sleep(Duration::from_millis(20)).await,
+                done => break done,
+            }
+        }
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_around_a_stop_of_the_api_server_are_all_seen() {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let writing = store(&server).await;
+    let mut events = watch(&store(&server).await, Scope::Namespace(namespace.clone()));
+    let mut mirror = Mirror::default();
+    mirror.take(next(&mut events).await);
+
+    let writer = tokio::spawn({
+        let (store, namespace) = (writing.clone(), namespace.clone());
+        async move {
+            for i in 0..300 {
+                let object = resolver(&namespace, &format!("n{i}"));
+                let made = insist!(store.create(&object));
+                // A write of which nothing was heard may have taken place.
+                assert!(
+                    matches!(made, Ok(_) | Err(StoreError::AlreadyExists(_))),
+                    "{made:?}"
+                );
+                if i % 3 == 0 {
+                    let key = ObjectKey::of(&object);
+                    let any = Precondition::default();
+                    let gone = insist!(store.delete::<DnsNameResolver>(&key, &any));
+                    assert!(
+                        matches!(gone, Ok(()) | Err(StoreError::NotFound(_))),
+                        "{gone:?}"
+                    );
+                }
+            }
+        }
+    });
+    while mirror.objects.len() < 20 {
+        mirror.take(next(&mut events).await);
+    }
+    server.stop();
+    let out_of_sync = loop {
+        let event = next(&mut events).await;
+        if matches!(event, Event::OutOfSync(_)) {
+            break event;
+        }
+        mirror.take(event);
+    };
+    mirror.take(out_of_sync);
+    assert!(!writer.is_finished(), "the stop was too late");
+    let quiet = timeout(Duration::from_secs(3), events.next()).await;
+    assert!(quiet.is_err(), "it is said once: {quiet:?}");
+    server.start_again().await;
+    timeout(PATIENCE, writer).await.unwrap().unwrap();
+
+    let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
+    let expected = api
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .into_iter();
+    let expected: BTreeMap<_, _> = expected
+        .map(|object| (ObjectKey::of(&object), object.resource_version()))
+        .collect();
+    assert_eq!(expected.len(), 200);
+    let versions = |mirror: &Mirror| {
+        let objects = mirror.objects.iter();
+        objects
+            .map(|(key, object)| (key.clone(), object.resource_version()))
+            .collect()
+    };
+    while expected != versions(&mirror) {
+        mirror.take(next(&mut events).await);
+    }
+    assert_eq!(mirror.gaps, 1);
+}
+
+/// The two ways in which a server says so are in the tests of the watch itself; this is which one it really is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_etcd_forgot_is_answered_with_410() {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let store = store(&server).await;
+    let old = store.create(&resolver(&namespace, "a")).await.unwrap();
+    for i in 0..10 {
+        store
+            .create(&resolver(&namespace, &format!("b{i}")))
+            .await
+            .unwrap();
+    }
+    server.compact().await;
+    // It would know from its own memory.
+    server.stop();
+    server.start_again().await;
+    let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
+    let version = old.resource_version().unwrap();
+    let code = match api.watch(&WatchParams::default(), &version).await {
+        Err(kube::Error::Api(status)) => status.code,
+        Err(other) => panic!("{other}"),
+        Ok(stream) => match Box::pin(stream).next().await {
+            Some(Ok(WatchEvent::Error(status))) => status.code,
+            other => panic!("{other:?}"),
+        },
+    };
+    assert_eq!(code, 410);
+    // And the store begins anew.
+    let mut events = watch::<DnsNameResolver, _>(&store, Scope::Namespace(namespace));
+    let Event::Synced(objects) = next(&mut events).await else {
+        panic!("a list");
+    };
+    assert_eq!(objects.len(), 11);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let client = server.client().await;
+    // A CRD of somebody else, that lets everything pass.
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let anything = json!([{
+        "op": "replace",
+        "path": "/spec/versions/0/schema/openAPIV3Schema",
+        "value": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+    }]);
+    let anything: Patch<()> = Patch::Json(serde_json::from_value(anything).unwrap());
+    let name = "dnsnameresolvers.network.openshift.io";
+    definitions
+        .patch(name, &PatchParams::default(), &anything)
+        .await
+        .unwrap();
+
+    let store = store(&server).await;
+    let scope = Scope::Namespace(namespace.clone());
+    let mut events = watch::<DnsNameResolver, _>(&store, scope.clone());
+    assert_eq!(next(&mut events).await, Event::Synced(Vec::new()));
+    let made = store.create(&resolver(&namespace, "a")).await.unwrap();
+    assert_eq!(next(&mut events).await, Event::Applied(made.clone()));
+
+    let resource = ApiResource::erase::<DnsNameResolver>(&());
+    let raw: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+    let set_name = async |name: serde_json::Value| {
+        let patch = Patch::Merge(json!({ "spec": { "name": name } }));
+        raw.patch("a", &PatchParams::default(), &patch).await
+    };
+    // The CRD in force changes a moment later.
+    eventually("the CRD takes everything", async || {
+        set_name(json!(7)).await.map_err(|error| error.to_string())
+    })
+    .await;
+    let other = store.create(&resolver(&namespace, "b")).await.unwrap();
+    assert_eq!(next(&mut events).await, Event::Applied(other.clone()));
+    let got = store.get::<DnsNameResolver>(&key(&namespace, "a")).await;
+    assert!(matches!(&got, Err(StoreError::Invalid { .. })), "{got:?}");
+
+    // Who did not know it before knows nothing of it.
+    let mut late = watch::<DnsNameResolver, _>(&store, scope);
+    assert_eq!(next(&mut late).await, Event::Synced(vec![other]));
+    set_name(json!("www.example.com.")).await.unwrap();
+    let Event::Applied(again) = next(&mut events).await else {
+        panic!("it decodes again");
+    };
+    assert_eq!(again.uid(), made.uid());
+    assert_eq!(next(&mut late).await, Event::Applied(again));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_made_again_is_seen_to_go_and_to_come() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let store = store(&server).await;
+    let mut first = store.create(&resolver(&namespace, "a")).await.unwrap();
+    let mut events = watch::<DnsNameResolver, _>(&store, Scope::Namespace(namespace.clone()));
+    assert_eq!(next(&mut events).await, Event::Synced(vec![first.clone()]));
+    let key = key(&namespace, "a");
+    for _ in 0..20 {
+        let any = Precondition::default();
+        store.delete::<DnsNameResolver>(&key, &any).await.unwrap();
+        let second = store.create(&resolver(&namespace, "a")).await.unwrap();
+        assert_eq!(next(&mut events).await, Event::Deleted(key.clone()));
+        assert_eq!(next(&mut events).await, Event::Applied(second.clone()));
+        first.status = Some(status(&["www.example.com."]));
+        let late = store.replace_status(&first).await;
+        assert!(matches!(&late, Err(StoreError::Conflict(_))), "{late:?}");
+        first = second;
+    }
+}
