@@ -4,12 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
-    UsageError,
     admin::{Admin, Health},
-    args::StoreAddress,
     clock::Clock,
     shutdown::Tasks,
-    store::{Store, dir::DirStore},
+    store::{OpenStore, Store},
     telemetry,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -35,15 +33,8 @@ use crate::{
 /// What cannot be used or bound, and the first task that fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
-    match &args.common.store {
-        StoreAddress::Dir(path) => {
-            let store = DirStore::open(path)?;
-            serve(args, limits, store).await
-        }
-        StoreAddress::Kube => {
-            Err(UsageError("--store kube is not built yet: use --store dir:PATH".to_owned()).into())
-        }
-    }
+    let store = OpenStore::open(&args.common.store, "collector").await?;
+    serve(args, limits, store).await
 }
 
 async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<()> {

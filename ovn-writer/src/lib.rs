@@ -16,11 +16,9 @@ mod writer;
 
 use anyhow::Context;
 use runtime::{
-    UsageError,
     admin::{Admin, Health},
-    args::StoreAddress,
     shutdown::Tasks,
-    store::{Scope, Store, dir::DirStore},
+    store::{OpenStore, Scope, Store},
     telemetry,
 };
 
@@ -32,19 +30,13 @@ pub use self::{
 /// Runs the program until it is told to end.
 ///
 /// # Errors
-/// [`UsageError`] for a store that this version does not have; a missing folder, an address in use, and whatever ends a task.
+/// A store that cannot be opened, an address in use, and whatever ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let Args { common, nb } = args;
     telemetry::init_logging(common.log_format);
     let recorder = telemetry::init_metrics()?;
     metrics::describe();
-    let store = match &common.store {
-        StoreAddress::Dir(path) => DirStore::open(path)?,
-        StoreAddress::Kube => {
-            let words = "--store kube is not supported yet; use --store dir:PATH";
-            return Err(UsageError(words.to_owned()).into());
-        }
-    };
+    let store = OpenStore::open(&common.store, "ovn-writer").await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
     let writer = Writer::new(&nb, client_options(), &health);
