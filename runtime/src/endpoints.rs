@@ -57,7 +57,7 @@ impl FromStr for ServiceName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (namespace, name) = text.split_once('/').ok_or(ServiceNameError)?;
-        let is_label = crate::store::is_dns_label;
+        let is_label = crate::store::names::is_namespace;
         if !is_label(namespace) || !is_label(name) {
             return Err(ServiceNameError);
         }
@@ -182,7 +182,7 @@ impl Known {
             Event::Deleted(key) => {
                 self.slices.remove(&key);
             }
-            Event::OutOfSync(_) => {}
+            Event::OutOfSync(_) | Event::Undecodable(_) => {}
         }
     }
 }

@@ -21,6 +21,7 @@ pub struct Program {
     name: &'static str,
     folder: PathBuf,
     args: Vec<String>,
+    environment: Vec<(&'static str, String)>,
     process: Process,
     admin: Admin,
 }
@@ -28,12 +29,23 @@ pub struct Program {
 impl Program {
     /// Starts it in the folder and returns when its admin server listens, on a port of its own choice.
     pub async fn start(folder: &Path, name: &'static str, args: Vec<String>) -> Self {
-        let mut process = Self::spawn(folder, name, &args);
+        Self::start_with(folder, name, args, Vec::new()).await
+    }
+
+    /// [`Program::start`] with variables in its environment.
+    pub async fn start_with(
+        folder: &Path,
+        name: &'static str,
+        args: Vec<String>,
+        environment: Vec<(&'static str, String)>,
+    ) -> Self {
+        let mut process = Self::spawn(folder, name, &args, &environment);
         let admin = find_admin(name, &mut process).await;
         Self {
             name,
             folder: folder.to_owned(),
             args,
+            environment,
             process,
             admin,
         }
@@ -42,7 +54,7 @@ impl Program {
     /// Starts it again with the same flags, having killed it if it still runs.
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = Self::spawn(&self.folder, self.name, &self.args);
+        self.process = Self::spawn(&self.folder, self.name, &self.args, &self.environment);
         self.admin = find_admin(self.name, &mut self.process).await;
     }
 
@@ -82,10 +94,16 @@ impl Program {
         .await;
     }
 
-    fn spawn(folder: &Path, name: &str, args: &[String]) -> Process {
+    fn spawn(
+        folder: &Path,
+        name: &str,
+        args: &[String],
+        environment: &[(&str, String)],
+    ) -> Process {
         let fixed = ["--admin", "127.0.0.1:0", "--log-format", "json"];
         let args = fixed.into_iter().chain(args.iter().map(String::as_str));
-        Process::start(folder, name, &program(name), args, &quiet())
+        let environment: Vec<_> = environment.iter().cloned().chain(quiet()).collect();
+        Process::start(folder, name, &program(name), args, &environment)
     }
 }
 

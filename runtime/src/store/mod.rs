@@ -16,7 +16,6 @@ use futures_util::Stream;
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, de::DeserializeOwned};
 
-pub(crate) use self::names::is_namespace as is_dns_label;
 pub use self::open::OpenStore;
 
 /// A kind of object that a store holds.

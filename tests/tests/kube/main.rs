@@ -13,6 +13,7 @@ mod cluster;
 mod contract;
 mod endpoints;
 mod leader;
+mod programs;
 mod rbac;
 mod reports;
 mod watches;

@@ -46,6 +46,7 @@ impl Mirror {
                 assert!(known.is_some(), "{key} was not known");
             }
             Event::OutOfSync(_) => self.gaps += 1,
+            Event::Undecodable(keys) => panic!("{keys:?}"),
         }
     }
 }
@@ -213,8 +214,11 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     let got = store.get::<DnsNameResolver>(&key(&namespace, "a")).await;
     assert!(matches!(&got, Err(StoreError::Invalid { .. })), "{got:?}");
 
-    // Who did not know it before knows nothing of it.
+    // Who did not know it before knows only that it is there.
     let mut late = watch::<DnsNameResolver, _>(&store, scope);
+    let undecodable = |keys: &[ObjectKey]| Event::Undecodable(keys.iter().cloned().collect());
+    let bad = undecodable(&[key(&namespace, "a")]);
+    assert_eq!(next(&mut late).await, bad);
     assert_eq!(next(&mut late).await, Event::Synced(vec![other]));
     set_name(json!("www.example.com.")).await.unwrap();
     let Event::Applied(again) = next(&mut events).await else {
@@ -222,6 +226,7 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     };
     assert_eq!(again.uid(), made.uid());
     assert_eq!(next(&mut late).await, Event::Applied(again));
+    assert_eq!(next(&mut late).await, undecodable(&[]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -109,6 +109,10 @@ fn shown(event: &Event<DnsNameResolver>) -> String {
         }
         Event::Applied(object) => format!("applied {}", of(object)),
         Event::Deleted(key) => format!("deleted {}", key.name),
+        Event::Undecodable(keys) => {
+            let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
+            format!("undecodable {}", names.join(" "))
+        }
         Event::OutOfSync(_) => "out of sync".to_owned(),
     }
 }
@@ -218,7 +222,14 @@ async fn what_does_not_decode_costs_itself_alone() {
                 &[("MODIFIED", good("b", 9)), ("DELETED", bad("b", 10))],
             ),
         ],
-        &["synced b@4", "applied c@7", "applied b@9", "deleted b"],
+        &[
+            "undecodable a",
+            "synced b@4",
+            "applied c@7",
+            "undecodable ",
+            "applied b@9",
+            "deleted b",
+        ],
     )
     .await;
 }
@@ -233,7 +244,7 @@ async fn what_was_known_of_an_object_that_does_not_decode_any_more_holds() {
             // Another goes bad while nobody looks, and one is gone.
             list(20, &[bad("a", 6), bad("b", 18), bad("d", 19)]),
         ],
-        &["synced a@3 b@4 c@5", "synced a@3 b@4"],
+        &["synced a@3 b@4 c@5", "undecodable d", "synced a@3 b@4"],
     )
     .await;
 }

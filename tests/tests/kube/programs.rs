@@ -1,0 +1,122 @@
+//! The programs themselves, each as its own ServiceAccount.
+
+use std::fs;
+
+use hickory_proto::rr::RecordType;
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use proto::api::{DnsNameResolver, EgressFirewall, Family};
+use serde_json::json;
+use tests::{
+    coredns::{CoreDns, write_zone},
+    kube::{ApiServer, deploy},
+    northbound::{self, Northbound},
+    programs::Program,
+    wait::eventually,
+    workdir::Workdir,
+};
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+const NAME: &str = "www.example.com.";
+
+const COREFILE: &str = "\
+.:{$DNS_PORT} {
+    bind 127.0.0.1
+    dnstap unix://{$DNSTAP_SOCKET} full
+    file example.com.zone example.com
+}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_goes_through_the_cluster_into_an_address_set() {
+    let mut server = ApiServer::start().await;
+    server.make_namespace(NAMESPACE).await;
+    for file in ["collector.yaml", "ovn-writer.yaml"] {
+        server.create(&deploy("rbac").join(file)).await;
+    }
+    let workdir = Workdir::new();
+    fs::write(workdir.join("Corefile"), COREFILE).unwrap();
+    let zone = workdir.join("example.com.zone");
+    write_zone(&zone, "example.com.", 1, "www IN A 203.0.113.1");
+    let northbound = Northbound::start(workdir.path()).await;
+    let remote = northbound::remote(workdir.path());
+    let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
+    let mut programs = Vec::new();
+    for (name, flag, value) in [
+        ("collector", "--listen", &socket),
+        ("ovn-writer", "--nb", &remote),
+    ] {
+        server.config_of(NAMESPACE, name).await;
+        let kubeconfig = server.folder().join(format!("{name}.kubeconfig"));
+        let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
+        let args = ["--store", "kube", flag, value].map(str::to_owned).to_vec();
+        programs.push(Program::start_with(workdir.path(), name, args, environment).await);
+    }
+    for program in &programs {
+        program.ready().await;
+    }
+
+    let namespace = server.namespace().await;
+    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &namespace);
+    let firewall = serde_json::from_value(json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": { "name": "default" },
+        "spec": { "egress": [
+            { "type": "Allow", "to": { "dnsName": NAME } },
+            { "type": "Deny", "to": { "cidrSelector": "0.0.0.0/0" } },
+        ] },
+    }));
+    firewalls
+        .create(&PostParams::default(), &firewall.unwrap())
+        .await
+        .unwrap();
+    let coredns = CoreDns::start(workdir.path()).await;
+    let arrives = async |what: &str| {
+        eventually(what, async || {
+            coredns.ask(NAME, RecordType::A).await;
+            let rows = northbound.sets(NAME, Family::V4)?;
+            let is_there = rows.iter().any(|row| row.addresses.contains("203.0.113.1"));
+            is_there.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        })
+        .await;
+    };
+    arrives("the address in its set").await;
+    let resolvers: Api<DnsNameResolver> = Api::namespaced(server.client().await, NAMESPACE);
+    let objects = resolvers.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(objects.len(), 1);
+    let uid = objects[0].uid();
+
+    // While the API server is away the set stays as it is; and all goes on when it is back.
+    server.stop();
+    for program in &programs {
+        eventually("it is not ready", async || {
+            match program.admin().ready().await {
+                Ok(()) => Err("it still is".to_owned()),
+                Err(_) => Ok(()),
+            }
+        })
+        .await;
+    }
+    assert!(
+        northbound.sets(NAME, Family::V4).unwrap()[0]
+            .addresses
+            .contains("203.0.113.1")
+    );
+    for program in &mut programs {
+        program.restart().await;
+    }
+    server.start_again().await;
+    for program in &programs {
+        program.ready().await;
+    }
+    arrives("the address is in its set again").await;
+    let again = resolvers.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(
+        again.iter().map(ResourceExt::uid).collect::<Vec<_>>(),
+        [uid]
+    );
+}
