@@ -10,7 +10,10 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
-use runtime::args::{CommonArgs, StoreAddress, parse_duration};
+use runtime::{
+    args::{CommonArgs, StoreAddress, parse_duration},
+    endpoints::ServiceName,
+};
 
 use crate::{
     owner::Rates,
@@ -68,6 +71,11 @@ pub struct Args {
     /// alone. Default: `kube` with a kube store, `resolv.conf` with a folder.
     #[arg(long, value_name = "WHOM")]
     pub resolver: Option<ResolverSpec>,
+
+    /// With `--resolver kube`, the Services behind which the DNS servers are, `NAMESPACE/NAME`; may be given several times.
+    /// Default: those of Kubernetes and of OpenShift that exist.
+    #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
+    pub resolver_service: Vec<ServiceName>,
 
     /// How many servers are asked for a name with two or more known addresses: a number, or `all`.
     #[arg(long, value_name = "N", default_value_t)]

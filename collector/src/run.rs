@@ -4,13 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
+    UsageError,
     admin::{Admin, Health},
     clock::Clock,
+    endpoints::{Discovery, Endpoints, ServiceName},
+    leader::Leadership,
     shutdown::Tasks,
-    store::{OpenStore, Store},
+    store::OpenStore,
     telemetry,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Args,
@@ -23,9 +27,12 @@ use crate::{
     },
     policy::{self, Wanted},
     remember::Remembered,
-    resolve::{self, OwnQueries},
+    resolve::{self, OwnQueries, ResolverSpec, Server},
     state::Limits,
 };
+
+/// In a cluster, ovn-kubernetes' cluster manager may make an object first; it deletes others at once.
+const CREATE_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the collector until it is told to end.
 ///
@@ -37,7 +44,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     serve(args, limits, store).await
 }
 
-async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<()> {
+async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<()> {
     let prometheus = telemetry::init_metrics()?;
     describe();
     let mut tasks = Tasks::new();
@@ -64,16 +71,14 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
         policy::run(store.clone(), args.terms(), wanted, gate, tasks.token()),
     );
 
-    if let Some(source) = resolve::Source::of(&args.resolver()) {
-        let (servers, listed) = watch::channel(resolve::Servers::default());
-        tasks.spawn("resolver servers", source.run(servers, tasks.token()));
+    if let Some(servers) = servers(&args, &store, &mut tasks)? {
         let config = resolve::Config {
             concurrency: args.resolve_concurrency.get(),
             fanout: args.resolver_fanout,
             ..resolve::Config::default()
         };
         let inputs = resolve::Inputs {
-            servers: listed,
+            servers,
             requests: requested,
         };
         let guards = Arc::new(Guards::new(args.deny_answer.clone()));
@@ -95,7 +100,10 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
     let config = owner::Config {
         namespace: args.common.objects_namespace.clone(),
         manage_objects: args.manage_objects,
-        create_after: Duration::ZERO,
+        create_after: match &store {
+            OpenStore::Dir(_) => Duration::ZERO,
+            OpenStore::Kube(_) => CREATE_AFTER,
+        },
         limits,
         guards: guards.clone(),
         times_interval: args.status_times_interval,
@@ -108,12 +116,14 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
     };
     // Until one fails there is nothing to say against them.
     gates.writes.ready();
-    let (_leader, leads) = watch::channel(true);
+    let leadership = Leadership::of(&store, &args.common.objects_namespace, "collector");
+    let leader = leadership.leader();
+    tasks.spawn("leadership", leadership.run(tasks.token()));
     let channels = Channels {
         observations: observed,
         wanted: wanted_names,
         rounds: resolved,
-        leader: leads,
+        leader,
         requests,
         index: Arc::clone(&index),
     };
@@ -145,6 +155,59 @@ async fn serve(args: Args, limits: Limits, store: impl Store) -> anyhow::Result<
 
     tasks.spawn("admin", admin.serve(health, prometheus, tasks.token()));
     tasks.run().await
+}
+
+/// Where the servers to ask are listed; nothing if nothing is looked up.
+fn servers(
+    args: &Args,
+    store: &OpenStore,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Option<watch::Receiver<resolve::Servers>>> {
+    let (sender, servers) = watch::channel(resolve::Servers::default());
+    match (args.resolver(), store) {
+        (ResolverSpec::None, _) => return Ok(None),
+        (ResolverSpec::Kube, OpenStore::Kube(store)) => {
+            let services = match args.resolver_service.as_slice() {
+                [] => ServiceName::of_dns(),
+                services => services.to_vec(),
+            };
+            let discovery = Discovery::new(store.cluster(), &services);
+            tasks.spawn(
+                "resolver servers",
+                list(discovery.found(), sender, tasks.token()),
+            );
+            tasks.spawn("discovery", discovery.run(tasks.token()));
+        }
+        (ResolverSpec::Kube, OpenStore::Dir(_)) => {
+            return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
+        }
+        (resolver, _) => {
+            if let Some(source) = resolve::Source::of(&resolver) {
+                tasks.spawn("resolver servers", source.run(sender, tasks.token()));
+            }
+        }
+    }
+    Ok(Some(servers))
+}
+
+/// Passes on the DNS servers that are found and ready.
+async fn list(
+    mut found: watch::Receiver<Option<Endpoints>>,
+    servers: watch::Sender<resolve::Servers>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        if let Some(endpoints) = found.borrow_and_update().clone() {
+            let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
+            servers.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
+        }
+        if !matches!(
+            shutdown.run_until_cancelled(found.changed()).await,
+            Some(Ok(()))
+        ) {
+            return Ok(());
+        }
+    }
 }
 
 /// Tells the exporter what the metrics mean.

@@ -9,6 +9,7 @@ use proto::api::DnsNameResolver;
 use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
+    leader::Leader,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -51,7 +52,7 @@ pub struct Channels {
     /// What look-ups gave.
     pub rounds: mpsc::Receiver<Round>,
     /// Whether this replica leads.
-    pub leader: watch::Receiver<bool>,
+    pub leader: Leader,
     /// Names to look up.
     pub requests: mpsc::Sender<Request>,
     /// Wanted names, for the readers.
@@ -119,8 +120,6 @@ pub async fn run<S: Store>(
         failed_writes: 0,
         looked,
     };
-    let leads = *leader.borrow_and_update();
-    task.owner.lead(leads, task.clock.now());
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut batch = Vec::with_capacity(BATCH);
@@ -144,20 +143,14 @@ pub async fn run<S: Store>(
             _ = observations.recv_many(&mut batch, BATCH) => {
                 task.observe(&mut batch);
             }
-            changed = leader.changed() => {
-                if changed.is_err() {
-                    // As above.
-                    shutdown.cancelled().await;
-                    break;
-                }
-                let leads = *leader.borrow_and_update();
-                task.owner.lead(leads, task.clock.now());
-            }
+            () = leader.changed() => {}
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             () = sleep(wake) => {}
             _ = ticks.tick() => task.owner.report(),
         }
+        // Asked each time: a lead that is not renewed ends by itself.
+        task.owner.lead(leader.is_leading(), task.clock.now());
         task.advance();
     }
     task.drain(observations).await
