@@ -15,6 +15,7 @@ mod expiry;
 mod flow;
 mod garbage;
 mod lookups;
+mod replicas;
 mod restarts;
 mod rules;
 mod start;

@@ -1,0 +1,120 @@
+//! Two collectors on one store: both write what they see, one looks names up and removes.
+
+use std::fs;
+
+use proto::api::Family;
+use tests::{
+    coredns::CoreDns,
+    programs::Program,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+
+async fn second(world: &World, socket: &str) -> Program {
+    let listen = format!("unix://{}", world.workdir.join(socket).display());
+    let store = world.store.address();
+    let server = world.coredns.address().to_string();
+    let args = [
+        "--store",
+        &store,
+        "--listen",
+        &listen,
+        "--resolver",
+        &server,
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let program = Program::start(world.workdir.path(), "collector", args).await;
+    program.ready().await;
+    program
+}
+
+async fn expect_leading(program: &Program, leading: f64) {
+    eventually("the lead", async || {
+        match program.admin().metric("collector_leader", &[]).await {
+            Ok(found) if found == leading => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
+    let mut world = World::start(Setup {
+        zone: "www 1 IN A 192.0.2.10",
+        allow: &["www.example.com"],
+        collector: &["--min-ttl", "300s"],
+    })
+    .await;
+    expect_leading(&world.collector, 1.0).await;
+    let replica = second(&world, "second.sock").await;
+    expect_leading(&replica, 0.0).await;
+    world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
+    let asked = replica
+        .admin()
+        .metric("collector_lookups_total", &[])
+        .await
+        .unwrap();
+    assert!(asked == 0.0, "who follows looks nothing up: {asked}");
+
+    let history = world.monitor().await;
+    world.collector.process().kill();
+    expect_leading(&replica, 1.0).await;
+    replica.counts("collector_lookups_total", &[], 1.0).await;
+    assert!(history.departures().await.is_empty());
+    // It makes and deletes objects now.
+    world.store.allow("team", &["late.example.com"]);
+    world.expect_no_rows(NAME).await;
+}
+
+#[tokio::test]
+async fn what_only_a_replica_sees_is_written_too() {
+    let world = World::start(Setup {
+        zone: "www 300 IN A 192.0.2.10",
+        allow: &["www.example.com"],
+        collector: &[],
+    })
+    .await;
+    let replica = second(&world, "second.sock").await;
+    expect_leading(&replica, 0.0).await;
+    // A CoreDNS that streams to the replica alone, and has another address.
+    let folder = world.workdir.join("elsewhere");
+    fs::create_dir(&folder).unwrap();
+    let corefile = fs::read_to_string(world.workdir.join("Corefile")).unwrap();
+    let socket = world.workdir.join("second.sock").display().to_string();
+    fs::write(
+        folder.join("Corefile"),
+        corefile.replace("{$DNSTAP_SOCKET}", &socket),
+    )
+    .unwrap();
+    tests::coredns::write_zone(
+        &folder.join("example.com.zone"),
+        "example.com.",
+        1,
+        "www 300 IN A 192.0.2.99",
+    );
+    for zone in fs::read_dir(world.workdir.path()).unwrap().flatten() {
+        let name = zone.file_name();
+        if name.to_string_lossy().ends_with(".zone") && name != "example.com.zone" {
+            fs::copy(zone.path(), folder.join(name)).unwrap();
+        }
+    }
+    let other = CoreDns::start(&folder).await;
+    world.look_up(NAME).await;
+    eventually("both addresses are in the set", async || {
+        other.look_up(NAME).await;
+        let rows = world.northbound.sets(NAME, Family::V4)?;
+        let found: Vec<_> = rows
+            .iter()
+            .flat_map(|row| &row.addresses)
+            .cloned()
+            .collect();
+        (found == ["192.0.2.10", "192.0.2.99"])
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+}
