@@ -57,6 +57,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     }
 
     let clock = Clock::system();
+    let guards = Arc::new(Guards::new(args.deny_answer.clone()));
     let index = SharedIndex::default();
     let own = OwnQueries::default();
     let remembered = Remembered::new(args.remember_names);
@@ -81,7 +82,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             servers,
             requests: requested,
         };
-        let guards = Arc::new(Guards::new(args.deny_answer.clone()));
+        let guards = Arc::clone(&guards);
         tasks.spawn(
             "resolver",
             resolve::run(
@@ -96,7 +97,6 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         );
     }
 
-    let guards = Guards::new(args.deny_answer.clone());
     let config = owner::Config {
         namespace: args.common.objects_namespace.clone(),
         manage_objects: args.manage_objects,
@@ -105,7 +105,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             OpenStore::Kube(_) => CREATE_AFTER,
         },
         limits,
-        guards: guards.clone(),
+        guards: guards.as_ref().clone(),
         times_interval: args.status_times_interval,
         rates: args.rates(),
         remembered: remembered.clone(),
@@ -134,7 +134,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
 
     let ingest = Ingest {
         names: index,
-        guards: Arc::new(guards),
+        guards,
         clock,
         remembered,
         own,

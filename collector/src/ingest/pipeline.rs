@@ -1,5 +1,5 @@
-//! From a dnstap frame to an observation: what every event goes through. No IO, no lock, and no allocation for an event
-//! that is not wanted.
+//! From a dnstap frame to an observation: what every event goes through. No IO, and no lock and no allocation for an event
+//! that is neither wanted nor remembered.
 
 use std::{net::IpAddr, time::Duration};
 

@@ -91,6 +91,16 @@ impl Address {
         self.looked_up + Duration::from_secs(u64::from(self.ttl))
     }
 
+    /// A look-up failed: what expires about now lives one more minimum TTL. Returns whether it does.
+    fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
+        let expires = self.expiry() <= now + tolerance(self.ttl);
+        if expires {
+            self.looked_up = now;
+            self.ttl = limits.clamp(0);
+        }
+        expires
+    }
+
     /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
     fn extend(&mut self, other: &Self) {
         self.seen = self.seen.max(other.seen);
@@ -200,11 +210,7 @@ impl Memory {
         name.failures = name.failures.saturating_add(1);
         if name.failures < FAILURE_THRESHOLD {
             for address in name.addresses.values_mut() {
-                if address.expiry() <= now + tolerance(address.ttl) {
-                    address.looked_up = now;
-                    address.ttl = limits.clamp(0);
-                    learned.times = true;
-                }
+                learned.times |= address.outlive(now, limits);
             }
         } else if failure == Failure::NXDOMAIN {
             name.asked = name.asked.map(|asked| asked.max(started));
@@ -231,9 +237,8 @@ impl Memory {
         for (_, address) in name.addresses.iter_mut().filter(|(ip, _)| of_family(ip)) {
             if address.seen + limits.max_stale <= now {
                 too_stale = true;
-            } else if address.expiry() <= now + tolerance(address.ttl) {
-                address.looked_up = now;
-                address.ttl = limits.clamp(0);
+            } else {
+                address.outlive(now, limits);
             }
         }
         if too_stale {
