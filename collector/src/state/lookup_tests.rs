@@ -261,3 +261,12 @@ fn a_replica_that_follows_forgets_what_the_leader_removed_and_keeps_what_it_alon
     assert!(known.write(20.0), "the unexpired one goes back");
     assert_eq!(known.status(), ["www.example.com. 2.2.2.2 300@5"]);
 }
+
+#[test]
+fn a_failure_never_moves_an_expiry_back() {
+    let mut known = known(WWW);
+    known.limits.min_ttl = Duration::from_secs(1);
+    known.observe(WWW, &[("1.1.1.1", 30)], 0.0);
+    known.failed(WWW, SERVFAIL, 26.0);
+    assert_eq!(known.next_lookup(WWW), Some(30.0));
+}

@@ -91,14 +91,16 @@ impl Address {
         self.looked_up + Duration::from_secs(u64::from(self.ttl))
     }
 
-    /// A look-up failed: what expires about now lives one more minimum TTL. Returns whether it does.
+    /// A look-up failed: what expires about now lives one more minimum TTL, if that is longer. Returns whether it does.
     fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
-        let expires = self.expiry() <= now + tolerance(self.ttl);
-        if expires {
+        let ttl = limits.clamp(0);
+        let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
+        let extended = longer && self.expiry() <= now + tolerance(self.ttl);
+        if extended {
             self.looked_up = now;
-            self.ttl = limits.clamp(0);
+            self.ttl = ttl;
         }
-        expires
+        extended
     }
 
     /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
