@@ -9,6 +9,7 @@ use runtime::{
     clock::Clock,
     endpoints::{Discovery, Endpoints, ServiceName},
     leader::Leadership,
+    report::Reporter,
     shutdown::Tasks,
     store::OpenStore,
     telemetry,
@@ -66,10 +67,18 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (requests, requested) = mpsc::channel(args.resolve_concurrency.get());
     let (rounds, resolved) = mpsc::channel(args.resolve_concurrency.get());
 
+    let (reporter, reporting) = Reporter::new(&store);
+    tasks.spawn("reports", reporting.run(tasks.token()));
     let gate = health.gate("egress-firewalls", "they were not listed yet");
+    let (overview, _) = watch::channel(Arc::default());
+    let outputs = policy::Outputs {
+        wanted,
+        overview,
+        reporter: reporter.clone(),
+    };
     tasks.spawn(
         "policy",
-        policy::run(store.clone(), args.terms(), wanted, gate, tasks.token()),
+        policy::run(store.clone(), args.terms(), outputs, gate, tasks.token()),
     );
 
     if let Some(servers) = servers(&args, &store, &mut tasks)? {
@@ -126,6 +135,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         leader,
         requests,
         index: Arc::clone(&index),
+        reporter,
     };
     tasks.spawn(
         "owner",

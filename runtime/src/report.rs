@@ -16,7 +16,10 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use metrics::{counter, describe_counter};
 use rapidhash::v3::rapidhash_v3;
 use serde_json::json;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -75,18 +78,23 @@ pub struct Reporting {
     said: Said,
 }
 
-#[derive(Clone, Debug)]
-struct Report {
-    about: ObjectReference,
-    severity: Severity,
-    reason: &'static str,
-    note: String,
+/// What a [`Reporter`] was told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The object.
+    pub about: ObjectReference,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One word in `UpperCamelCase`.
+    pub reason: &'static str,
+    /// At most 1,024 bytes.
+    pub note: String,
 }
 
 impl Reporter {
     /// Reports in the log, and with a cluster in Events. The second has to run for anything to be said.
     pub fn new(store: &OpenStore) -> (Self, Reporting) {
-        let (sender, reports) = mpsc::channel(QUEUE);
+        let (reporter, reports) = Self::with_queue(QUEUE);
         let cluster = match store {
             OpenStore::Dir(_) => None,
             OpenStore::Kube(store) => Some(store.cluster().clone()),
@@ -97,18 +105,24 @@ impl Reporter {
             instance: crate::leader::host(),
             said: Said::default(),
         };
-        (Self(sender), reporting)
+        (reporter, reporting)
+    }
+
+    /// What is reported waits, up to so many, for whoever takes it.
+    pub fn with_queue(reports: usize) -> (Self, mpsc::Receiver<Report>) {
+        let (sender, receiver) = mpsc::channel(reports);
+        (Self(sender), receiver)
     }
 
     /// Says something about an object, as its `object_ref` names it. `reason` is one word in `UpperCamelCase`; the note is
-    /// cut after 1,024 bytes. It is counted and not said if too much is said at once.
+    /// cut after 1,024 bytes. Returns whether it was taken: if too much waits to be said, it is counted and not said.
     pub fn report(
         &self,
         about: ObjectReference,
         severity: Severity,
         reason: &'static str,
         note: impl Into<String>,
-    ) {
+    ) -> bool {
         let mut note = note.into();
         note.truncate(note.floor_char_boundary(MAX_NOTE));
         let report = Report {
@@ -117,9 +131,11 @@ impl Reporter {
             reason,
             note,
         };
-        if self.0.try_send(report).is_err() {
+        let taken = self.0.try_send(report).is_ok();
+        if !taken {
             count("overflow");
         }
+        taken
     }
 }
 
@@ -129,18 +145,25 @@ impl Reporting {
     /// # Errors
     /// None: an Event that cannot be raised is counted.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
-        while let Some(Some(report)) = token.run_until_cancelled(self.reports.recv()).await {
-            self.say(report).await;
-        }
+        let all = async {
+            while let Some(report) = self.reports.recv().await {
+                self.say(report).await;
+            }
+        };
+        token.run_until_cancelled(all).await;
         Ok(())
     }
 
     async fn say(&mut self, report: Report) {
         let id = report.id();
-        let times = match self.said.again(id, Instant::now()) {
-            Verdict::Say(times) => times,
-            Verdict::Repeated => return count("repeated"),
-            Verdict::TooMany => return count("limited"),
+        let times = loop {
+            match self.said.again(id, Instant::now()) {
+                Verdict::Say(times) => break times,
+                Verdict::Repeated => return count("repeated"),
+                Verdict::TooMany => return count("limited"),
+                // What else is reported waits in the queue, and then who reports it.
+                Verdict::TooFast => sleep(Duration::from_secs(1)).await,
+            }
         };
         report.log();
         let Some(cluster) = &self.cluster else {
@@ -244,7 +267,10 @@ enum Verdict {
     /// Say it, for so many reports.
     Say(i32),
     Repeated,
+    /// No more different reports are remembered.
     TooMany,
+    /// Not now.
+    TooFast,
 }
 
 impl Default for Said {
@@ -261,8 +287,8 @@ impl Said {
     /// It is reported (again).
     fn again(&mut self, id: u64, now: Instant) -> Verdict {
         if let Some(recent) = self.recent.get_mut(&id) {
-            recent.times = recent.times.saturating_add(1);
             if now < recent.said + REPEAT_AFTER {
+                recent.times = recent.times.saturating_add(1);
                 return Verdict::Repeated;
             }
         } else if self.recent.len() >= MAX_REMEMBERED {
@@ -273,13 +299,14 @@ impl Said {
             }
         }
         if !self.take_token(now) {
-            return Verdict::TooMany;
+            return Verdict::TooFast;
         }
         let recent = self.recent.entry(id).or_insert(Recent {
             said: now,
-            times: 1,
+            times: 0,
         });
         recent.said = now;
+        recent.times = recent.times.saturating_add(1);
         Verdict::Say(recent.times)
     }
 
@@ -362,12 +389,34 @@ mod tests {
 
     #[tokio::test]
     async fn reports_that_nobody_takes_are_dropped_and_not_waited_for() {
-        let (sender, reports) = mpsc::channel(QUEUE);
-        let reporter = Reporter(sender);
-        for _ in 0..QUEUE * 2 {
+        let (reporter, reports) = Reporter::with_queue(QUEUE);
+        for i in 0..QUEUE * 2 {
             let about = ObjectReference::default();
-            reporter.report(about, Severity::Warning, "Test", "ü".repeat(MAX_NOTE));
+            let taken = reporter.report(about, Severity::Warning, "Test", "ü".repeat(MAX_NOTE));
+            assert_eq!(taken, i < QUEUE);
         }
         assert_eq!(reports.len(), QUEUE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_too_fast_is_said_later() {
+        let (reporter, reports) = Reporter::with_queue(QUEUE);
+        let mut reporting = Reporting {
+            reports,
+            cluster: None,
+            instance: String::new(),
+            said: Said::default(),
+        };
+        for i in 0..100 {
+            let about = ObjectReference::default();
+            assert!(reporter.report(about, Severity::Warning, "Test", i.to_string()));
+        }
+        let start = Instant::now();
+        for _ in 0..100 {
+            let report = reporting.reports.recv().await.unwrap();
+            reporting.say(report).await;
+        }
+        assert_eq!(start.elapsed().as_secs(), 50);
+        assert_eq!(reporting.said.recent.len(), 100);
     }
 }

@@ -9,7 +9,7 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::writes;
+use super::{evictions::Evictions, writes};
 use crate::{
     publish::Write,
     state::{Limits, Memory},
@@ -46,6 +46,8 @@ pub(super) struct Entry {
     pub(super) look_again_at: Option<Timestamp>,
     /// When it stands in the owner's wakes.
     pub(super) wake: Option<Timestamp>,
+    pub(super) evictions: Evictions,
+    pub(super) evictions_told_at: Timestamp,
 }
 
 impl Entry {
@@ -64,6 +66,8 @@ impl Entry {
             unwritten_since: None,
             look_again_at: None,
             wake: None,
+            evictions: Evictions::default(),
+            evictions_told_at: Timestamp::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod budget;
 mod entry;
+mod evictions;
 #[cfg(test)]
 mod lookup_tests;
 mod lookups;
@@ -29,11 +30,14 @@ use runtime::{
 };
 use tracing::{debug, info, warn};
 
-pub use self::budget::Rates;
 use self::{
     budget::Budget,
     entry::{Entry, Object},
     schedule::Schedule,
+};
+pub use self::{
+    budget::Rates,
+    evictions::{Evictions, Told},
 };
 use crate::{
     args::ManageObjects,
@@ -87,6 +91,9 @@ pub struct Owner {
     leader: bool,
     schedule: Schedule,
     budget: Budget,
+    evictions: Evictions,
+    /// Names whose evictions are still to be told of.
+    untold: BTreeSet<DnsName>,
 }
 
 impl Owner {
@@ -105,6 +112,8 @@ impl Owner {
             names_changed: false,
             leader: false,
             schedule: Schedule::default(),
+            evictions: Evictions::default(),
+            untold: BTreeSet::new(),
         }
     }
 
@@ -405,14 +414,8 @@ impl Owner {
     }
 
     fn learned(&mut self, spec: &DnsName, learned: Learned) {
-        for (what, count) in [
-            ("address", learned.evicted_addresses),
-            ("name", learned.evicted_names),
-        ] {
-            if count > 0 {
-                counter!("collector_evictions_total", "what" => what).increment(count as u64);
-                debug!(name = %spec, what, count, "evicted: a limit is reached");
-            }
+        if learned.evicted_addresses + learned.evicted_names > 0 {
+            self.evicted(spec, &learned);
         }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());

@@ -10,6 +10,7 @@ use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
     leader::Leader,
+    report::{Reporter, Severity},
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -57,6 +58,8 @@ pub struct Channels {
     pub requests: mpsc::Sender<Request>,
     /// Wanted names, for the readers.
     pub index: SharedIndex,
+    /// What is said of objects.
+    pub reporter: Reporter,
 }
 
 /// What the program is not ready without.
@@ -80,6 +83,7 @@ struct Task<S> {
     writes: JoinSet<Written>,
     requests: mpsc::Sender<Request>,
     gates: Gates,
+    reporter: Reporter,
     /// Writes in a row that failed.
     failed_writes: u32,
     /// The wall clock and the monotonic one when they were last compared.
@@ -107,6 +111,7 @@ pub async fn run<S: Store>(
         mut leader,
         requests,
         index,
+        reporter,
     } = channels;
     let looked = (clock.now(), Instant::now());
     let mut task = Task {
@@ -117,6 +122,7 @@ pub async fn run<S: Store>(
         writes: JoinSet::new(),
         requests,
         gates,
+        reporter,
         failed_writes: 0,
         looked,
     };
@@ -147,7 +153,7 @@ pub async fn run<S: Store>(
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             () = sleep(wake) => {}
-            _ = ticks.tick() => task.owner.report(),
+            _ = ticks.tick() => task.report(),
         }
         // Asked each time: a lead that is not renewed ends by itself.
         task.owner.lead(leader.is_leading(), task.clock.now());
@@ -164,6 +170,14 @@ impl<S: Store> Task<S> {
             Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }
         self.owner.event(event, self.clock.now());
+    }
+
+    fn report(&mut self) {
+        self.owner.report();
+        for told in self.owner.take_evictions(self.clock.now()) {
+            self.reporter
+                .report(told.about, Severity::Warning, told.reason, told.note);
+        }
     }
 
     fn observe(&mut self, batch: &mut Vec<Observation>) {

@@ -12,6 +12,7 @@
 mod cluster;
 mod contract;
 mod endpoints;
+mod events;
 mod leader;
 mod programs;
 mod rbac;

@@ -1,0 +1,178 @@
+//! What went because a limit was reached: counted, and told of on the object.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::Owner;
+use crate::state::{Learned, Limits};
+
+/// For each object this often.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many addresses and names went, in this process's life.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Evictions {
+    /// Addresses of names that stayed, or of an object that was too large.
+    pub addresses: u64,
+    /// Names under a wildcard, with all their addresses.
+    pub names: u64,
+}
+
+impl Evictions {
+    fn add(&mut self, learned: &Learned) {
+        self.addresses += learned.evicted_addresses as u64;
+        self.names += learned.evicted_names as u64;
+    }
+}
+
+/// What is to be said on an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The object.
+    pub about: ObjectReference,
+    /// The reason of an Event.
+    pub reason: &'static str,
+    /// The same as long as the limits are, so that it counts as the same Event.
+    pub note: String,
+}
+
+impl Owner {
+    /// Counts what was evicted for the name.
+    pub(super) fn evicted(&mut self, spec: &DnsName, learned: &Learned) {
+        for (what, count) in [
+            ("address", learned.evicted_addresses),
+            ("name", learned.evicted_names),
+        ] {
+            counter!("collector_evictions_total", "what" => what).increment(count as u64);
+        }
+        self.evictions.add(learned);
+        if let Some(entry) = self.entries.get_mut(spec) {
+            entry.evictions.add(learned);
+            self.untold.insert(spec.clone());
+        }
+    }
+
+    /// What there is to say of evictions: of a name as soon as it has an object, and then at most once in a minute.
+    pub fn take_evictions(&mut self, now: Timestamp) -> Vec<Told> {
+        let mut told = Vec::new();
+        self.untold.retain(|spec| {
+            let Some(entry) = self.entries.get_mut(spec) else {
+                return false;
+            };
+            if entry.objects.is_empty() || entry.evictions_told_at + INTERVAL > now {
+                return true;
+            }
+            entry.evictions_told_at = now;
+            for object in entry.objects.values() {
+                let mut about = object.stored.object_ref(&());
+                about.resource_version = None;
+                let notes = notes(spec, &entry.evictions, &entry.limits);
+                told.extend(notes.map(|(reason, note)| Told {
+                    about: about.clone(),
+                    reason,
+                    note,
+                }));
+            }
+            false
+        });
+        told
+    }
+
+    /// How much was evicted in all.
+    pub fn evictions(&self) -> Evictions {
+        self.evictions
+    }
+}
+
+fn notes(
+    spec: &DnsName,
+    evictions: &Evictions,
+    limits: &Limits,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let addresses = (evictions.addresses > 0).then(|| {
+        let note = format!(
+            "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
+            limits.addresses_per_name, limits.object_bytes
+        );
+        ("AddressesEvicted", note)
+    });
+    let names = (evictions.names > 0).then(|| {
+        let note = format!(
+            "{spec} has more names than are kept ({}): of the client that asked for most, those that were seen longest ago are left out",
+            limits.names_per_wildcard
+        );
+        ("NamesEvicted", note)
+    });
+    addresses.into_iter().chain(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{World, at};
+    use crate::args::ManageObjects;
+
+    const NAME: &str = "www.example.com.";
+
+    fn small() -> World {
+        World::with(ManageObjects::Auto, |config| {
+            config.limits.addresses_per_name = 2;
+            config.limits.names_per_wildcard = 2;
+        })
+    }
+
+    #[test]
+    fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
+        let mut world = small();
+        world.want(&[NAME]);
+        for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+            world.observe(NAME, ip);
+        }
+        assert_eq!(world.owner.take_evictions(at(0)), []);
+        world.settle();
+        let told = world.owner.take_evictions(at(0));
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].reason, "AddressesEvicted");
+        assert_eq!(told[0].about.kind.as_deref(), Some("DNSNameResolver"));
+        let object = world.store.values().next().unwrap();
+        assert_eq!(told[0].about.name, object.metadata.name);
+        assert!(told[0].note.starts_with(NAME), "{}", told[0].note);
+
+        world.observe(NAME, "192.0.2.4");
+        assert_eq!(world.owner.take_evictions(at(59_999)), []);
+        assert_eq!(world.owner.take_evictions(at(60_000)), told);
+        assert_eq!(world.owner.take_evictions(at(600_000)), []);
+        assert_eq!(world.owner.evictions().addresses, 2);
+    }
+
+    #[test]
+    fn names_that_a_full_wildcard_loses_are_told_of_on_its_object() {
+        let mut world = small();
+        world.want(&["*.example.com."]);
+        world.settle();
+        for name in ["a.example.com.", "b.example.com.", "c.example.com."] {
+            world.observe(name, "192.0.2.1");
+        }
+        let told = world.owner.take_evictions(at(0));
+        let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
+        assert_eq!(reasons, ["NamesEvicted"]);
+        assert_eq!(world.owner.evictions().names, 1);
+    }
+
+    #[test]
+    fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
+        let mut world = small();
+        world.want(&[NAME]);
+        for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+            world.observe(NAME, ip);
+        }
+        world.want(&[]);
+        world.settle();
+        assert_eq!(world.owner.take_evictions(at(0)), []);
+        assert!(world.owner.untold.is_empty());
+    }
+}

@@ -1,0 +1,199 @@
+//! What is wrong with an EgressFirewall, or is not as its author may think.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::{self, Write},
+};
+
+/// How many names, or annotations, are kept of each fault; the others are counted.
+const MAX_KEPT: usize = 100;
+
+/// How many of them stand in a note, which has 1,024 bytes.
+const MAX_NAMED: usize = 4;
+
+/// How much is shown of a text that somebody wrote, in bytes.
+const MAX_TEXT: usize = 64;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Fault {
+    /// No DNSNameResolver can bear the name of a rule: the rule has no effect.
+    NameRefused,
+    /// A Deny rule has a name: an address is open until it was seen in an answer.
+    DenyRuleByName,
+    /// A name stands in an Allow and in a Deny rule of the same EgressFirewall.
+    AllowedAndDenied,
+    /// A name stands in an Allow rule here and in a Deny rule of another namespace, whose caution holds here too.
+    DeniedElsewhere,
+    /// An annotation is no duration.
+    AnnotationIgnored,
+    /// There are more rules than count.
+    TooManyRules,
+}
+
+impl Fault {
+    /// The reason of an Event.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NameRefused => "NameRefused",
+            Self::DenyRuleByName => "DenyRuleByName",
+            Self::AllowedAndDenied => "AllowedAndDenied",
+            Self::DeniedElsewhere => "DeniedElsewhere",
+            Self::AnnotationIgnored => "AnnotationIgnored",
+            Self::TooManyRules => "TooManyRules",
+        }
+    }
+
+    /// What it means, in words that its subjects follow.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::NameRefused => "rules without effect, as no DNSNameResolver can have the name",
+            Self::DenyRuleByName => {
+                "Deny rules by name, whose addresses are open until they were seen in an answer"
+            }
+            Self::AllowedAndDenied => "names that stand in an Allow and in a Deny rule",
+            Self::DeniedElsewhere => {
+                "names that are allowed here and denied in another namespace, so that their addresses are kept for a day"
+            }
+            Self::AnnotationIgnored => {
+                "annotations that are ignored, as they are no durations such as 30s"
+            }
+            Self::TooManyRules => "rules over the limit, which are ignored",
+        }
+    }
+}
+
+/// The faults of one EgressFirewall.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Faults(BTreeMap<Fault, Subjects>);
+
+/// What a fault is about.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Subjects {
+    /// How many there are.
+    pub count: usize,
+    /// At most 100 of them, one line each, in which nothing needs to be escaped but for HTML.
+    pub kept: BTreeSet<String>,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: Fault, subject: impl Into<String>) {
+        let subjects = self.0.entry(fault).or_default();
+        subjects.count += 1;
+        if subjects.kept.len() < MAX_KEPT {
+            subjects.kept.insert(subject.into());
+        }
+    }
+
+    /// So many things of the kind, none of which has a name.
+    pub(super) fn count(&mut self, fault: Fault, count: usize) {
+        self.0.entry(fault).or_default().count += count;
+    }
+
+    pub(super) fn replace(&mut self, fault: Fault, subjects: Option<Subjects>) {
+        match subjects {
+            Some(subjects) => self.0.insert(fault, subjects),
+            None => self.0.remove(&fault),
+        };
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What one fault is about, if there is that fault.
+    pub fn get(&self, fault: Fault) -> Option<&Subjects> {
+        self.0.get(&fault)
+    }
+
+    /// All faults.
+    pub fn iter(&self) -> impl Iterator<Item = (Fault, &Subjects)> {
+        self.0.iter().map(|(fault, subjects)| (*fault, subjects))
+    }
+
+    /// What is said of each fault. It changes when what it is about does.
+    pub fn notes(&self) -> impl Iterator<Item = (Fault, String)> {
+        self.iter().map(|(fault, subjects)| {
+            let note = format!("{} {}{subjects}", subjects.count, fault.meaning());
+            (fault, note)
+        })
+    }
+}
+
+/// `: a, b and 3 more`, or nothing if none has a name.
+impl fmt::Display for Subjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.kept.len().min(MAX_NAMED);
+        for (i, subject) in self.kept.iter().take(named).enumerate() {
+            write!(f, "{}{subject}", if i == 0 { ": " } else { ", " })?;
+        }
+        match self.count.saturating_sub(named) {
+            more @ 1.. if named > 0 => write!(f, " and {more} more"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A text that somebody wrote, cut and quoted, without a character that could hide or turn round what is beside it.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        let (before, escaped) = (quoted.len(), character.escape_unicode());
+        // Writing to a String does not fail.
+        let _ok = match character {
+            ' '..='~' => quoted.write_char(character),
+            _ => write!(quoted, "{escaped}"),
+        };
+        if quoted.len() > MAX_TEXT {
+            quoted.truncate(before);
+            quoted.push('…');
+            break;
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_a_few_and_counts_the_others() {
+        let mut faults = Faults::default();
+        for i in 0..1_000 {
+            faults.add(Fault::NameRefused, format!("\"n{i:04}\""));
+        }
+        let (fault, note) = faults.notes().next().unwrap();
+        assert_eq!(fault.reason(), "NameRefused");
+        assert_eq!(
+            note,
+            "1000 rules without effect, as no DNSNameResolver can have the name: \
+             \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
+        );
+        let subjects = faults.get(Fault::NameRefused).unwrap();
+        assert_eq!((subjects.count, subjects.kept.len()), (1_000, MAX_KEPT));
+    }
+
+    #[test]
+    fn what_has_no_name_is_counted() {
+        let mut faults = Faults::default();
+        faults.count(Fault::TooManyRules, 7);
+        let notes: Vec<_> = faults.notes().map(|(_, note)| note).collect();
+        assert_eq!(notes, ["7 rules over the limit, which are ignored"]);
+    }
+
+    #[test]
+    fn a_text_of_others_is_one_short_line_of_ascii() {
+        assert_eq!(quoted("a_b"), "\"a_b\"");
+        assert_eq!(quoted("a\n\u{202e}b"), "\"a\\u{a}\\u{202e}b\"");
+        for character in ["x", "\u{10ffff}"] {
+            let long = quoted(&character.repeat(1 << 20));
+            assert!(
+                long.len() <= MAX_TEXT + 4 && long.ends_with("…\""),
+                "{long}"
+            );
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Which names are in use, by the EgressFirewalls of all namespaces; and what is wrong with them, which their authors are
+//! told.
+//!
+//! - `rules`: EgressFirewalls → the names in use, and on which terms.
+//! - [`faults`]: what is wrong with an EgressFirewall.
+//! - `speaker`: who says so, and how often.
+
+pub mod faults;
+mod rules;
+mod speaker;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::bail;
+use futures_util::StreamExt;
+use proto::api::{DnsName, EgressFirewall};
+use runtime::{
+    admin::Gate,
+    report::Reporter,
+    store::{Event, ObjectKey, Scope, Store},
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use self::{faults::Faults, rules::Rules, speaker::Speaker};
+use crate::state::Limits;
+
+/// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Wanted {
+    /// Every name that a rule names and that can be an object.
+    pub names: BTreeMap<DnsName, Terms>,
+    /// Whether `names` is complete, so that what is not in it is not in use.
+    pub in_sync: bool,
+}
+
+/// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Terms {
+    /// `--grace`, or the annotation `…/grace`.
+    pub grace: Duration,
+    /// `--min-ttl`, or the annotation `…/min-ttl`.
+    pub min_ttl: Duration,
+    /// `--retain`, or the annotation `…/retain`.
+    pub retain: Duration,
+    /// It stands in an Allow rule.
+    pub allowed: bool,
+    /// It stands in a Deny rule.
+    pub denied: bool,
+}
+
+impl Terms {
+    /// The bounds for a name on these terms.
+    pub fn limits(&self, base: &Limits) -> Limits {
+        Limits {
+            grace: self.grace,
+            min_ttl: self.min_ttl,
+            retain: self.retain,
+            protected: self.denied,
+            ..base.clone()
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.grace = self.grace.max(other.grace);
+        self.min_ttl = self.min_ttl.max(other.min_ttl);
+        self.retain = self.retain.max(other.retain);
+        self.allowed |= other.allowed;
+        self.denied |= other.denied;
+    }
+}
+
+/// What there is to see of the EgressFirewalls.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Overview {
+    /// Why the EgressFirewalls cannot be read now; what was known of them holds. `None` if they can.
+    pub out_of_sync: Option<String>,
+    /// How many there are, but for those that were never read.
+    pub egress_firewalls: usize,
+    /// Those that have faults.
+    pub faults: BTreeMap<ObjectKey, Faults>,
+    /// Those that do not decode and were never known.
+    pub undecodable: BTreeSet<ObjectKey>,
+}
+
+/// What the task publishes.
+#[derive(Debug)]
+pub struct Outputs {
+    /// The names in use.
+    pub wanted: watch::Sender<Wanted>,
+    /// What there is to see.
+    pub overview: watch::Sender<Arc<Overview>>,
+    /// What the authors of EgressFirewalls are told.
+    pub reporter: Reporter,
+}
+
+/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
+///
+/// # Errors
+/// The watch ended, which a store's never does.
+pub async fn run<S: Store>(
+    store: S,
+    defaults: Terms,
+    outputs: Outputs,
+    gate: Gate,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let Outputs {
+        wanted,
+        overview,
+        reporter,
+    } = outputs;
+    let mut rules = Rules::new(defaults);
+    let mut speaker = Speaker::new(reporter);
+    let mut undecodable = BTreeSet::new();
+    // Whether the rules are those of the store, but for EgressFirewalls that do not decode.
+    let mut out_of_sync = Some("they were not listed yet".to_owned());
+    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All));
+    loop {
+        let event = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = speaker.speak(&rules, &undecodable) => continue,
+            event = events.next() => event,
+        };
+        match event {
+            None => bail!("the watch of EgressFirewalls ended"),
+            Some(Event::Synced(firewalls)) => {
+                info!(
+                    egress_firewalls = firewalls.len(),
+                    "EgressFirewalls are in sync"
+                );
+                rules.reset(&firewalls);
+                gate.ready();
+                out_of_sync = None;
+            }
+            Some(Event::Applied(firewall)) => rules.apply(&firewall),
+            Some(Event::Deleted(key)) => rules.remove(&key),
+            Some(Event::Undecodable(keys)) => {
+                speaker.changed(keys.difference(&undecodable).cloned());
+                undecodable = keys;
+            }
+            Some(Event::OutOfSync(reason)) => {
+                warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
+                gate.not_ready(reason.as_str());
+                out_of_sync = Some(reason);
+            }
+        }
+        let names = rules.settle();
+        speaker.changed(rules.take_changed());
+        metrics::gauge!("collector_egress_firewall_names_refused").set(rules.refused() as f64);
+        let faults = rules.faulty();
+        overview.send_replace(Arc::new(Overview {
+            out_of_sync: out_of_sync.clone(),
+            egress_firewalls: rules.len(),
+            faults: faults.map(|(key, f)| (key.clone(), f.clone())).collect(),
+            undecodable: undecodable.clone(),
+        }));
+        let next = Wanted {
+            names,
+            // Names that no other uses may be those of one that was never read.
+            in_sync: out_of_sync.is_none() && undecodable.is_empty(),
+        };
+        wanted.send_if_modified(|current| {
+            let changed = *current != next;
+            *current = next;
+            changed
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! The rules of all EgressFirewalls: the names in them, and on which terms.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt};
+use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
+use runtime::{args::parse_duration, store::ObjectKey};
+
+use super::{
+    Terms,
+    faults::{Fault, Faults, Subjects, quoted},
+};
+
+/// ovn-kubernetes ignores rules beyond these.
+pub(super) const MAX_RULES: usize = 8_000;
+
+/// Annotations of an EgressFirewall that override the flags for the names in it.
+pub(super) const ANNOTATIONS: &str = "dnsnameresolver.network.openshift.io";
+
+/// A name in a Deny rule is kept at least this long after it was last in an answer: while an address is missing it is open.
+pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// The EgressFirewalls.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// What the flags say.
+    defaults: Terms,
+    firewalls: BTreeMap<ObjectKey, Firewall>,
+    /// Those whose faults changed.
+    changed: BTreeSet<ObjectKey>,
+}
+
+/// What matters of an EgressFirewall.
+#[derive(Clone, Debug)]
+pub(super) struct Firewall {
+    pub(super) about: ObjectReference,
+    names: BTreeMap<DnsName, Terms>,
+    pub(super) faults: Faults,
+}
+
+impl Rules {
+    pub(super) fn new(defaults: Terms) -> Self {
+        Self {
+            defaults,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn apply(&mut self, object: &EgressFirewall) {
+        let key = ObjectKey::of(object);
+        let mut firewall = Firewall::read(object, self.defaults);
+        let known = self.firewalls.get(&key);
+        if let Some(known) = known {
+            // It depends on the others: see `settle`.
+            let elsewhere = known.faults.get(Fault::DeniedElsewhere).cloned();
+            firewall.faults.replace(Fault::DeniedElsewhere, elsewhere);
+        }
+        if known.is_none_or(|known| known.faults != firewall.faults) {
+            self.changed.insert(key.clone());
+        }
+        self.firewalls.insert(key, firewall);
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        self.firewalls.remove(key);
+    }
+
+    pub(super) fn reset(&mut self, objects: &[EgressFirewall]) {
+        let keys: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
+        self.firewalls.retain(|key, _| keys.contains(key));
+        for object in objects {
+            self.apply(object);
+        }
+    }
+
+    /// The names of all EgressFirewalls, and in each of these what follows from the others.
+    pub(super) fn settle(&mut self) -> BTreeMap<DnsName, Terms> {
+        let mut all: BTreeMap<DnsName, Terms> = BTreeMap::new();
+        for (name, terms) in self.firewalls.values().flat_map(|firewall| &firewall.names) {
+            all.entry(name.clone()).or_default().join(*terms);
+        }
+        let contested = all
+            .iter()
+            .filter(|(_, terms)| terms.allowed && terms.denied);
+        let contested: BTreeSet<&DnsName> = contested.map(|(name, _)| name).collect();
+        for (key, firewall) in &mut self.firewalls {
+            let elsewhere = firewall.denied_elsewhere(&contested);
+            if firewall.faults.get(Fault::DeniedElsewhere) != elsewhere.as_ref() {
+                firewall.faults.replace(Fault::DeniedElsewhere, elsewhere);
+                self.changed.insert(key.clone());
+            }
+        }
+        all
+    }
+
+    /// Those whose faults changed since the last call.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed)
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Firewall> {
+        self.firewalls.get(key)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.firewalls.len()
+    }
+
+    /// Those that have faults.
+    pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {
+        let faults = self.firewalls.iter().map(|(key, f)| (key, &f.faults));
+        faults.filter(|(_, faults)| !faults.is_empty())
+    }
+
+    /// How many rules have no effect because of their names.
+    pub(super) fn refused(&self) -> usize {
+        let refused = self.faulty().filter_map(|(_, f)| f.get(Fault::NameRefused));
+        refused.map(|subjects| subjects.count).sum()
+    }
+}
+
+impl Firewall {
+    fn read(object: &EgressFirewall, defaults: Terms) -> Self {
+        let mut faults = Faults::default();
+        let defaults = annotated(object, defaults, &mut faults);
+        let mut names: BTreeMap<DnsName, Terms> = BTreeMap::new();
+        let rules = &object.spec.egress;
+        for rule in rules.iter().take(MAX_RULES) {
+            let Some(text) = rule.to.dns_name.as_deref() else {
+                continue;
+            };
+            let name = match DnsName::parse(text) {
+                Ok(name) => name,
+                Err(error) => {
+                    let subject = format!("{} ({})", quoted(text), why(&error));
+                    faults.add(Fault::NameRefused, subject);
+                    continue;
+                }
+            };
+            let denied = rule.rule_type == RuleType::Deny;
+            let mut terms = Terms {
+                allowed: !denied,
+                denied,
+                ..defaults
+            };
+            if denied {
+                terms.retain = terms.retain.max(DENY_RETAIN);
+            }
+            names.entry(name).or_default().join(terms);
+        }
+        for (name, terms) in names.iter().filter(|(_, terms)| terms.denied) {
+            faults.add(Fault::DenyRuleByName, name.as_str());
+            if terms.allowed {
+                faults.add(Fault::AllowedAndDenied, name.as_str());
+            }
+        }
+        if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
+            faults.count(Fault::TooManyRules, more);
+        }
+        let mut about = object.object_ref(&());
+        // It is about the object, whatever becomes of it.
+        about.resource_version = None;
+        Self {
+            about,
+            names,
+            faults,
+        }
+    }
+
+    fn denied_elsewhere(&self, contested: &BTreeSet<&DnsName>) -> Option<Subjects> {
+        let mut faults = Faults::default();
+        for name in contested {
+            if self.names.get(*name).is_some_and(|terms| !terms.denied) {
+                faults.add(Fault::DeniedElsewhere, name.as_str());
+            }
+        }
+        faults.get(Fault::DeniedElsewhere).cloned()
+    }
+}
+
+/// The flags, overridden by the annotations.
+fn annotated(object: &EgressFirewall, defaults: Terms, faults: &mut Faults) -> Terms {
+    let mut read = |key: &str, default: Duration| {
+        let Some(text) = object.annotations().get(&format!("{ANNOTATIONS}/{key}")) else {
+            return default;
+        };
+        parse_duration(text).unwrap_or_else(|_| {
+            let subject = format!("{key}: {}", quoted(text));
+            faults.add(Fault::AnnotationIgnored, subject);
+            default
+        })
+    };
+    Terms {
+        grace: read("grace", defaults.grace),
+        min_ttl: read("min-ttl", defaults.min_ttl),
+        retain: read("retain", defaults.retain),
+        ..defaults
+    }
+}
+
+/// What is wrong with a name, without a text that somebody wrote as it is.
+fn why(error: &NameError) -> String {
+    match error {
+        NameError::Label(label) => NameError::Label(quoted(label)).to_string(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,282 @@
+use kube::ResourceExt;
+use proto::api::RuleType;
+use runtime::report::Report;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
+
+use super::{
+    faults::Fault,
+    rules::{ANNOTATIONS, DENY_RETAIN, MAX_RULES},
+    *,
+};
+
+fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
+    let rules: Vec<_> = names
+        .iter()
+        .map(|name| serde_json::json!({"type": "Allow", "to": {"dnsName": name}}))
+        .collect();
+    serde_json::from_value(serde_json::json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": {"name": "default", "namespace": namespace},
+        "spec": {"egress": rules},
+    }))
+    .unwrap()
+}
+
+fn key(namespace: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+fn texts(rules: &mut Rules) -> Vec<String> {
+    rules.settle().keys().map(ToString::to_string).collect()
+}
+
+/// What is wrong with the EgressFirewall of a namespace.
+fn notes(rules: &mut Rules, namespace: &str) -> Vec<(Fault, String)> {
+    rules.settle();
+    rules.get(&key(namespace)).unwrap().faults.notes().collect()
+}
+
+#[test]
+fn names_are_normalised_and_shared_between_namespaces() {
+    let mut rules = Rules::default();
+    rules.apply(&firewall("a", &["WWW.Example.com", "*.example.com."]));
+    rules.apply(&firewall("b", &["www.example.com."]));
+    assert_eq!(texts(&mut rules), ["*.example.com.", "www.example.com."]);
+    rules.remove(&key("a"));
+    assert_eq!(texts(&mut rules), ["www.example.com."]);
+}
+
+#[test]
+fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
+    let mut rules = Rules::default();
+    let long = format!("{}.example.com", "a.".repeat(127));
+    let names = ["localhost", "a_b.example.com", &long, "www.example.com"];
+    rules.apply(&firewall("a", &names));
+    assert_eq!(texts(&mut rules), ["www.example.com."]);
+    assert_eq!(rules.refused(), 3);
+    let notes = notes(&mut rules, "a");
+    let [(Fault::NameRefused, note)] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    for part in [
+        "3 rules without effect",
+        "\"localhost\" (the name has a single label",
+        "\"a_b.example.com\" (label `\"a_b\"` is not",
+        "…",
+        "more than 254",
+    ] {
+        assert!(note.contains(part), "{part:?} is missing in {note}");
+    }
+    assert!(note.len() < 1024, "{note}");
+}
+
+#[test]
+fn an_edit_replaces_the_names_of_its_egress_firewall() {
+    let mut rules = Rules::default();
+    rules.apply(&firewall("a", &["one.example.com"]));
+    rules.apply(&firewall("a", &["two.example.com"]));
+    assert_eq!(texts(&mut rules), ["two.example.com."]);
+}
+
+#[test]
+fn a_new_list_forgets_what_it_lacks() {
+    let mut rules = Rules::default();
+    rules.apply(&firewall("a", &["one.example.com"]));
+    rules.reset(&[firewall("b", &["two.example.com"])]);
+    assert_eq!(texts(&mut rules), ["two.example.com."]);
+}
+
+#[test]
+fn annotations_override_the_flags_and_the_largest_wins() {
+    let seconds = Duration::from_secs;
+    let defaults = Terms {
+        grace: seconds(5),
+        min_ttl: seconds(5),
+        ..Terms::default()
+    };
+    let mut rules = Rules::new(defaults);
+    let mut long = firewall("a", &["www.example.com", "api.example.com"]);
+    let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
+        firewall
+            .annotations_mut()
+            .insert(format!("{ANNOTATIONS}/{key}"), value.to_owned());
+    };
+    annotate(&mut long, "grace", "1m");
+    annotate(&mut long, "min-ttl", "1s");
+    annotate(&mut long, "retain", "soon\n<b>");
+    rules.apply(&long);
+    rules.apply(&firewall("b", &["www.example.com"]));
+    let names = rules.settle();
+    let terms = |text: &str| {
+        let terms = names[&DnsName::parse(text).unwrap()];
+        (
+            terms.grace.as_secs(),
+            terms.min_ttl.as_secs(),
+            terms.retain.as_secs(),
+        )
+    };
+    assert_eq!(terms("api.example.com"), (60, 1, 0));
+    assert_eq!(terms("www.example.com"), (60, 5, 0));
+    let note = "1 annotations that are ignored, as they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(Fault::AnnotationIgnored, note.to_owned())]
+    );
+    assert_eq!(notes(&mut rules, "b"), []);
+}
+
+fn denying(mut firewall: EgressFirewall) -> EgressFirewall {
+    firewall.spec.egress[0].rule_type = RuleType::Deny;
+    firewall
+}
+
+fn kinds(rules: &mut Rules, namespace: &str) -> Vec<Fault> {
+    let notes = notes(rules, namespace).into_iter();
+    notes.map(|(fault, _)| fault).collect()
+}
+
+#[test]
+fn a_name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
+    let name = "www.example.com";
+    let mut rules = Rules::default();
+    rules.apply(&denying(firewall("a", &[name, name])));
+    let terms = rules.settle()[&DnsName::parse(name).unwrap()];
+    assert!(terms.allowed && terms.denied);
+    assert_eq!(terms.retain, DENY_RETAIN);
+    let expected = [Fault::DenyRuleByName, Fault::AllowedAndDenied];
+    assert_eq!(kinds(&mut rules, "a"), expected);
+}
+
+#[test]
+fn who_allows_a_name_that_another_namespace_denies_is_told_and_not_by_whom() {
+    let name = "www.example.com";
+    let mut rules = Rules::default();
+    rules.apply(&firewall("allows", &[name]));
+    assert_eq!(notes(&mut rules, "allows"), []);
+    rules.take_changed();
+    rules.apply(&denying(firewall("secret", &[name])));
+    let said = notes(&mut rules, "allows");
+    assert_eq!(kinds(&mut rules, "allows"), [Fault::DeniedElsewhere]);
+    assert!(said[0].1.contains("www.example.com."), "{said:?}");
+    assert!(!said[0].1.contains("secret"), "{said:?}");
+    assert_eq!(kinds(&mut rules, "secret"), [Fault::DenyRuleByName]);
+    assert_eq!(
+        rules.take_changed(),
+        BTreeSet::from([key("allows"), key("secret")])
+    );
+
+    // It is not told again for an edit that changes nothing of it, and holds no longer than the Deny rule.
+    rules.apply(&firewall("allows", &[name, "more.example.com"]));
+    rules.settle();
+    assert_eq!(rules.take_changed(), BTreeSet::new());
+    rules.remove(&key("secret"));
+    assert_eq!(notes(&mut rules, "allows"), []);
+}
+
+#[test]
+fn rules_over_the_limit_are_ignored_and_counted_and_cost_no_more_than_the_limit() {
+    let names: Vec<String> = (0..50_000).map(|i| format!("n{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rules = Rules::default();
+    let large = firewall("a", &names);
+    rules.apply(&large);
+    assert_eq!(rules.settle().len(), MAX_RULES);
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(
+            Fault::TooManyRules,
+            "42000 rules over the limit, which are ignored".to_owned()
+        )]
+    );
+    // The same again says nothing new.
+    rules.take_changed();
+    rules.apply(&large);
+    rules.settle();
+    assert_eq!(rules.take_changed(), BTreeSet::new());
+}
+
+#[test]
+fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
+    let names: Vec<String> = (0..MAX_RULES)
+        .map(|i| format!("{i}_{}", "x".repeat(100)))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rules = Rules::default();
+    rules.apply(&firewall("a", &names));
+    assert_eq!(rules.refused(), MAX_RULES);
+    let notes = notes(&mut rules, "a");
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].1.len() < 1024, "{}", notes[0].1);
+    let faults = &rules.get(&key("a")).unwrap().faults;
+    let subjects = faults.get(Fault::NameRefused).unwrap();
+    assert_eq!(subjects.kept.len(), 100);
+}
+
+/// What is said until nothing is for a minute, and how many reports these are.
+async fn said(
+    speaker: &mut Speaker,
+    rules: &Rules,
+    reports: &mut mpsc::Receiver<Report>,
+) -> Vec<(String, &'static str)> {
+    let mut said = Vec::new();
+    let quiet = Duration::from_secs(60);
+    while timeout(quiet, speaker.speak(rules, &BTreeSet::new()))
+        .await
+        .is_ok()
+    {
+        while let Ok(report) = reports.try_recv() {
+            said.push((report.about.namespace.unwrap(), report.reason));
+        }
+    }
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_said_when_it_changes_and_again_while_it_is_so() {
+    let (reporter, mut reports) = Reporter::with_queue(64);
+    let (mut rules, mut speaker) = (Rules::default(), Speaker::new(reporter));
+    rules.apply(&firewall("a", &["localhost"]));
+    rules.apply(&firewall("b", &["www.example.com"]));
+    rules.settle();
+    speaker.changed(rules.take_changed());
+    let refused = ("a".to_owned(), "NameRefused");
+    let start = Instant::now();
+    for round in 0..2 {
+        tokio::time::sleep_until(start + speaker::AGAIN * round).await;
+        let said = said(&mut speaker, &rules, &mut reports).await;
+        assert_eq!(said, std::slice::from_ref(&refused));
+    }
+    rules.apply(&firewall("a", &["www.example.com"]));
+    rules.settle();
+    speaker.changed(rules.take_changed());
+    tokio::time::sleep_until(start + speaker::AGAIN * 2).await;
+    assert_eq!(said(&mut speaker, &rules, &mut reports).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_can_be_said_at_once_is_said_later_and_none_is_left_out() {
+    let (reporter, mut reports) = Reporter::with_queue(7);
+    let (mut rules, mut speaker) = (Rules::default(), Speaker::new(reporter));
+    let namespaces: BTreeSet<String> = (0..100).map(|i| format!("n{i}")).collect();
+    for namespace in &namespaces {
+        rules.apply(&denying(firewall(
+            namespace,
+            &["www.example.com", "localhost"],
+        )));
+    }
+    rules.settle();
+    speaker.changed(rules.take_changed());
+    let said = said(&mut speaker, &rules, &mut reports).await;
+    for reason in ["NameRefused", "DenyRuleByName"] {
+        let about = said.iter().filter(|(_, said)| *said == reason);
+        let about: BTreeSet<String> = about.map(|(namespace, _)| namespace.clone()).collect();
+        assert_eq!(about, namespaces, "{reason}");
+    }
+}

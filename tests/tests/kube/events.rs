@@ -1,0 +1,203 @@
+//! What the authors of rules, and whoever reads the objects, are told by Events.
+
+use std::fs;
+
+use k8s_openapi::{
+    api::events::v1::Event, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use proto::api::{
+    DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, EgressFirewall, ResolvedAddress,
+    ResolvedName,
+};
+use serde_json::json;
+use tests::{
+    kube::{ApiServer, deploy},
+    programs::Program,
+    wait::eventually,
+    workdir::Workdir,
+};
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+async fn put(
+    client: Client,
+    namespace: &str,
+    annotation: &str,
+    rules: serde_json::Value,
+) -> String {
+    let api: Api<EgressFirewall> = Api::namespaced(client, namespace);
+    let firewall: EgressFirewall = serde_json::from_value(json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": {
+            "name": "default",
+            "annotations": { "dnsnameresolver.network.openshift.io/grace": annotation },
+        },
+        "spec": { "egress": rules },
+    }))
+    .unwrap();
+    let made = api.create(&PostParams::default(), &firewall).await.unwrap();
+    made.uid().unwrap()
+}
+
+fn rule(rule_type: &str, name: &str) -> serde_json::Value {
+    json!({ "type": rule_type, "to": { "dnsName": name } })
+}
+
+/// Reason, note and uid of the object of every Event in a namespace, of which there are at least so many.
+async fn events(client: &Client, namespace: &str, least: usize) -> Vec<(String, String, String)> {
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    eventually(&format!("{least} Events in {namespace}"), async || {
+        let found = api.list(&ListParams::default()).await;
+        let found = found.map_err(|error| error.to_string())?.items;
+        let mut all: Vec<_> = found
+            .into_iter()
+            .map(|event| {
+                assert_eq!(event.type_.as_deref(), Some("Warning"));
+                assert_eq!(event.reporting_controller.as_deref(), Some("collector"));
+                let uid = event.regarding.and_then(|about| about.uid);
+                (event.reason.unwrap(), event.note.unwrap(), uid.unwrap())
+            })
+            .collect();
+        all.sort();
+        let enough = all.len() >= least;
+        enough.then_some(all.clone()).ok_or(format!("{all:?}"))
+    })
+    .await
+}
+
+/// The status of a name with so many addresses, all just looked up.
+fn many(name: &str, addresses: u32) -> DnsNameResolverStatus {
+    let address = |i: u32| ResolvedAddress {
+        ip: std::net::Ipv4Addr::from(0xc612_0000 + i).to_string(),
+        ttl_seconds: 3600,
+        last_lookup_time: Time(Timestamp::now()),
+    };
+    DnsNameResolverStatus {
+        resolved_names: vec![ResolvedName {
+            conditions: Vec::new(),
+            dns_name: name.to_owned(),
+            resolved_addresses: (0..addresses).map(address).collect(),
+            resolution_failures: 0,
+        }],
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_rules_and_what_is_left_out_are_events_on_the_objects() {
+    let server = ApiServer::start().await;
+    let client = server.client().await;
+    server.make_namespace(NAMESPACE).await;
+    server.create(&deploy("rbac").join("collector.yaml")).await;
+    server.config_of(NAMESPACE, "collector").await;
+    let (first, second) = (server.namespace().await, server.namespace().await);
+    let rules = [
+        rule("Allow", "localhost"),
+        rule("Allow", "-x.example.com"),
+        rule("Deny", "www.example.com"),
+        rule("Allow", "www.example.com"),
+    ];
+    let uid = put(client.clone(), &first, "soon", json!(rules)).await;
+    // Over the limit of rules, and the only one that fits into the object as the API server takes it.
+    let mut rules = vec![rule("Allow", "www.example.com")];
+    rules.resize(
+        8_100,
+        json!({ "type": "Allow", "to": { "cidrSelector": "10.0.0.0/8" } }),
+    );
+    let other = put(client.clone(), &second, "1s", json!(rules)).await;
+
+    let workdir = Workdir::new();
+    let kubeconfig = server.folder().join("collector.kubeconfig");
+    let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
+    let args = [
+        "--store",
+        "kube",
+        "--listen",
+        &socket,
+        "--manage-objects",
+        "never",
+    ];
+    let collector = Program::start_with(
+        workdir.path(),
+        "collector",
+        args.map(str::to_owned).to_vec(),
+        vec![("KUBECONFIG", kubeconfig.display().to_string())],
+    )
+    .await;
+    collector.ready().await;
+
+    let said = events(&client, &first, 4).await;
+    let expected = [
+        ("AllowedAndDenied", "www.example.com."),
+        ("AnnotationIgnored", "grace: \"soon\""),
+        ("DenyRuleByName", "www.example.com."),
+        ("NameRefused", "\"localhost\" (the name has a single label"),
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:?}");
+    for ((reason, note, about), (wanted, part)) in said.iter().zip(expected) {
+        assert_eq!((reason.as_str(), about), (wanted, &uid));
+        assert!(note.contains(part), "{part:?} is missing in {note:?}");
+    }
+    let said = events(&client, &second, 2).await;
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(
+        (said[0].0.as_str(), &said[0].2),
+        ("DeniedElsewhere", &other)
+    );
+    assert!(
+        !said[0].1.contains(&first),
+        "it says who denies: {}",
+        said[0].1
+    );
+    assert_eq!(
+        (said[1].0.as_str(), said[1].1.as_str()),
+        (
+            "TooManyRules",
+            "100 rules over the limit, which are ignored"
+        )
+    );
+
+    // What another wrote has more addresses than are kept.
+    let resolvers: Api<DnsNameResolver> = Api::namespaced(client.clone(), NAMESPACE);
+    let name = "api.example.com.";
+    let spec = DnsNameResolverSpec {
+        name: name.to_owned(),
+    };
+    let object = DnsNameResolver::new("dns-x", spec);
+    let mut made = resolvers
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap();
+    made.status = Some(many(name, 1_100));
+    resolvers
+        .replace_status("dns-x", &PostParams::default(), &made)
+        .await
+        .unwrap();
+    let said = events(&client, NAMESPACE, 1).await;
+    assert_eq!(
+        (said[0].0.as_str(), &said[0].2),
+        ("AddressesEvicted", &made.uid().unwrap())
+    );
+    assert!(said[0].1.starts_with(name), "{said:?}");
+
+    // All of it in the log too; and said once, however long it lasts.
+    let log = collector.messages();
+    for reason in ["NameRefused", "TooManyRules", "AddressesEvicted"] {
+        let lines = log.iter().filter(|line| line["reason"] == reason);
+        assert_eq!(lines.count(), 1, "{reason}");
+    }
+    let log_size = fs::metadata(workdir.join("collector.log")).unwrap().len();
+    assert!(log_size < 200_000, "{log_size} bytes of log");
+    let api: Api<EgressFirewall> = Api::namespaced(client.clone(), &second);
+    let mut again = api.get("default").await.unwrap();
+    again.spec.egress.pop();
+    api.replace("default", &PostParams::default(), &again)
+        .await
+        .unwrap();
+    let said = events(&client, &second, 3).await;
+    assert_eq!(said[2].1, "99 rules over the limit, which are ignored");
+}
