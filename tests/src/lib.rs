@@ -7,6 +7,7 @@
 //!
 //! - [`world`]: all of them together; [`workdir`]: the folder they share.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
+//! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition.
 
@@ -29,6 +30,7 @@ pub mod northbound;
 pub mod process;
 pub mod programs;
 pub mod store;
+pub mod upstream;
 pub mod wait;
 pub mod workdir;
 pub mod world;

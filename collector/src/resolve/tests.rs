@@ -3,17 +3,16 @@
 
 mod answers;
 mod limits;
-mod server;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
 };
 
+use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
 use hickory_proto::op::ResponseCode;
 use tokio::{task::JoinHandle, time::timeout};
 
-use self::server::{Asked, Say, Scripted, Speech, address_data, name};
 use super::*;
 
 /// For what must come.
@@ -39,6 +38,25 @@ fn hasty() -> Config {
         patience: Duration::from_millis(300),
         total: Duration::from_millis(1000),
         ..Config::default()
+    }
+}
+
+/// A scripted server as the resolver is told of it.
+trait AsServer {
+    fn server(&self) -> Server;
+    fn tcp_server(&self) -> Server;
+}
+
+impl AsServer for Scripted {
+    fn server(&self) -> Server {
+        Server::udp(self.address)
+    }
+
+    fn tcp_server(&self) -> Server {
+        Server {
+            address: self.address,
+            tcp_only: true,
+        }
     }
 }
 

@@ -71,11 +71,11 @@ async fn an_address_has_the_smallest_ttl_of_its_chain() {
         reply.add_answer(Record::from_rdata(asked.query().name.clone(), 7, to_alias));
         let stranger = name("other.example.net.");
         if !asked.is_v6() {
-            reply.add_answer(Record::from_rdata(alias, 300, address_data(A)));
+            reply.add_answer(Record::from_rdata(alias, 300, data(A.parse().unwrap())));
             reply.add_answer(Record::from_rdata(
                 stranger,
                 300,
-                address_data("192.0.2.66"),
+                data("192.0.2.66".parse().unwrap()),
             ));
         }
         reply.say()
@@ -101,18 +101,13 @@ async fn what_the_guards_refuse_is_no_data() {
     resolving.end().await;
 }
 
-fn truncated(mut message: hickory_proto::op::Message) -> Vec<Say> {
-    message.metadata.truncation = true;
-    message.say()
-}
-
 #[tokio::test]
 async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
     let server = Scripted::start(|asked| {
         if asked.tcp {
             asked.addresses(&["192.0.2.2", AAAA], 20).say()
         } else {
-            truncated(asked.addresses(&[A], 30))
+            asked.addresses(&[A], 30).say_truncated()
         }
     })
     .await;
@@ -127,7 +122,7 @@ async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
 
 #[tokio::test]
 async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
-    let server = Scripted::without_tcp(|asked| truncated(asked.addresses(&[A], 30))).await;
+    let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
     let round = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
     // Truncated and empty says that there is something, not that there is nothing.
@@ -143,7 +138,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
         } else if asked.is_v6() {
             asked.addresses(&[AAAA], 30).say()
         } else {
-            truncated(asked.addresses(&[A], 30))
+            asked.addresses(&[A], 30).say_truncated()
         }
     })
     .await;
@@ -171,7 +166,7 @@ async fn an_answer_of_64_kib_over_tcp_is_read_whole() {
     let server = Scripted::start(|asked| {
         let mut reply = asked.reply(ResponseCode::NoError);
         if !asked.tcp {
-            return truncated(reply);
+            return reply.say_truncated();
         }
         reply.edns = None;
         let mut octets = reply.to_vec().unwrap();
@@ -364,7 +359,7 @@ async fn no_query_waits_behind_another_on_a_connection() {
 #[tokio::test]
 async fn a_connection_that_the_server_closed_is_made_anew() {
     let script = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say();
-    let server = Scripted::with(script, tokio::sync::Semaphore::MAX_PERMITS, 2, true).await;
+    let server = Scripted::closing_after(2, script).await;
     let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
     for _ in 0..10 {
         let round = resolving.look_up("www.example.com", 0).await;
@@ -381,7 +376,7 @@ async fn our_queries_are_known_as_ours_while_they_run_and_just_after() {
         if asked.tcp {
             asked.addresses(&[A, AAAA], 30).say()
         } else {
-            truncated(asked.reply(ResponseCode::NoError))
+            asked.reply(ResponseCode::NoError).say_truncated()
         }
     })
     .await;

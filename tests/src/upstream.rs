@@ -1,0 +1,378 @@
+//! A DNS server that says what a test wants, over UDP and TCP on one port: the upstream of a CoreDNS, or a server that the
+//! collector asks itself.
+//!
+//! What it says is a script, a closure from a query to what is sent, right or wrong, which a test may replace while the
+//! server runs. Every query that came is kept, with its transport and its time.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use hickory_proto::{
+    op::{Edns, Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{Name, RData, Record, RecordType, rdata},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::Semaphore,
+    task::JoinSet,
+    time::Instant,
+};
+
+/// A query that came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The whole message.
+    pub message: Message,
+    /// Whether it came over TCP.
+    pub tcp: bool,
+    /// Who asked.
+    pub from: SocketAddr,
+    /// When it was received.
+    pub at: Instant,
+}
+
+impl Asked {
+    /// The question.
+    pub fn query(&self) -> &Query {
+        &self.message.queries[0]
+    }
+
+    /// The name of the question, with its final dot, as it was spelt.
+    pub fn name(&self) -> String {
+        self.query().name.to_ascii()
+    }
+
+    /// Whether the question is for A, in class IN as all of them.
+    pub fn is_v4(&self) -> bool {
+        self.query().query_type == RecordType::A
+    }
+
+    /// Whether the question is for AAAA.
+    pub fn is_v6(&self) -> bool {
+        self.query().query_type == RecordType::AAAA
+    }
+
+    /// A reply with this response code and nothing in it.
+    pub fn reply(&self, code: ResponseCode) -> Message {
+        let mut reply = Message::new(self.message.id, MessageType::Response, OpCode::Query);
+        reply.metadata.response_code = code;
+        reply.metadata.recursion_available = true;
+        reply.add_query(self.query().clone());
+        reply.set_edns(Edns::new());
+        reply
+    }
+
+    /// Those of the addresses that are of the question's family, with one TTL in seconds.
+    pub fn addresses(&self, addresses: &[&str], ttl: u32) -> Message {
+        let parsed: Vec<IpAddr> = addresses
+            .iter()
+            .map(|text| text.parse().expect("an address"))
+            .collect();
+        self.ips(&parsed, ttl)
+    }
+
+    /// [`Asked::addresses`] that are parsed already.
+    pub fn ips(&self, addresses: &[IpAddr], ttl: u32) -> Message {
+        let mut reply = self.reply(ResponseCode::NoError);
+        for address in addresses {
+            let data = data(*address);
+            if data.record_type() == self.query().query_type {
+                let owner = self.query().name.clone();
+                reply.add_answer(Record::from_rdata(owner, ttl, data));
+            }
+        }
+        reply
+    }
+}
+
+/// The data of a record: A or AAAA.
+pub fn data(address: IpAddr) -> RData {
+    match address {
+        IpAddr::V4(address) => RData::A(rdata::A(address)),
+        IpAddr::V6(address) => RData::AAAA(rdata::AAAA(address)),
+    }
+}
+
+/// A name of a record.
+pub fn name(text: &str) -> Name {
+    Name::from_ascii(text).expect("a DNS name")
+}
+
+/// What the server sends.
+#[derive(Debug)]
+pub enum Say {
+    /// A message.
+    Reply(Message),
+    /// A message, once the gate has a permit, which it keeps. A gate that is closed lets nothing pass.
+    Gated(Arc<Semaphore>, Message),
+    /// Anything.
+    Octets(Vec<u8>),
+    /// A message from a socket that was not asked; over TCP there is no other.
+    FromElsewhere(Message),
+}
+
+/// A message that is all that the server sends.
+pub trait Speech {
+    /// As it is.
+    fn say(self) -> Vec<Say>;
+
+    /// Cut off: with the flag TC, whatever is in it.
+    fn say_truncated(self) -> Vec<Say>;
+}
+
+impl Speech for Message {
+    fn say(self) -> Vec<Say> {
+        vec![Say::Reply(self)]
+    }
+
+    fn say_truncated(mut self) -> Vec<Say> {
+        self.metadata.truncation = true;
+        self.say()
+    }
+}
+
+type Script = dyn Fn(&Asked) -> Vec<Say> + Send + Sync;
+
+struct Shared {
+    script: Mutex<Arc<Script>>,
+    asked: Mutex<Vec<Asked>>,
+    /// Closed, it keeps the replies back.
+    gate: Semaphore,
+    in_flight: AtomicUsize,
+    most_in_flight: AtomicUsize,
+    connections: AtomicUsize,
+    /// How many queries a connection may bring before it is closed.
+    per_connection: usize,
+}
+
+/// It runs until it is dropped.
+pub struct Scripted {
+    /// Where it listens, over UDP and TCP.
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+impl Scripted {
+    /// Starts a server on a free port of 127.0.0.1. A script that returns nothing is a black hole.
+    pub async fn start(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
+        Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, true).await
+    }
+
+    /// All replies wait for [`Self::open`].
+    pub async fn gated(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
+        Self::with(script, 0, usize::MAX, true).await
+    }
+
+    /// It is deaf over TCP: the connection is refused.
+    pub async fn without_tcp(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
+        Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, false).await
+    }
+
+    /// A connection is closed after so many queries.
+    pub async fn closing_after(
+        queries: usize,
+        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(script, Semaphore::MAX_PERMITS, queries, true).await
+    }
+
+    async fn with(
+        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
+        permits: usize,
+        per_connection: usize,
+        tcp: bool,
+    ) -> Self {
+        let (udp, listener) = bind().await;
+        let shared = Arc::new(Shared {
+            script: Mutex::new(Arc::new(script)),
+            asked: Mutex::default(),
+            gate: Semaphore::new(permits),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            per_connection,
+        });
+        let address = udp.local_addr().expect("its address");
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve_udp(Arc::new(udp), Arc::clone(&shared)));
+        if tcp {
+            tasks.spawn(serve_tcp(listener, Arc::clone(&shared)));
+        }
+        Self {
+            address,
+            shared,
+            _tasks: tasks,
+        }
+    }
+
+    /// From the next query on it says something else.
+    pub fn change(&self, script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) {
+        *self.shared.script.lock().expect("no panic under it") = Arc::new(script);
+    }
+
+    /// Lets the replies of [`Self::gated`] go.
+    pub fn open(&self) {
+        self.shared.gate.add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+
+    /// The queries so far, in their order.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked_for(|_| true)
+    }
+
+    /// Those of the queries so far that are wanted.
+    pub fn asked_for(&self, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
+        let asked = self.shared.asked.lock().expect("no panic under it");
+        asked
+            .iter()
+            .filter(|asked| wanted(asked))
+            .cloned()
+            .collect()
+    }
+
+    /// How many of the queries so far are counted.
+    pub fn count(&self, counts: impl Fn(&Asked) -> bool) -> usize {
+        let asked = self.shared.asked.lock().expect("no panic under it");
+        asked.iter().filter(|asked| counts(asked)).count()
+    }
+
+    /// How many queries wait for [`Self::open`].
+    pub fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// How many queries ever waited at the same time.
+    pub fn most_in_flight(&self) -> usize {
+        self.shared.most_in_flight.load(Ordering::SeqCst)
+    }
+
+    /// How many TCP connections were made.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Both on one port.
+async fn bind() -> (UdpSocket, TcpListener) {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a UDP port");
+        match TcpListener::bind(udp.local_addr().expect("its address")).await {
+            Ok(listener) => return (udp, listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Shared {
+    async fn say(&self, octets: &[u8], tcp: bool, from: SocketAddr) -> Vec<Say> {
+        let message = Message::from_vec(octets).expect("a query");
+        let at = Instant::now();
+        let asked = Asked {
+            message,
+            tcp,
+            from,
+            at,
+        };
+        let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
+        let record = || self.asked.lock().expect("no panic under it");
+        record().push(asked.clone());
+        drop(self.gate.acquire().await);
+        let script = Arc::clone(&*self.script.lock().expect("no panic under it"));
+        let say = script(&asked);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+        say
+    }
+}
+
+fn encode(message: &Message) -> Vec<u8> {
+    message.to_vec().expect("a message")
+}
+
+/// Waits as long as a message has to; `None` if its gate was closed for good.
+async fn passed(gate: &Semaphore, message: &Message) -> Option<Vec<u8>> {
+    gate.acquire().await.ok()?.forget();
+    Some(encode(message))
+}
+
+async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
+    let mut replies = JoinSet::new();
+    let mut buffer = vec![0; 65_536];
+    loop {
+        while replies.try_join_next().is_some() {}
+        let (length, from) = socket.recv_from(&mut buffer).await.expect("a datagram");
+        let octets = buffer[..length].to_vec();
+        let (socket, shared) = (Arc::clone(&socket), Arc::clone(&shared));
+        replies.spawn(async move {
+            for say in shared.say(&octets, false, from).await {
+                // Whoever asked may be gone.
+                let _ = match say {
+                    Say::Reply(message) => socket.send_to(&encode(&message), from).await,
+                    Say::Gated(gate, message) => match passed(&gate, &message).await {
+                        Some(octets) => socket.send_to(&octets, from).await,
+                        None => continue,
+                    },
+                    Say::Octets(octets) => socket.send_to(&octets, from).await,
+                    Say::FromElsewhere(message) => {
+                        let stranger = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+                        stranger.send_to(&encode(&message), from).await
+                    }
+                };
+            }
+        });
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let (stream, from) = listener.accept().await.expect("a connection");
+        shared.connections.fetch_add(1, Ordering::SeqCst);
+        connections.spawn(serve_connection(stream, from, Arc::clone(&shared)));
+    }
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    from: SocketAddr,
+    shared: Arc<Shared>,
+) -> io::Result<()> {
+    let (mut reader, writer) = stream.into_split();
+    let writer = Arc::new(tokio::sync::Mutex::new(writer));
+    let mut replies = JoinSet::new();
+    for _ in 0..shared.per_connection {
+        let length = reader.read_u16().await?;
+        let mut octets = vec![0; length.into()];
+        reader.read_exact(&mut octets).await?;
+        let (writer, shared) = (Arc::clone(&writer), Arc::clone(&shared));
+        replies.spawn(async move {
+            for say in shared.say(&octets, true, from).await {
+                let octets = match say {
+                    Say::Reply(message) | Say::FromElsewhere(message) => encode(&message),
+                    Say::Gated(gate, message) => match passed(&gate, &message).await {
+                        Some(octets) => octets,
+                        None => continue,
+                    },
+                    Say::Octets(octets) => octets,
+                };
+                let mut writer = writer.lock().await;
+                let length = u16::try_from(octets.len()).expect("at most 65,535 octets");
+                writer.write_u16(length).await?;
+                writer.write_all(&octets).await?;
+            }
+            io::Result::Ok(())
+        });
+    }
+    while replies.join_next().await.is_some() {}
+    Ok(())
+}
