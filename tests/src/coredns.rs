@@ -39,10 +39,14 @@ impl CoreDns {
     /// Starts it again, after it has ended, on the same port.
     pub async fn restart(&mut self) {
         self.process.kill();
-        match Self::start_on(&self.folder, self.address).await {
-            Some(server) => *self = server,
-            None => panic!("CoreDNS does not start again on {}", self.address),
+        // Another program may have the port for a moment, to ask something from.
+        for _ in 0..5 {
+            if let Some(server) = Self::start_on(&self.folder, self.address).await {
+                *self = server;
+                return;
+            }
         }
+        panic!("CoreDNS does not start again on {}", self.address);
     }
 
     async fn start_on(folder: &Path, address: SocketAddr) -> Option<Self> {

@@ -9,7 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
-//! - [`wait`]: waiting for a condition.
+//! - [`wait`]: waiting for a condition; [`soak`]: for how long.
 
 #![allow(
     clippy::expect_used,
@@ -29,6 +29,7 @@ pub mod monitor;
 pub mod northbound;
 pub mod process;
 pub mod programs;
+pub mod soak;
 pub mod store;
 pub mod upstream;
 pub mod wait;

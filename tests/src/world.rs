@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::PathBuf,
     sync::atomic::{AtomicU8, Ordering},
 };
@@ -21,7 +22,8 @@ use crate::{
 };
 
 /// What CoreDNS serves in tests: `example.com`; `cluster.local`, in which nothing exists; and `fence.test`, whose names
-/// are looked up last: when `n7.fence.test` has arrived with its address, 198.51.100.7, so has everything before it.
+/// are looked up last: when `n7.fence.test` has arrived with its address, 198.51.100.7, so has everything before it. What is
+/// in `up.test` is the upstream's to say, if there is one.
 const COREFILE: &str = r#"
 .:{$DNS_PORT} {
     bind 127.0.0.1
@@ -37,6 +39,7 @@ const COREFILE: &str = r#"
     file example.com.zone example.com {
         reload 1s
     }
+    FORWARD
 }
 "#;
 
@@ -51,6 +54,8 @@ pub struct Setup<'a> {
     pub zone: &'a str,
     /// The names that the EgressFirewall of the namespace `team` allows.
     pub allow: &'a [&'a str],
+    /// The server that CoreDNS asks for all names in `up.test`.
+    pub upstream: Option<SocketAddr>,
     /// More flags of the collector.
     pub collector: &'a [&'a str],
 }
@@ -82,7 +87,11 @@ impl World {
         let store = Store::new(workdir.join("store"));
         store.allow("team", setup.allow);
         store.allow("fence", &[FENCES]);
-        fs::write(workdir.join("Corefile"), COREFILE).expect("a Corefile");
+        let forward = setup
+            .upstream
+            .map(|upstream| format!("forward up.test {upstream}"));
+        let corefile = COREFILE.replace("FORWARD", &forward.unwrap_or_default());
+        fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
         coredns::write_zone(&workdir.join("example.com.zone"), ORIGIN, 1, setup.zone);
         Self::start_in(workdir, store, setup.collector).await
     }
@@ -105,6 +114,17 @@ impl World {
             workdir,
             fences: AtomicU8::new(1),
         }
+    }
+
+    /// Starts the collector again, with these flags, so that it asks this CoreDNS; then CoreDNS itself, which would dial the
+    /// collector only after 10 seconds.
+    pub async fn restart_asking(&mut self, collector: &[&str]) {
+        self.collector.process().kill();
+        let server = self.coredns.address().to_string();
+        let flags = [&["--resolver", &server], collector].concat();
+        self.collector = start_collector(&self.workdir, &self.store, &flags).await;
+        self.collector.ready().await;
+        self.coredns.restart().await;
     }
 
     /// Replaces the zone, and waits until CoreDNS serves it.

@@ -8,6 +8,7 @@ async fn world(zone: &str) -> World {
         zone,
         allow: &["www.example.com", "*.apps.example.com"],
         collector: &["--min-ttl", "1s", "--grace", "2s"],
+        ..Setup::default()
     })
     .await
 }

@@ -3,7 +3,7 @@
 use proto::api::{DEGRADED, Family};
 use tests::{
     wait::eventually,
-    world::{Setup, World, start_collector},
+    world::{Setup, World},
 };
 
 const NAME: &str = "www.example.com.";
@@ -14,19 +14,13 @@ async fn world(zone: &str) -> World {
     let mut world = World::start(Setup {
         zone,
         allow,
-        collector: &[],
+        ..Setup::default()
     })
     .await;
-    restart_asking(&mut world).await;
     world
-}
-
-async fn restart_asking(world: &mut World) {
-    world.collector.process().kill();
-    let server = world.coredns.address().to_string();
-    let flags = ["--resolver", &server, "--min-ttl", "1s", "--grace", "1s"];
-    world.collector = start_collector(&world.workdir, &world.store, &flags).await;
-    world.collector.ready().await;
+        .restart_asking(&["--min-ttl", "1s", "--grace", "1s"])
+        .await;
+    world
 }
 
 /// `Degraded` of the name's entry: status and reason.
@@ -137,7 +131,8 @@ async fn after_a_restart_nothing_leaves_before_it_was_asked_again() {
     world.collector.process().kill();
     world.coredns.process().kill();
     // Nobody is there to be asked: the address expired long ago by what the store says.
-    restart_asking(&mut world).await;
+    world.collector.restart().await;
+    world.collector.ready().await;
     world
         .collector
         .counts("collector_lookups_total", &["failed"], 2.0)
@@ -153,7 +148,7 @@ async fn a_rule_gets_the_addresses_that_pods_use_already() {
     let world = World::start(Setup {
         zone: "late 300 IN A 192.0.2.40",
         allow: &["www.example.com"],
-        collector: &[],
+        ..Setup::default()
     })
     .await;
     world.look_up("late.example.com.").await;

@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
     missing_docs,
     reason = "tests"
@@ -18,5 +19,6 @@ mod lookups;
 mod replicas;
 mod restarts;
 mod rules;
+mod soak;
 mod start;
 mod unbound;

@@ -47,6 +47,7 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
         zone: "www 1 IN A 192.0.2.10",
         allow: &["www.example.com"],
         collector: &["--min-ttl", "300s"],
+        ..Setup::default()
     })
     .await;
     expect_leading(&world.collector, 1.0).await;
@@ -75,7 +76,7 @@ async fn what_only_a_replica_sees_is_written_too() {
     let world = World::start(Setup {
         zone: "www 300 IN A 192.0.2.10",
         allow: &["www.example.com"],
-        collector: &[],
+        ..Setup::default()
     })
     .await;
     let replica = second(&world, "second.sock").await;

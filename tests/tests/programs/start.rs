@@ -260,6 +260,7 @@ async fn several_senders_and_listeners_work_at_once() {
         zone: "www IN A 192.0.2.10",
         allow: &["www.example.com"],
         collector: &["--listen", "tcp://127.0.0.1:0"],
+        ..Setup::default()
     })
     .await;
     let mut senders = Vec::new();

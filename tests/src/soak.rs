@@ -1,0 +1,16 @@
+//! Tests that have a long version.
+//!
+//! They stand in modules called `soak`. Ordinarily they take a few seconds; scripts/soak runs them with `SOAK=1`, for minutes
+//! and in many rounds, and asserts the figures that the project promises, which a busy machine may miss.
+
+use std::env;
+
+/// Whether this is scripts/soak.
+pub fn is_long() -> bool {
+    env::var_os("SOAK").is_some_and(|value| value == "1")
+}
+
+/// What the ordinary tests use, or what scripts/soak uses.
+pub fn or_long<T>(short: T, long: T) -> T {
+    if is_long() { long } else { short }
+}

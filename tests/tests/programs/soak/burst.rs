@@ -1,0 +1,108 @@
+//! Many names at once.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, SystemTime},
+};
+
+use futures_util::future::join_all;
+use hickory_proto::rr::RecordType;
+use proto::api::Family;
+use tests::{
+    soak,
+    wait::eventually,
+    world::{Setup, World},
+};
+use tokio::time::{Instant, sleep_until};
+
+use super::{address, numbered_name, numbered_upstream, print_delays};
+
+#[tokio::test]
+async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
+    const NAMES: u32 = 100;
+    let limit = soak::or_long(Duration::from_secs(10), Duration::from_secs(2));
+    let upstream = numbered_upstream(300).await;
+    let names: Vec<String> = (0..NAMES).map(numbered_name).collect();
+    let allow: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Nobody but the pods asks.
+    let world = World::start(Setup {
+        allow: &allow,
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    eventually("every name has an object", async || {
+        let objects = world.store.objects().len();
+        (objects > names.len())
+            .then_some(())
+            .ok_or(objects)
+            .map_err(|objects| objects.to_string())
+    })
+    .await;
+    let history = world.monitor().await;
+
+    let start = Instant::now();
+    let asked = join_all((0..NAMES).map(async |i| {
+        sleep_until(start + Duration::from_secs(1) * i / NAMES).await;
+        let reply = world.coredns.ask(&numbered_name(i), RecordType::A).await;
+        (reply.at, SystemTime::now())
+    }))
+    .await;
+    let mut in_sets = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let address = address(i as u32, false).to_string();
+        let seen = history.seen(name, Family::V4, &address).await;
+        in_sets.push(seen.saturating_duration_since(asked[i].0));
+    }
+    // A status is written once here, so the file tells when.
+    let mut written = Vec::new();
+    for (name, (_, answered)) in names.iter().zip(&asked) {
+        let entry = world.store.resolved(name, name).expect("an entry");
+        assert_eq!(entry.resolved_addresses.len(), 1);
+        let object = world.store.object(name).unwrap().metadata.name.unwrap();
+        let file = world.store.objects_folder().join(format!("{object}.yaml"));
+        let modified = fs::metadata(file).unwrap().modified().unwrap();
+        written.push(modified.duration_since(*answered).unwrap_or_default());
+    }
+    let slowest = print_delays("answered, until its status is written", written);
+    print_delays("answered, until in its set", in_sets);
+    assert!(slowest < limit, "{slowest:?}");
+}
+
+#[tokio::test]
+async fn fifty_names_under_one_wildcard_answered_at_once_are_all_kept() {
+    const NAMES: u32 = 50;
+    const WILDCARD: &str = "*.up.test.";
+    let rounds = soak::or_long(2, 20);
+    let upstream = numbered_upstream(300).await;
+    let world = World::start(Setup {
+        allow: &[WILDCARD],
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    let history = world.monitor().await;
+    let mut wanted = BTreeSet::new();
+    for round in 0..rounds {
+        let numbers = round * NAMES..(round + 1) * NAMES;
+        join_all(
+            numbers
+                .clone()
+                .map(async |i| world.look_up(&numbered_name(i)).await),
+        )
+        .await;
+        wanted.extend(numbers);
+        for family in Family::ALL {
+            let addresses: Vec<String> = wanted
+                .iter()
+                .map(|i| address(*i, family == Family::V6).to_string())
+                .collect();
+            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            world.expect_set(WILDCARD, family, &addresses).await;
+        }
+    }
+    assert_eq!(history.departures().await, [""; 0]);
+    let status = world.store.object(WILDCARD).unwrap().status.unwrap();
+    assert_eq!(status.resolved_names.len(), wanted.len());
+}
