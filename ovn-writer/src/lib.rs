@@ -23,8 +23,8 @@ use runtime::{
 };
 
 pub use self::{
-    args::{ADMIN, Args, PREFIX},
-    writer::{Writer, client_options},
+    args::{ADMIN, Args, NorthboundArgs, NorthboundArgsError, PREFIX},
+    writer::Writer,
 };
 
 /// Runs the program until it is told to end.
@@ -32,14 +32,15 @@ pub use self::{
 /// # Errors
 /// A store that cannot be opened, an address in use, and whatever ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let Args { common, nb } = args;
+    let Args { common, northbound } = args;
+    let options = northbound.client_options()?;
     telemetry::init_logging(common.log_format);
     let recorder = telemetry::init_metrics()?;
     metrics::describe();
     let store = OpenStore::open(&common.store, "ovn-writer").await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
-    let writer = Writer::new(&nb, client_options(), &health);
+    let writer = Writer::new(&northbound.nb, options, &health);
     let objects = store.watch(Scope::Namespace(common.objects_namespace));
     tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
     tasks.spawn("writer", writer.run(objects, tasks.token()));

@@ -1,6 +1,7 @@
 //! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
 
 use std::{
+    collections::HashSet,
     future::{Future, pending},
     pin::{Pin, pin},
     time::Duration,
@@ -17,29 +18,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    address_set::{AddressSet, NORTHBOUND, REQUIRED, monitor_request},
+    address_set::AddressSet,
     metrics::{self, EndLabel, OutcomeLabel},
-    ovsdb::{self, Backoff, Client, ClientOptions, Outcome, Remotes, SessionOptions},
-    sync::{BatchLimits, Finished, Reconciler},
+    ovsdb::{self, Client, ClientOptions, Outcome, Remotes},
+    sync::{BatchLimits, Finished, Reconciler, StartOver},
 };
-
-/// How long a transaction may take. A change of leader in a cluster takes about 1.5 s of it.
-const TRANSACT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long a transaction under way is waited for at the end; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
-
-/// What the writer needs of the database, and how it talks to it.
-pub fn client_options() -> ClientOptions {
-    ClientOptions {
-        database: NORTHBOUND.to_owned(),
-        required: REQUIRED.to_vec(),
-        request: monitor_request(),
-        transact_deadline: TRANSACT_DEADLINE,
-        backoff: Backoff::default(),
-        session: SessionOptions::default(),
-    }
-}
 
 type Transaction = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -131,12 +117,12 @@ impl Writer {
         self.sync.store_changed(event, now());
     }
 
-    fn database_changed(&mut self, event: ovsdb::Event<DnsName>) {
+    fn database_changed(&mut self, event: ovsdb::Event<HashSet<DnsName>>) {
         match event {
             ovsdb::Event::Changed(names) => self.sync.rows_changed(names),
-            ovsdb::Event::Up { remote } => {
+            ovsdb::Event::Up { remote, resumed } => {
                 let rows = self.client.replica().map_or(0, ovsdb::Replica::len);
-                info!(%remote, rows, "the northbound database was read");
+                info!(%remote, rows, resumed, "the northbound database was read");
                 metrics::session();
                 self.database_gate
                     .not_ready("the first synchronisation is under way");
@@ -179,7 +165,10 @@ impl Writer {
                 warn!(%reason, "reading the northbound database anew");
                 metrics::session_end(EndLabel::StartOver);
                 self.database_gate.not_ready(reason.to_string());
-                self.client.restart();
+                match reason {
+                    StartOver::Unknown(_) => self.client.restart(),
+                    StartOver::Ghost(_) => self.client.start_over(),
+                }
                 self.sync.database_lost();
             }
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, address_set_name};
 
 use crate::ovsdb::{
-    Atom, ColumnError, ColumnProblem, ColumnType, Condition, Datum, MonitorRequest, Record,
-    RequiredColumn, Row, replica,
+    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Record, Row,
+    replica,
 };
 
 /// The name of the northbound database.
@@ -29,37 +29,6 @@ const PRIMARY_ID: &str = "k8s.ovn.org/id";
 /// Marks the rows that this program made, and may delete.
 const CREATED: &str = "ovn-writer/created";
 const CREATED_VALUE: &str = "true";
-
-/// The columns without which nothing can be done.
-pub const REQUIRED: [RequiredColumn; 3] = [
-    RequiredColumn {
-        table: TABLE,
-        column: EXTERNAL_IDS,
-        kind: ColumnType::StringMap,
-    },
-    RequiredColumn {
-        table: TABLE,
-        column: ADDRESSES,
-        kind: ColumnType::StringSet,
-    },
-    RequiredColumn {
-        table: TABLE,
-        column: NAME,
-        kind: ColumnType::String,
-    },
-];
-
-/// The address sets of DNS names, and of them what the writer needs.
-pub fn monitor_request() -> MonitorRequest {
-    MonitorRequest {
-        columns: [NAME, ADDRESSES, EXTERNAL_IDS].map(str::to_owned).to_vec(),
-        conditions: vec![Condition::has_pair(
-            EXTERNAL_IDS,
-            OWNER_TYPE,
-            ADDRESS_SET_OWNER_TYPE,
-        )],
-    }
-}
 
 /// A row.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -189,7 +158,23 @@ fn canonical_address(text: &str) -> Option<IpAddr> {
 
 impl Record for AddressSet {
     const TABLE: &'static str = TABLE;
+    const COLUMNS: &'static [Column] = &[
+        Column::required(
+            EXTERNAL_IDS,
+            ColumnType::Map(BaseType::String, BaseType::String),
+        ),
+        Column::required(ADDRESSES, ColumnType::Set(BaseType::String)),
+        Column::required(NAME, ColumnType::One(BaseType::String)),
+    ];
     type Key = DnsName;
+
+    fn conditions() -> Vec<Condition> {
+        vec![Condition::has_pair(
+            EXTERNAL_IDS,
+            OWNER_TYPE,
+            ADDRESS_SET_OWNER_TYPE,
+        )]
+    }
 
     fn read(columns: Row) -> Result<Self, ColumnError> {
         let mut row = Self::default();

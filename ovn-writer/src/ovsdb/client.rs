@@ -1,30 +1,30 @@
 //! A database that is kept replicated: connects, checks, reads, follows, and starts over when anything is in doubt.
 
-use std::{collections::HashSet, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, mem, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
+    attempts::{Attempts, Backoff},
     error::Error,
-    monitor::{MonitorId, MonitorRequest, Update},
-    remote::{Attempts, Backoff, Remote, Remotes},
-    replica::{Record, Replica},
-    schema::RequiredColumn,
-    server::{self, COLUMNS, SERVER_DATABASE, ServedDatabase},
-    session::{Notifications, Session, SessionOptions},
+    monitor::{MonitorId, Requests, Update},
+    remote::{Remote, Remotes},
+    replica::Replica,
+    server::{Progress, SERVER_DATABASE, ServedDatabase},
+    session::{Kept, Notifications, Session, SessionOptions},
+    tables::Tables,
     transact::{Operation, Outcome},
 };
 
-/// What to replicate, from where, and how.
+/// Which database to replicate, from where, and how.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The name of the database.
     pub database: String,
-    /// Columns that must be there, of their types.
-    pub required: Vec<RequiredColumn>,
-    /// What of the table is wanted.
-    pub request: MonitorRequest,
+    /// Whether a server of a cluster must be the one that leads it. `None`: if there are several remotes. Followers serve what
+    /// they have heard of, and pass transactions on; the leader is ahead of them by a round trip.
+    pub leader_only: Option<bool>,
     /// How long a transaction may take before its outcome counts as unknown.
     pub transact_deadline: Duration,
     /// How long to wait between attempts to connect.
@@ -33,16 +33,31 @@ pub struct ClientOptions {
     pub session: SessionOptions,
 }
 
-/// What happened to the replica.
+impl ClientOptions {
+    /// 10 s for a transaction, of which a change of leader takes about 1.5 s, and the defaults of all else.
+    pub fn new(database: impl Into<String>) -> Self {
+        Self {
+            database: database.into(),
+            leader_only: None,
+            transact_deadline: Duration::from_secs(10),
+            backoff: Backoff::default(),
+            session: SessionOptions::default(),
+        }
+    }
+}
+
+/// What happened to the replica. `C` is the [`Tables::Changes`] of the tables.
 #[derive(Debug)]
-pub enum Event<K> {
+pub enum Event<C> {
     /// The database was read: there is a replica, and nothing of an earlier one holds.
     Up {
         /// From where.
         remote: Remote,
+        /// Whether only what happened since the last session had to be read.
+        resumed: bool,
     },
     /// Rows with these keys changed.
-    Changed(HashSet<K>),
+    Changed(C),
     /// There is no replica, until the next [`Event::Up`].
     Down {
         /// Which remote was lost, or not reached.
@@ -54,37 +69,54 @@ pub enum Event<K> {
     },
 }
 
-/// A table of a database, replicated for as long as [`Client::next`] is called.
-pub struct Client<R: Record> {
+/// Tables of a database, replicated for as long as [`Client::next`] is called.
+pub struct Client<T: Tables> {
     options: Arc<ClientOptions>,
     attempts: Attempts,
-    state: State<R>,
+    state: State<T>,
 }
 
-enum State<R: Record> {
-    Connecting(Remote, Connecting<R>),
-    Up(Box<Link<R>>),
+enum State<T: Tables> {
+    Connecting(Remote, Connecting<T>),
+    Up(Box<Link<T>>),
 }
 
-type Connecting<R> = Pin<Box<dyn Future<Output = Result<Link<R>, Error>> + Send>>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<Box<Link<T>>, (Error, Memory<T>)>> + Send>>;
+
+/// What outlives a session.
+struct Memory<T: Tables> {
+    progress: Progress,
+    kept: Option<Kept<T>>,
+}
 
 /// A session with all that was read in it.
-struct Link<R: Record> {
+struct Link<T: Tables> {
     remote: Remote,
     session: Session,
     notifications: Notifications,
-    database: MonitorId<'static>,
-    replica: Replica<R>,
-    server: Replica<ServedDatabase>,
+    id: MonitorId<'static>,
+    leader_only: bool,
+    progress: Progress,
+    /// `None` if the server knows no clusters, and says nothing of itself.
+    server: Option<Replica<ServedDatabase>>,
+    replica: T::Replica,
+    resumed: bool,
+    /// What a next session needs, to go on where this one ends.
+    resumable: Option<(String, Requests)>,
     since: Instant,
 }
 
-impl<R: Record> Client<R> {
+impl<T: Tables> Client<T> {
     /// A client that connects when [`Client::next`] is called.
-    pub fn new(remotes: &Remotes, options: ClientOptions) -> Self {
+    pub fn new(remotes: &Remotes, mut options: ClientOptions) -> Self {
+        options.leader_only.get_or_insert(remotes.are_several());
         let options = Arc::new(options);
         let mut attempts = Attempts::new(remotes, options.backoff);
-        let state = State::connecting(&mut attempts, &options);
+        let memory = Memory {
+            progress: Progress::default(),
+            kept: None,
+        };
+        let state = State::connecting(&mut attempts, &options, memory);
         Self {
             options,
             attempts,
@@ -93,7 +125,7 @@ impl<R: Record> Client<R> {
     }
 
     /// The replica, unless the client is [down](Event::Down).
-    pub fn replica(&self) -> Option<&Replica<R>> {
+    pub fn replica(&self) -> Option<&T::Replica> {
         match &self.state {
             State::Connecting(..) => None,
             State::Up(link) => Some(&link.replica),
@@ -101,34 +133,44 @@ impl<R: Record> Client<R> {
     }
 
     /// Waits for the next event. It can be dropped and called again, and nothing is lost.
-    pub async fn next(&mut self) -> Event<R::Key> {
+    pub async fn next(&mut self) -> Event<T::Changes> {
         loop {
-            let (remote, was_up, error) = match &mut self.state {
+            match &mut self.state {
                 State::Connecting(remote, connecting) => match connecting.await {
                     Ok(link) => {
-                        let remote = link.remote.clone();
-                        self.state = State::Up(Box::new(link));
-                        return Event::Up { remote };
+                        let (remote, resumed) = (link.remote.clone(), link.resumed);
+                        self.state = State::Up(link);
+                        return Event::Up { remote, resumed };
                     }
-                    Err(error) => (remote.clone(), false, error),
+                    Err((error, memory)) => {
+                        let remote = remote.clone();
+                        self.connect(memory);
+                        return Event::Down {
+                            remote,
+                            was_up: false,
+                            error,
+                        };
+                    }
                 },
                 State::Up(link) => match link.next().await {
-                    Ok(keys) if keys.is_empty() => continue,
-                    Ok(keys) => return Event::Changed(keys),
-                    Err(error) => (link.remote.clone(), true, error),
+                    Ok(changes) if T::nothing_changed(&changes) => {}
+                    Ok(changes) => return Event::Changed(changes),
+                    Err(error) => {
+                        let remote = link.remote.clone();
+                        self.end(error.leaves_the_replica_intact());
+                        return Event::Down {
+                            remote,
+                            was_up: true,
+                            error,
+                        };
+                    }
                 },
-            };
-            self.restart();
-            return Event::Down {
-                remote,
-                was_up,
-                error,
-            };
+            }
         }
     }
 
     /// An event that is there already. After the outcome of a transaction, this brings in all updates that came before it.
-    pub fn ready(&mut self) -> Option<Event<R::Key>> {
+    pub fn ready(&mut self) -> Option<Event<T::Changes>> {
         // Tokio makes a task wait that has done much; here that would look like the end of the updates.
         tokio::task::unconstrained(self.next()).now_or_never()
     }
@@ -149,72 +191,122 @@ impl<R: Record> Client<R> {
         })
     }
 
-    /// Ends the session, if there is one, and connects anew. To be called after [`Outcome::Unknown`].
+    /// Ends the session, if there is one, connects anew, and reads what happened since. To be called after
+    /// [`Outcome::Unknown`].
     pub fn restart(&mut self) {
-        if let State::Up(link) = &self.state
-            // A session that ends soon after its start counts as a failed attempt.
-            && link.since.elapsed() > self.options.backoff.max
-        {
+        self.end(true);
+    }
+
+    /// Ends the session, if there is one, connects anew, and reads everything. To be called when the replica cannot be right.
+    pub fn start_over(&mut self) {
+        self.end(false);
+    }
+
+    fn end(&mut self, keep_replica: bool) {
+        let State::Up(link) = &mut self.state else {
+            return;
+        };
+        // A session that ends soon after its start counts as a failed attempt.
+        if link.since.elapsed() > self.options.backoff.max {
             self.attempts.succeeded();
         }
-        self.state = State::connecting(&mut self.attempts, &self.options);
+        let memory = link.remember(keep_replica);
+        self.connect(memory);
+    }
+
+    fn connect(&mut self, memory: Memory<T>) {
+        self.state = State::connecting(&mut self.attempts, &self.options, memory);
     }
 }
 
-impl<R: Record> State<R> {
-    fn connecting(attempts: &mut Attempts, options: &Arc<ClientOptions>) -> Self {
+impl<T: Tables> State<T> {
+    fn connecting(
+        attempts: &mut Attempts,
+        options: &Arc<ClientOptions>,
+        mut memory: Memory<T>,
+    ) -> Self {
         let (remote, delay) = attempts.next();
         let (target, options) = (remote.clone(), options.clone());
         let connecting = async move {
             sleep(delay).await;
-            Link::open(target, &options).await
+            match Link::open(target, &options, &mut memory).await {
+                Ok(link) => Ok(Box::new(link)),
+                Err(error) => Err((error, memory)),
+            }
         };
         Self::Connecting(remote, Box::pin(connecting))
     }
 }
 
-impl<R: Record> Link<R> {
-    async fn open(remote: Remote, options: &ClientOptions) -> Result<Self, Error> {
+impl<T: Tables> Link<T> {
+    async fn open(
+        remote: Remote,
+        options: &ClientOptions,
+        memory: &mut Memory<T>,
+    ) -> Result<Self, Error> {
         let (session, notifications) = Session::open(&remote, &options.session).await?;
-        session
-            .schema(&options.database)
-            .await?
-            .require(&options.required)?;
-        let columns = COLUMNS.map(str::to_owned).to_vec();
-        let request = MonitorRequest {
-            columns,
-            conditions: Vec::new(),
-        };
-        let server = session
-            .monitor(&MonitorId::new("server", SERVER_DATABASE), &request)
-            .await?;
-        server::check(&server, &options.database)?;
-        let database = MonitorId::new("replica", &options.database);
-        let replica = session.monitor(&database, &options.request).await?;
-        let since = Instant::now();
+        let requests = T::requests(&session.schema(&options.database).await?)?;
+        let leader_only = options.leader_only.unwrap_or_default();
+        let server = session.served_databases().await?;
+        if let Some(server) = &server {
+            memory
+                .progress
+                .check(server, &options.database, leader_only, Instant::now())?;
+        }
+        let id = MonitorId::new("replica", &options.database);
+        let monitored = session.monitor(&id, requests, &mut memory.kept).await?;
         Ok(Self {
             remote,
             session,
             notifications,
-            database,
-            replica,
+            id,
+            leader_only,
+            progress: memory.progress,
             server,
-            since,
+            replica: monitored.replica,
+            resumed: monitored.resumed,
+            resumable: monitored.resumable,
+            since: Instant::now(),
         })
     }
 
     /// Takes over the next notification.
-    async fn next(&mut self) -> Result<HashSet<R::Key>, Error> {
+    async fn next(&mut self) -> Result<T::Changes, Error> {
         let notification = self.notifications.next().await?;
+        let mut changes = T::Changes::default();
         match Update::parse(&notification)? {
-            Update::Rows(id, rows) if id == self.database => Ok(self.replica.apply(rows)?),
-            Update::Rows(id, rows) if id.1 == SERVER_DATABASE => {
-                self.server.apply(rows)?;
-                server::check(&self.server, &self.database.1)?;
-                Ok(HashSet::new())
+            Update::Rows { id, last, updates } if id == self.id => {
+                T::apply(&mut self.replica, updates, &mut changes)?;
+                self.resumable = self
+                    .resumable
+                    .take()
+                    .and_then(|(_, requests)| Some((last?, requests)));
             }
-            Update::Rows(id, _) => Err(Error::Unexpected(format!("update of {:?}", id.0))),
-            Update::Canceled(id) => Err(Error::Canceled(id.1.into_owned())),
+            Update::Rows { id, updates, .. } if id.1 == SERVER_DATABASE => {
+                let server = self.server.get_or_insert_default();
+                ServedDatabase::apply(server, updates, &mut Default::default())?;
+                self.progress
+                    .check(server, &self.id.1, self.leader_only, Instant::now())?;
+            }
+            Update::Rows { id, .. } => {
+                return Err(Error::Unexpected(format!("update of {:?}", id.0)));
+            }
+            Update::Canceled(id) => return Err(Error::Canceled(id.1.into_owned())),
+        }
+        Ok(changes)
+    }
+
+    /// What a next session needs of this one, which is then of no more use.
+    fn remember(&mut self, keep_replica: bool) -> Memory<T> {
+        let replica = mem::take(&mut self.replica);
+        let resumable = self.resumable.take().filter(|_| keep_replica);
+        Memory {
+            progress: self.progress,
+            kept: resumable.map(|(last, requests)| Kept {
+                replica,
+                last,
+                requests,
+            }),
         }
     }
 }

@@ -98,9 +98,43 @@ pub enum Error {
         /// Whether it knows the database at all.
         served: bool,
     },
+    /// The server does not lead its cluster, and only the leader will do.
+    #[error("the server does not lead its cluster")]
+    NotLeader,
+    /// The server is behind what was seen before of the same cluster.
+    #[error("the server is behind: it is at {index} of its cluster's log, and {seen} was seen")]
+    Stale {
+        /// How far the server is.
+        index: i64,
+        /// How far some server was.
+        seen: i64,
+    },
     /// A thread that parses could not be had.
     #[error("a worker thread failed: {0}")]
     Worker(#[from] tokio::task::JoinError),
+}
+
+impl Error {
+    /// Whether what was replicated before is right, so that only what happened since need be read. It is not when the server
+    /// contradicts itself, when something may have been missed, and when the database is another one afterwards.
+    pub(super) fn leaves_the_replica_intact(&self) -> bool {
+        match self {
+            Self::Connect(_)
+            | Self::Lost(_)
+            | Self::Deadline { .. }
+            | Self::NotServed { .. }
+            | Self::NotLeader
+            | Self::Stale { .. } => true,
+            Self::Refused { .. }
+            | Self::Malformed { .. }
+            | Self::Unexpected(_)
+            | Self::Schema(_)
+            | Self::Inconsistent(_)
+            | Self::Lagged
+            | Self::Canceled(_)
+            | Self::Worker(_) => false,
+        }
+    }
 }
 
 impl From<ClientError> for Error {

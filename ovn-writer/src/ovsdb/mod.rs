@@ -4,31 +4,39 @@
 //! |---|---|
 //! | [`value`] | atoms, sets and maps, as they stand in JSON |
 //! | [`schema`] | whether a database has the columns that a client needs |
-//! | [`remote`] | `unix:` and `tcp:` remotes, and the order in which they are tried |
-//! | [`transport`] | a socket as a stream of messages: framing, bounds, `echo`, JSON-RPC 1.0 for a library that speaks 2.0 |
+//! | [`remote`] | `unix:`, `tcp:` and `ssl:` remotes |
+//! | `attempts` | the order in which remotes are tried, and the waits between |
+//! | [`transport`] | a socket as a stream of messages: TLS, framing, bounds, `echo`, JSON-RPC 1.0 for a library that speaks 2.0 |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
-//! | [`monitor`] | what to ask of a table |
+//! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
+//! | [`monitor`] | what to ask of tables, and what comes |
 //! | [`replica`] | a copy of a table's rows in the client's own types, kept equal by updates |
+//! | [`tables`] | several of them at once |
 //! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
 //! | [`client`] | all of it together: a database that is kept replicated, whatever happens |
 //!
-//! `value`, `schema`, `remote`, `monitor`, `replica`, `transact` and the framing do no IO.
+//! `value`, `schema`, `remote`, `attempts`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no IO.
 //!
 //! # Use
-//! A client says how it wants to keep a row ([`Record`]), what it needs of the database ([`ClientOptions`]), and calls
-//! [`Client::next`] for as long as it lives. Between the calls it looks at [`Client::replica`], works out what is to be
-//! different, and sends that with [`Client::transact`]:
+//! A client says which columns of which rows it wants and how it keeps a row ([`Record`]), and calls [`Client::next`] for as
+//! long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the calls it looks at
+//! [`Client::replica`], works out what is to be different, and sends that with [`Client::transact`]:
 //!
 //! - [`Outcome::Done`]: it is in the database, and the updates that say so came before.
 //! - [`Outcome::Refused`]: it is not; the server's words say why.
 //! - [`Outcome::Unknown`]: call [`Client::restart`], and work it out again from the replica that [`Event::Up`] brings.
 //!
-//! Every error ends the session: there is a new connection, a new reading, and no guess.
+//! Every error ends the session: there is a new connection, and no guess. What happened in between is read if the server
+//! knows (`monitor_cond_since`) and if nothing was in doubt; everything is read otherwise.
+//!
+//! # Clusters
+//! With several remotes, a server of a cluster (ovsdb(7), "Clustered Database Service Model") must be its leader, unless
+//! [`ClientOptions::leader_only`] says otherwise. A server is left when it loses the lead, loses its cluster, is removed
+//! from it, or falls behind what another one has shown.
 //!
 //! ```no_run
 //! use ovn_writer::ovsdb::{
-//!     Backoff, Client, ClientOptions, ColumnError, ColumnProblem, Event, MonitorRequest, Record,
-//!     Row, SessionOptions,
+//!     BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Event, Record, Row,
 //! };
 //!
 //! struct Bridge {
@@ -37,6 +45,7 @@
 //!
 //! impl Record for Bridge {
 //!     const TABLE: &'static str = "Bridge";
+//!     const COLUMNS: &'static [Column] = &[Column::required("name", ColumnType::One(BaseType::String))];
 //!     type Key = String;
 //!
 //!     fn read(columns: Row) -> Result<Self, ColumnError> {
@@ -62,19 +71,11 @@
 //! }
 //!
 //! # async fn follow() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = ClientOptions {
-//!     database: "Open_vSwitch".to_owned(),
-//!     required: Vec::new(),
-//!     request: MonitorRequest { columns: vec!["name".to_owned()], conditions: Vec::new() },
-//!     transact_deadline: std::time::Duration::from_secs(10),
-//!     backoff: Backoff::default(),
-//!     session: SessionOptions::default(),
-//! };
 //! let remotes = "unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640".parse()?;
-//! let mut client = Client::<Bridge>::new(&remotes, options);
+//! let mut client = Client::<Bridge>::new(&remotes, ClientOptions::new("Open_vSwitch"));
 //! loop {
 //!     match client.next().await {
-//!         Event::Up { remote } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
+//!         Event::Up { remote, .. } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
 //!         Event::Changed(names) => println!("changed: {names:?}"),
 //!         Event::Down { remote, error, .. } => println!("{remote}: {error}"),
 //!     }
@@ -82,6 +83,7 @@
 //! # }
 //! ```
 
+mod attempts;
 pub mod client;
 mod error;
 pub mod monitor;
@@ -90,19 +92,21 @@ pub mod replica;
 pub mod schema;
 mod server;
 pub mod session;
+pub mod tables;
 pub mod transact;
 pub mod transport;
 pub mod value;
 
 pub use self::{
+    attempts::Backoff,
     client::{Client, ClientOptions, Event},
     error::{Error, ServerError},
-    monitor::MonitorRequest,
-    remote::{Backoff, Remote, RemoteError, Remotes},
+    remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{ColumnError, ColumnProblem, Record, Replica, ReplicaError},
-    schema::{ColumnType, RequiredColumn, Schema, SchemaError},
+    schema::{BaseType, Column, ColumnType, Schema, SchemaError},
     session::{Session, SessionOptions},
+    tables::Tables,
     transact::{Condition, Function, Mutation, Mutator, Operation, Outcome, Refusal, Until},
-    transport::{Limits, TransportError, TransportOptions},
+    transport::{Limits, TlsIdentity, TlsOptions, TransportError, TransportOptions, Verify},
     value::{Atom, Datum, Row},
 };

@@ -1,22 +1,69 @@
-//! Monitors (ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
+//! Monitors (RFC 7047 section 4.1.5, ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::{error::Error, replica::TableUpdates, session::Notification, transact::Condition};
+use super::{
+    error::Error,
+    replica::{Record, TableUpdates},
+    schema::{Schema, SchemaError},
+    session::Notification,
+    transact::Condition,
+};
 
 /// The transaction id that no server knows: everything is sent.
-const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
+pub(super) const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
+
+/// What is wanted of each table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Requests(BTreeMap<&'static str, [Request; 1]>);
 
 /// What is wanted of one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MonitorRequest {
-    /// Only these columns.
-    pub columns: Vec<String>,
-    /// Only rows that meet one of these conditions; all rows if there are none.
+struct Request {
+    columns: Vec<&'static str>,
+    /// Only rows that meet one of these; all rows if there are none.
     #[serde(rename = "where", skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+    conditions: Vec<Condition>,
+}
+
+impl Requests {
+    /// Asks for what a record wants, as far as a database of this schema has it.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if it has not what it must.
+    pub fn add<R: Record>(&mut self, schema: &Schema) -> Result<(), SchemaError> {
+        if let Some(columns) = schema.columns(R::TABLE, R::COLUMNS)? {
+            self.ask::<R>(columns);
+        }
+        Ok(())
+    }
+
+    /// Asks for all columns of a record.
+    pub(super) fn of<R: Record>() -> Self {
+        let mut requests = Self::default();
+        requests.ask::<R>(R::COLUMNS.iter().map(|column| column.name()).collect());
+        requests
+    }
+
+    fn ask<R: Record>(&mut self, columns: Vec<&'static str>) {
+        let conditions = R::conditions();
+        let request = Request {
+            columns,
+            conditions,
+        };
+        self.0.insert(R::TABLE, [request]);
+    }
+
+    /// The same for `monitor`, which knows no conditions.
+    pub(super) fn without_conditions(mut self) -> Self {
+        for request in self.0.values_mut().flatten() {
+            request.conditions.clear();
+        }
+        self
+    }
 }
 
 /// The name of a monitor: its purpose and its database.
@@ -35,40 +82,26 @@ impl MonitorId<'static> {
     }
 }
 
-/// The parameters of `monitor_cond_since` and, without the last, of `monitor_cond`.
-pub(super) type MonitorParams<'a> = (
-    &'a str,
-    &'a MonitorId<'a>,
-    BTreeMap<&'a str, [&'a MonitorRequest; 1]>,
-    &'static str,
-);
-
-/// Asks for everything of one table.
-pub(super) fn since_the_beginning<'a>(
-    id: &'a MonitorId<'a>,
-    table: &'a str,
-    request: &'a MonitorRequest,
-) -> MonitorParams<'a> {
-    (
-        &id.1,
-        id,
-        BTreeMap::from([(table, [request])]),
-        NO_TRANSACTION,
-    )
-}
-
-/// The reply to `monitor_cond_since`: whether the transaction is known, the last transaction, and the rows.
+/// The reply to `monitor_cond_since`: whether the transaction that was asked for is known, the last transaction, and what
+/// happened between them, or all rows.
 #[derive(Deserialize)]
 pub(super) struct SinceReply<'a>(
-    #[expect(dead_code, reason = "only asked for from the beginning")] bool,
-    #[expect(dead_code, reason = "not resumed from")] String,
-    #[serde(borrow)] pub(super) TableUpdates<'a>,
+    pub(super) bool,
+    pub(super) String,
+    #[serde(borrow)] pub(super) &'a RawValue,
 );
 
 /// What a notification brings.
 pub(super) enum Update<'a> {
-    /// `update2` or `update3`.
-    Rows(MonitorId<'a>, TableUpdates<'a>),
+    /// `update`, `update2` or `update3`.
+    Rows {
+        /// Of which monitor.
+        id: MonitorId<'a>,
+        /// The last transaction, which only `update3` names.
+        last: Option<String>,
+        /// What happened.
+        updates: TableUpdates<'a>,
+    },
     /// `monitor_canceled`.
     Canceled(MonitorId<'a>),
 }
@@ -76,46 +109,53 @@ pub(super) enum Update<'a> {
 impl<'a> Update<'a> {
     /// Reads a notification.
     pub(super) fn parse(notification: &'a Notification) -> Result<Self, Error> {
-        let malformed = |source| Error::Malformed {
-            what: "a notification",
-            source,
-        };
-        let params = notification.params.get();
-        match notification.method.as_str() {
+        Self::read(&notification.method, notification.params.get())
+            .map_err(|source| Error::Malformed {
+                what: "a notification",
+                source,
+            })?
+            .ok_or_else(|| Error::Unexpected(notification.method.clone()))
+    }
+
+    fn read(method: &str, params: &'a str) -> Result<Option<Self>, serde_json::Error> {
+        let (id, last, updates) = match method {
             "update3" => {
-                let (id, _, updates): (_, Cow<'_, str>, _) =
-                    serde_json::from_str(params).map_err(malformed)?;
-                Ok(Self::Rows(id, updates))
+                let (id, last, updates) = serde_json::from_str(params)?;
+                (id, Some(last), TableUpdates::read_differences(updates)?)
             }
             "update2" => {
-                let (id, updates) = serde_json::from_str(params).map_err(malformed)?;
-                Ok(Self::Rows(id, updates))
+                let (id, updates) = serde_json::from_str(params)?;
+                (id, None, TableUpdates::read_differences(updates)?)
+            }
+            "update" => {
+                let (id, updates) = serde_json::from_str(params)?;
+                (id, None, TableUpdates::read_rows(updates)?)
             }
             "monitor_canceled" => {
-                let (id,) = serde_json::from_str(params).map_err(malformed)?;
-                Ok(Self::Canceled(id))
+                let (id,) = serde_json::from_str(params)?;
+                return Ok(Some(Self::Canceled(id)));
             }
-            other => Err(Error::Unexpected(other.to_owned())),
-        }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self::Rows { id, last, updates }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
-    use super::*;
+    use super::{super::tables::testing::Book, *};
 
     #[test]
     fn a_request_is_written_as_the_server_reads_it() {
-        let request = MonitorRequest {
-            columns: vec!["title".into()],
-            conditions: vec![Condition::has_pair("ids", "k", "v")],
-        };
-        let id = MonitorId::new("books", "Library");
+        let written = |requests: &Requests| serde_json::to_string(requests).unwrap();
+        let requests = Requests::of::<Book>();
         assert_eq!(
-            serde_json::to_string(&since_the_beginning(&id, "Book", &request)).unwrap(),
-            r#"["Library",["books","Library"],{"Book":[{"columns":["title"],"where":[["ids","includes",["map",[["k","v"]]]]]}]},"00000000-0000-0000-0000-000000000000"]"#
+            written(&requests),
+            r#"{"Book":[{"columns":["title","authors","ids"],"where":[["ids","includes",["map",[["k","1"]]]]]}]}"#
+        );
+        assert_eq!(
+            written(&requests.without_conditions()),
+            r#"{"Book":[{"columns":["title","authors","ids"]}]}"#
         );
     }
 
@@ -127,13 +167,17 @@ mod tests {
                 method: method.to_owned(),
                 params,
             }) {
-                Ok(Update::Rows(id, _)) => format!("rows of {}", id.0),
+                Ok(Update::Rows { id, last, .. }) => format!("rows of {} {last:?}", id.0),
                 Ok(Update::Canceled(id)) => format!("end of {}", id.0),
                 Err(error) => error.to_string(),
             }
         };
-        assert_eq!(parsed("update3", r#"[["a","b"],"0",{}]"#), "rows of a");
-        assert_eq!(parsed("update2", r#"[["a","b"],{}]"#), "rows of a");
+        assert_eq!(
+            parsed("update3", r#"[["a","b"],"0",{}]"#),
+            "rows of a Some(\"0\")"
+        );
+        assert_eq!(parsed("update2", r#"[["a","b"],{}]"#), "rows of a None");
+        assert_eq!(parsed("update", r#"[["a","b"],{}]"#), "rows of a None");
         assert_eq!(parsed("monitor_canceled", r#"[["a","b"]]"#), "end of a");
         assert_eq!(parsed("stolen", "[]"), "an unexpected notification: stolen");
         assert!(parsed("update3", r#"[["a","b"],{}]"#).contains("cannot be read"));

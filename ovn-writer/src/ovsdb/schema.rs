@@ -1,6 +1,6 @@
 //! Database schemas (RFC 7047 section 3.2), as far as a client must check them before it relies on them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,37 +17,74 @@ pub struct Schema {
 
 #[derive(Clone, Debug, Deserialize)]
 struct Table {
-    columns: BTreeMap<String, Column>,
+    columns: BTreeMap<String, ColumnSchema>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Column {
+struct ColumnSchema {
     #[serde(rename = "type")]
     kind: Value,
 }
 
-/// The types of columns that a client can require.
+/// The type of one element.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ColumnType {
-    /// Exactly one string.
-    String,
-    /// Exactly one boolean.
+pub enum BaseType {
+    /// A 64-bit integer.
+    Integer,
+    /// A real number.
+    Real,
+    /// `true` or `false`.
     Boolean,
-    /// A set of strings of any size.
-    StringSet,
-    /// A map of strings to strings of any size.
-    StringMap,
+    /// Text.
+    String,
+    /// The `_uuid` of a row, whether the database checks that there is such a row or not.
+    Uuid,
 }
 
-/// A column without which the client cannot work.
+/// The type of a column, whatever its values and its size are bound to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct RequiredColumn {
-    /// The name of the table.
-    pub table: &'static str,
-    /// The name of the column.
-    pub column: &'static str,
-    /// What it must hold.
-    pub kind: ColumnType,
+pub enum ColumnType {
+    /// Exactly one element.
+    One(BaseType),
+    /// A set, also one that has an element at most.
+    Set(BaseType),
+    /// A map.
+    Map(BaseType, BaseType),
+}
+
+/// A column that a client reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Column {
+    name: &'static str,
+    kind: ColumnType,
+    required: bool,
+}
+
+impl Column {
+    /// A column without which the client cannot work.
+    pub const fn required(name: &'static str, kind: ColumnType) -> Self {
+        let required = true;
+        Self {
+            name,
+            kind,
+            required,
+        }
+    }
+
+    /// A column that older schemas do not have: it is then as if it had its default in every row.
+    pub const fn optional(name: &'static str, kind: ColumnType) -> Self {
+        let required = false;
+        Self {
+            name,
+            kind,
+            required,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 /// The database is not one that the client can work with.
@@ -67,7 +104,7 @@ pub enum SchemaError {
     },
     /// The column holds something else.
     #[error(
-        "in the schema of {database} {version}, {table}.{column} is not {expected:?} but {found}"
+        "in the schema of {database} {version}, {table}.{column} is not {expected} but {found}"
     )]
     Type {
         /// Which database.
@@ -86,69 +123,97 @@ pub enum SchemaError {
 }
 
 impl Schema {
-    /// Checks that the columns are there and hold what they must.
+    /// Those of the columns that the table has; `None` if there is no such table and no need of it.
     ///
     /// # Errors
-    /// [`SchemaError`] for the first that is not.
-    pub fn require(&self, columns: &[RequiredColumn]) -> Result<(), SchemaError> {
-        for required in columns {
-            let &RequiredColumn {
-                table,
-                column,
-                kind,
-            } = required;
-            let (database, version) = (self.name.clone(), self.version.clone());
-            let found = self.tables.get(table).and_then(|t| t.columns.get(column));
-            let Some(found) = found else {
-                return Err(SchemaError::Missing {
-                    database,
-                    version,
-                    table,
-                    column,
-                });
-            };
-            if ColumnType::of(&found.kind) != Some(kind) {
-                let found = found.kind.to_string();
-                return Err(SchemaError::Type {
-                    database,
-                    version,
-                    table,
-                    column,
-                    expected: kind,
-                    found,
-                });
+    /// [`SchemaError`] for the first that is required and missing, or of another type.
+    pub fn columns(
+        &self,
+        table: &'static str,
+        wanted: &'static [Column],
+    ) -> Result<Option<Vec<&'static str>>, SchemaError> {
+        let columns = self.tables.get(table).map(|table| &table.columns);
+        let mut present = Vec::with_capacity(wanted.len());
+        for column in wanted {
+            match columns.and_then(|columns| columns.get(column.name)) {
+                Some(found) if ColumnType::of(&found.kind) == Some(column.kind) => {
+                    present.push(column.name);
+                }
+                Some(found) => {
+                    return Err(SchemaError::Type {
+                        database: self.name.clone(),
+                        version: self.version.clone(),
+                        table,
+                        column: column.name,
+                        expected: column.kind,
+                        found: found.kind.to_string(),
+                    });
+                }
+                None if column.required => {
+                    return Err(SchemaError::Missing {
+                        database: self.name.clone(),
+                        version: self.version.clone(),
+                        table,
+                        column: column.name,
+                    });
+                }
+                None => {}
             }
         }
-        Ok(())
+        Ok(columns.map(|_| present))
+    }
+}
+
+impl BaseType {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "integer" => Self::Integer,
+            "real" => Self::Real,
+            "boolean" => Self::Boolean,
+            "string" => Self::String,
+            "uuid" => Self::Uuid,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for BaseType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Integer => "integer",
+            Self::Real => "real",
+            Self::Boolean => "boolean",
+            Self::String => "string",
+            Self::Uuid => "uuid",
+        })
     }
 }
 
 impl ColumnType {
-    /// The type that `kind` of a schema describes, if it is one of these.
+    /// The type that `kind` of a schema describes (RFC 7047 section 3.2, `<type>`), if it is one.
     fn of(kind: &Value) -> Option<Self> {
-        let base = |value: Option<&Value>| {
-            let value = value?;
-            let named = value.as_str().or_else(|| value.get("type")?.as_str())?;
-            Some(named.to_owned())
+        let base = |value: &Value| {
+            let name = value.as_str().or_else(|| value.get("type")?.as_str())?;
+            BaseType::parse(name)
         };
-        if kind.is_string() || kind.get("key").is_none() {
-            return Self::scalar(kind.as_str()?);
-        }
-        let (key, value) = (base(kind.get("key"))?, base(kind.get("value")));
+        let Some(key) = kind.get("key") else {
+            return BaseType::parse(kind.as_str()?).map(Self::One);
+        };
         let bound = |name| kind.get(name).cloned().unwrap_or(Value::from(1));
-        match (key.as_str(), value.as_deref(), bound("min"), bound("max")) {
-            ("string", None, _, max) if max == "unlimited" => Some(Self::StringSet),
-            ("string", Some("string"), _, max) if max == "unlimited" => Some(Self::StringMap),
-            (scalar, None, min, max) if min == 1 && max == 1 => Self::scalar(scalar),
-            _ => None,
+        match kind.get("value") {
+            Some(value) => Some(Self::Map(base(key)?, base(value)?)),
+            None if bound("min") == 1 && bound("max") == 1 => base(key).map(Self::One),
+            None => base(key).map(Self::Set),
         }
     }
+}
 
-    fn scalar(name: &str) -> Option<Self> {
-        match name {
-            "string" => Some(Self::String),
-            "boolean" => Some(Self::Boolean),
-            _ => None,
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(base) => write!(f, "one {base}"),
+            Self::Set(base) => write!(f, "a set of {base}"),
+            Self::Map(key, value) => write!(f, "a map of {key} to {value}"),
         }
     }
 }
@@ -170,34 +235,41 @@ mod tests {
         .unwrap()
     }
 
-    fn require(column: &'static str, kind: ColumnType) -> Result<(), String> {
-        let required = RequiredColumn {
-            table: "Book",
-            column,
-            kind,
-        };
-        schema()
-            .require(&[required])
-            .map_err(|error| error.to_string())
-    }
+    const STRINGS: ColumnType = ColumnType::Set(BaseType::String);
+    const TEXTS: ColumnType = ColumnType::Map(BaseType::String, BaseType::String);
 
     #[test]
     fn columns_of_the_right_type_are_enough() {
-        assert_eq!(require("title", ColumnType::String), Ok(()));
-        assert_eq!(require("lent", ColumnType::Boolean), Ok(()));
-        assert_eq!(require("authors", ColumnType::StringSet), Ok(()));
-        assert_eq!(require("ids", ColumnType::StringMap), Ok(()));
+        const WANTED: &[Column] = &[
+            Column::required("title", ColumnType::One(BaseType::String)),
+            Column::required("lent", ColumnType::One(BaseType::Boolean)),
+            Column::required("authors", STRINGS),
+            Column::required("ids", TEXTS),
+            Column::required("pages", ColumnType::Set(BaseType::Integer)),
+            Column::optional("shelf", ColumnType::Set(BaseType::Uuid)),
+        ];
+        let present = schema().columns("Book", WANTED).unwrap().unwrap();
+        assert_eq!(present, ["title", "lent", "authors", "ids", "pages"]);
+    }
+
+    #[test]
+    fn a_table_of_nothing_but_optional_columns_is_optional() {
+        const WANTED: &[Column] = &[Column::optional("title", STRINGS)];
+        assert_eq!(schema().columns("Magazine", WANTED), Ok(None));
     }
 
     #[test]
     fn a_missing_or_different_column_is_named_in_one_line() {
+        const MISSING: &[Column] = &[Column::required("isbn", STRINGS)];
+        const DIFFERENT: &[Column] = &[Column::optional("pages", STRINGS)];
+        let words = |wanted| schema().columns("Book", wanted).unwrap_err().to_string();
         assert_eq!(
-            require("isbn", ColumnType::String).unwrap_err(),
+            words(MISSING),
             "the schema of Library 1.2.3 has no column Book.isbn"
         );
         assert_eq!(
-            require("pages", ColumnType::StringSet).unwrap_err(),
-            "in the schema of Library 1.2.3, Book.pages is not StringSet but \
+            words(DIFFERENT),
+            "in the schema of Library 1.2.3, Book.pages is not a set of string but \
              {\"key\":\"integer\",\"max\":1,\"min\":0}"
         );
     }

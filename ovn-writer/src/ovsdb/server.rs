@@ -1,28 +1,55 @@
-//! The `_Server` database (ovsdb-server(5)): what a server says of the databases that it serves.
+//! The `_Server` database (ovsdb-server(5)): what a server says of the databases that it serves, and whether it will do.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{
     error::Error,
     replica::{ColumnError, ColumnProblem, Record, Replica},
-    value::Row,
+    schema::{BaseType, Column, ColumnType},
+    value::{Atom, Datum, Row, TypeError},
 };
 
 /// The name of the database.
 pub(super) const SERVER_DATABASE: &str = "_Server";
 
-/// The columns that are monitored. `schema` is not: it is long, and a conversion cancels the monitors anyway.
-pub(super) const COLUMNS: [&str; 2] = ["name", "connected"];
+/// For how long servers are passed over because they are behind. A server that is in touch with its cluster catches up in far
+/// less time; if after this all of them are still behind, the database itself went back, as when it is restored from a backup.
+const STALE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A row of the table `Database`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct ServedDatabase {
     /// The name of the database.
     pub(super) name: String,
+    /// Whether it belongs to a cluster.
+    pub(super) clustered: bool,
     /// Whether the server is in touch with its cluster; always true of a standalone one.
     pub(super) connected: bool,
+    /// Whether the server leads its cluster; always true of a standalone one.
+    pub(super) leader: bool,
+    /// Of a clustered one: its cluster.
+    pub(super) cluster: Option<Uuid>,
+    /// Of a clustered one: the server.
+    pub(super) server: Option<Uuid>,
+    /// Of a clustered one: up to where in the log of the cluster the server has come.
+    pub(super) index: Option<i64>,
 }
 
 impl Record for ServedDatabase {
     const TABLE: &'static str = "Database";
+    // Not `schema`: it is long, and a conversion cancels the monitors anyway.
+    const COLUMNS: &'static [Column] = &[
+        Column::required("name", ColumnType::One(BaseType::String)),
+        Column::required("model", ColumnType::One(BaseType::String)),
+        Column::required("connected", ColumnType::One(BaseType::Boolean)),
+        Column::required("leader", ColumnType::One(BaseType::Boolean)),
+        Column::required("cid", ColumnType::Set(BaseType::Uuid)),
+        Column::required("sid", ColumnType::Set(BaseType::Uuid)),
+        Column::required("index", ColumnType::Set(BaseType::Integer)),
+    ];
     type Key = String;
 
     fn read(columns: Row) -> Result<Self, ColumnError> {
@@ -33,14 +60,8 @@ impl Record for ServedDatabase {
 
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
         for (column, value) in difference {
-            let read = match column.as_str() {
-                "name" => value.into_string().map(|name| self.name = name),
-                "connected" => value
-                    .into_boolean()
-                    .map(|connected| self.connected = connected),
-                _ => return Err(ColumnProblem::Unknown.of(column)),
-            };
-            read.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            self.modify_column(&column, value)
+                .map_err(|problem| problem.of(column))?;
         }
         Ok(())
     }
@@ -50,47 +71,93 @@ impl Record for ServedDatabase {
     }
 }
 
-/// Whether the server can be worked with.
-///
-/// # Errors
-/// [`Error::NotServed`] if it does not have the database, or has lost its cluster.
-pub(super) fn check(server: &Replica<ServedDatabase>, database: &str) -> Result<(), Error> {
-    let served = || server.with_key(&database.to_owned());
-    match served().any(|(_, row)| row.connected) {
-        true => Ok(()),
-        false => Err(Error::NotServed {
-            served: served().next().is_some(),
-        }),
+impl ServedDatabase {
+    fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
+        match column {
+            "name" => self.name = value.into_string()?,
+            "model" => self.clustered = value.into_string()? == "clustered",
+            "connected" => self.connected = value.into_boolean()?,
+            "leader" => self.leader = value.into_boolean()?,
+            "cid" => self.cluster = optional(value, Atom::into_uuid)?,
+            "sid" => self.server = optional(value, Atom::into_uuid)?,
+            "index" => self.index = optional(value, Atom::into_integer)?,
+            _ => return Err(ColumnProblem::Unknown),
+        }
+        Ok(())
+    }
+}
+
+/// The element of a set of one at most.
+fn optional<T>(
+    value: Datum,
+    read: fn(Atom) -> Result<T, TypeError>,
+) -> Result<Option<T>, ColumnProblem> {
+    let mut atoms = value.into_set()?.into_iter();
+    match (atoms.next(), atoms.next()) {
+        (atom, None) => Ok(atom.map(read).transpose()?),
+        _ => Err(TypeError("a set of one at most").into()),
+    }
+}
+
+/// What servers of a cluster have said so far: how far a server must be to be believed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Progress {
+    cluster: Option<Uuid>,
+    index: i64,
+    /// Since when every server that was looked at was behind.
+    behind_since: Option<Instant>,
+}
+
+impl Progress {
+    /// Whether the server can be worked with; takes over how far it is.
+    ///
+    /// # Errors
+    /// [`Error::NotServed`], [`Error::NotLeader`] and [`Error::Stale`].
+    pub(super) fn check(
+        &mut self,
+        server: &Replica<ServedDatabase>,
+        database: &str,
+        leader_only: bool,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let Some((_, row)) = server.with_key(&database.to_owned()).next() else {
+            return Err(Error::NotServed { served: false });
+        };
+        if !row.connected {
+            return Err(Error::NotServed { served: true });
+        }
+        if !row.clustered {
+            *self = Self::default();
+            return Ok(());
+        }
+        if leader_only && !row.leader {
+            return Err(Error::NotLeader);
+        }
+        let Some(index) = row.index else {
+            return Ok(());
+        };
+        if row.cluster == self.cluster && index < self.index {
+            let since = *self.behind_since.get_or_insert(now);
+            if now.saturating_duration_since(since) < STALE_PATIENCE {
+                let seen = self.index;
+                return Err(Error::Stale { index, seen });
+            }
+            tracing::warn!(
+                index,
+                seen = self.index,
+                "the whole cluster went back, as after a restore: its state is taken as it is"
+            );
+        } else if row.cluster != self.cluster && self.cluster.is_some() {
+            tracing::warn!(cluster = ?row.cluster, before = ?self.cluster, "the database belongs to another cluster now");
+        }
+        *self = Self {
+            cluster: row.cluster,
+            index,
+            behind_since: None,
+        };
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_without_its_cluster_is_left() {
-        let said = |json: &str| {
-            let mut server = Replica::default();
-            let uuid = "b487b549-9d01-481e-aaf8-d194f26edc55";
-            let updates = format!(r#"{{"Database":{{"{uuid}":{{"initial":{json}}}}}}}"#);
-            server
-                .apply(serde_json::from_str(&updates).unwrap())
-                .unwrap();
-            check(&server, "Library").map_err(|error| error.to_string())
-        };
-        let good = r#"{"name":"Library","connected":true}"#;
-        assert_eq!(said(good), Ok(()));
-        // Columns that have their default are left out.
-        let cut = r#"{"name":"Library"}"#;
-        assert_eq!(
-            said(cut),
-            Err("the server is not connected to its cluster".into())
-        );
-        let other = r#"{"name":"Other","connected":true}"#;
-        assert_eq!(
-            said(other),
-            Err("the server does not serve the database".into())
-        );
-    }
-}
+mod tests;

@@ -17,10 +17,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     error::{Error, ServerError},
-    monitor::{self, MonitorId, MonitorRequest, SinceReply},
+    monitor::{MonitorId, NO_TRANSACTION, Requests, SinceReply},
     remote::Remote,
-    replica::{Record, Replica, TableUpdates},
+    replica::{Replica, TableUpdates},
     schema::Schema,
+    server::{SERVER_DATABASE, ServedDatabase},
+    tables::Tables,
     transact::{self, Operation, Outcome},
     transport::{self, FUNNEL, TransportOptions},
 };
@@ -35,7 +37,7 @@ const QUEUED_NOTIFICATIONS: usize = 4096;
 const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
 
 /// How to connect, and how long to wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The connection.
     pub transport: TransportOptions,
@@ -108,7 +110,7 @@ impl Session {
             .build_with_tokio(connection.sender, connection.receiver);
         let inner = Inner {
             client,
-            options: *options,
+            options: options.clone(),
             _writer: connection.writer,
         };
         let session = Self(Arc::new(inner));
@@ -117,9 +119,11 @@ impl Session {
         let subscription = timeout(deadline, subscribing)
             .await
             .map_err(|_| Error::Deadline { method, deadline })??;
-        session
-            .call("set_db_change_aware", &[true], deadline)
-            .await?;
+        match session.call("set_db_change_aware", &[true], deadline).await {
+            // Servers before Open vSwitch 2.9.
+            Err(error) if is_unknown_method(&error) => {}
+            answer => drop(answer?),
+        }
         Ok((
             session.clone(),
             Notifications {
@@ -165,36 +169,67 @@ impl Session {
             .await
         {
             Ok(reply) => transact::outcome(operations.len(), &reply),
-            Err(Error::Refused { reason, .. }) => Outcome::Refused(transact::Refusal {
-                operation: None,
-                reason,
-            }),
+            // A server that gives the database up, or converts it, cancels what may be on its way through the cluster.
+            Err(Error::Refused { reason, .. }) if reason.error != "canceled" => {
+                Outcome::Refused(transact::Refusal {
+                    operation: None,
+                    reason,
+                })
+            }
             Err(error) => Outcome::Unknown(error),
         }
     }
 
-    /// Starts to monitor a table and reads its rows.
-    pub(super) async fn monitor<R: Record>(
-        &self,
-        id: &MonitorId<'static>,
-        request: &MonitorRequest,
-    ) -> Result<Replica<R>, Error> {
-        let deadline = self.0.options.monitor_deadline;
-        let params = monitor::since_the_beginning(id, R::TABLE, request);
-        match self.call("monitor_cond_since", &params, deadline).await {
-            Ok(reply) => {
-                read_rows(reply, |json| replica_of(rows_of::<SinceReply<'_>>(json)?.2)).await
-            }
-            // Servers before Open vSwitch 2.12.
-            Err(Error::Refused { reason, .. }) if reason.error == "unknown method" => {
-                let (database, id, requests, _) = params;
-                let reply = self
-                    .call("monitor_cond", &(database, id, requests), deadline)
-                    .await?;
-                read_rows(reply, |json| replica_of(rows_of(json)?)).await
-            }
+    /// Starts to monitor what the server says of its databases; `None` if it says nothing, as before Open vSwitch 2.9.
+    pub(super) async fn served_databases(&self) -> Result<Option<Replica<ServedDatabase>>, Error> {
+        let id = MonitorId::new("server", SERVER_DATABASE);
+        let requests = Requests::of::<ServedDatabase>();
+        match self
+            .monitor::<ServedDatabase>(&id, requests, &mut None)
+            .await
+        {
+            Ok(Monitored { replica, .. }) => Ok(Some(replica)),
+            Err(Error::Refused { reason, .. }) if reason.error == "unknown database" => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Starts to monitor tables, and reads their rows, or what happened to them since `kept`.
+    ///
+    /// # Errors
+    /// Those of any request; `kept` is left as it was if the server was not asked or did not answer.
+    pub(super) async fn monitor<T: Tables>(
+        &self,
+        id: &MonitorId<'static>,
+        requests: Requests,
+        kept: &mut Option<Kept<T>>,
+    ) -> Result<Monitored<T>, Error> {
+        let deadline = self.0.options.monitor_deadline;
+        kept.take_if(|kept| kept.requests != requests);
+        let since = kept.as_ref().map_or(NO_TRANSACTION, |kept| &kept.last);
+        let (method, params) = ("monitor_cond_since", (&id.1, id, &requests, since));
+        match self.call(method, &params, deadline).await {
+            Ok(reply) => {
+                let kept = kept.take().map(|kept| kept.replica);
+                return read_rows(reply, move |json| since_reply(json, kept, requests)).await;
+            }
+            Err(error) if !is_unknown_method(&error) => return Err(error),
+            Err(_) => *kept = None,
+        }
+        // Servers before Open vSwitch 2.12.
+        let (method, params) = ("monitor_cond", (&id.1, id, &requests));
+        match self.call(method, &params, deadline).await {
+            Ok(reply) => {
+                let all = |json: &RawValue| Monitored::all(TableUpdates::read_differences(json));
+                return read_rows(reply, all).await;
+            }
+            Err(error) if !is_unknown_method(&error) => return Err(error),
+            Err(_) => {}
+        }
+        // Servers before Open vSwitch 2.6.
+        let (method, params) = ("monitor", (&id.1, id, requests.without_conditions()));
+        let reply = self.call(method, &params, deadline).await?;
+        read_rows(reply, |json| Monitored::all(TableUpdates::read_rows(json))).await
     }
 
     /// Why the session ended, when it has.
@@ -269,25 +304,72 @@ impl Serialize for Transact<'_> {
     }
 }
 
-fn rows_of<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T, Error> {
-    let malformed = |source| Error::Malformed {
-        what: "the reply to a monitor",
-        source,
-    };
-    serde_json::from_str(json.get()).map_err(malformed)
+fn is_unknown_method(error: &Error) -> bool {
+    matches!(error, Error::Refused { reason, .. } if reason.error == "unknown method")
 }
 
-fn replica_of<R: Record>(rows: TableUpdates<'_>) -> Result<Replica<R>, Error> {
-    let mut replica = Replica::default();
-    replica.apply(rows)?;
-    Ok(replica)
+/// What was replicated before, up to a transaction.
+pub(super) struct Kept<T: Tables> {
+    pub(super) replica: T::Replica,
+    /// The transaction.
+    pub(super) last: String,
+    /// What was asked for. After a change of it, the server would send nothing of the rows that were not asked for before.
+    pub(super) requests: Requests,
+}
+
+/// What a monitor begins with.
+pub(super) struct Monitored<T: Tables> {
+    pub(super) replica: T::Replica,
+    /// Whether only what happened since the last session was read.
+    pub(super) resumed: bool,
+    /// The transaction up to which this is, and what was asked for, if the server can resume from there.
+    pub(super) resumable: Option<(String, Requests)>,
+}
+
+impl<T: Tables> Monitored<T> {
+    fn all(updates: Result<TableUpdates<'_>, serde_json::Error>) -> Result<Self, Error> {
+        let mut replica = T::Replica::default();
+        T::apply(
+            &mut replica,
+            updates.map_err(malformed)?,
+            &mut T::Changes::default(),
+        )?;
+        Ok(Self {
+            replica,
+            resumed: false,
+            resumable: None,
+        })
+    }
+}
+
+fn since_reply<T: Tables>(
+    json: &RawValue,
+    kept: Option<T::Replica>,
+    requests: Requests,
+) -> Result<Monitored<T>, Error> {
+    let SinceReply(found, last, updates) = serde_json::from_str(json.get()).map_err(malformed)?;
+    let mut replica = kept.filter(|_| found).unwrap_or_default();
+    let updates = TableUpdates::read_differences(updates).map_err(malformed)?;
+    T::apply(&mut replica, updates, &mut T::Changes::default())?;
+    Ok(Monitored {
+        replica,
+        resumed: found,
+        resumable: Some((last, requests)),
+    })
+}
+
+fn malformed(source: serde_json::Error) -> Error {
+    Error::Malformed {
+        what: "the reply to a monitor",
+        source,
+    }
 }
 
 /// Reads the first rows of a monitor, by a thread of its own if they are many.
-async fn read_rows<R: Record>(
+async fn read_rows<T: Tables>(
     reply: Box<RawValue>,
-    read: fn(&RawValue) -> Result<Replica<R>, Error>,
-) -> Result<Replica<R>, Error> {
+    read: impl FnOnce(&RawValue) -> Result<Monitored<T>, Error> + Send + 'static,
+) -> Result<Monitored<T>, Error> {
     if reply.get().len() < LONG_REPLY {
         return read(&reply);
     }

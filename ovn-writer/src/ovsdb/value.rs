@@ -64,6 +64,28 @@ impl Atom {
             _ => Err(TypeError("a string")),
         }
     }
+
+    /// The value of an integer.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
+    pub fn into_integer(self) -> Result<i64, TypeError> {
+        match self {
+            Self::Integer(value) => Ok(value),
+            _ => Err(TypeError("an integer")),
+        }
+    }
+
+    /// The `_uuid` of a row.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
+    pub fn into_uuid(self) -> Result<Uuid, TypeError> {
+        match self {
+            Self::Uuid(uuid) => Ok(uuid),
+            _ => Err(TypeError("a uuid")),
+        }
+    }
 }
 
 impl Datum {

@@ -1,15 +1,15 @@
 //! The OVSDB client alone.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{collections::HashSet, fs, path::Path, process::Command, time::Duration};
 
 use ovn_writer::{
-    address_set::AddressSet,
-    client_options,
+    address_set::{AddressSet, NORTHBOUND},
     ovsdb::{
-        Client, Condition, Datum, Error, Event, Mutation, Mutator, Operation, Outcome, Remotes,
-        Row, transport::TransportError,
+        Client, ClientOptions, Condition, Datum, Error, Event, Mutation, Mutator, Operation,
+        Outcome, Remotes, Row, transport::TransportError,
     },
 };
+use proto::api::DnsName;
 use rustix::process::Signal;
 use tests::{process::Process, wait::eventually, workdir::Workdir};
 use tokio::time::timeout;
@@ -20,10 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn client(remotes: &str) -> Client<AddressSet> {
     let remotes: Remotes = remotes.parse().unwrap();
-    Client::new(&remotes, client_options())
+    Client::new(&remotes, ClientOptions::new(NORTHBOUND))
 }
 
-async fn event(client: &mut Client<AddressSet>) -> Event<proto::api::DnsName> {
+async fn event(client: &mut Client<AddressSet>) -> Event<HashSet<DnsName>> {
     timeout(PATIENCE, client.next()).await.expect("an event")
 }
 
@@ -149,8 +149,8 @@ async fn rows_that_are_not_asked_for_do_not_come() {
 async fn a_server_that_hangs_is_left_and_found_again() {
     let mut database = Database::start().await;
     let remote = database.listen("127.0.0.1").await;
-    let mut options = client_options();
-    options.session.transport.inactivity_probe = Duration::from_millis(200);
+    let mut options = ClientOptions::new(NORTHBOUND);
+    options.session.transport.inactivity_probe = Some(Duration::from_millis(200));
     let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
     up(&mut client).await;
     // Quiet, but alive: the session goes on.
@@ -170,7 +170,7 @@ async fn a_server_that_hangs_is_left_and_found_again() {
 #[tokio::test]
 async fn a_transaction_that_is_not_answered_is_unknown() {
     let mut database = Database::start().await;
-    let mut options = client_options();
+    let mut options = ClientOptions::new(NORTHBOUND);
     options.transact_deadline = Duration::from_millis(200);
     let mut client = Client::new(&database.northbound.remote().parse().unwrap(), options);
     up(&mut client).await;

@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, process::Command};
 
 use futures_util::stream;
-use ovn_writer::{Writer, client_options, ovsdb::Remotes};
+use ovn_writer::{
+    Writer,
+    address_set::NORTHBOUND,
+    ovsdb::{ClientOptions, Remotes},
+};
 use proto::api::{DnsNameResolver, Family};
 use runtime::{
     admin::Health,
@@ -28,7 +32,7 @@ impl RunningWriter {
     /// Starts it; its store says nothing yet.
     pub(crate) fn start(remotes: &str) -> Self {
         let remotes: Remotes = remotes.parse().unwrap();
-        let writer = Writer::new(&remotes, client_options(), &Health::new());
+        let writer = Writer::new(&remotes, ClientOptions::new(NORTHBOUND), &Health::new());
         let (store, mut events) = mpsc::channel(16);
         let token = CancellationToken::new();
         let objects = stream::poll_fn(move |context| events.poll_recv(context));

@@ -2,29 +2,40 @@
 //!
 //! There is no IO here. What does not fit is refused and never guessed at: the copy is then of no more use.
 
+mod updates;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    fmt,
     hash::Hash,
-    marker::PhantomData,
 };
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::value::{Row, TypeError};
+use self::updates::RowUpdate;
+pub use self::updates::{RowUpdates, TableUpdates};
+use super::{
+    schema::Column,
+    transact::Condition,
+    value::{Row, TypeError},
+};
 
 /// How a row is kept: the client's own type, as small as it likes.
 pub trait Record: Sized + Send + 'static {
     /// The table whose rows these are.
     const TABLE: &'static str;
 
+    /// The columns that are read; no others are asked for.
+    const COLUMNS: &'static [Column];
+
     /// By what rows are found, apart from their `_uuid`; several rows may have the same.
     type Key: Clone + Eq + Hash + Send + 'static;
+
+    /// Which rows are wanted: those that meet one of these conditions, or all if there are none. Servers before Open vSwitch 2.6
+    /// know no conditions and send all rows.
+    fn conditions() -> Vec<Condition> {
+        Vec::new()
+    }
 
     /// A row as it is; columns that are not named have their default.
     ///
@@ -33,7 +44,8 @@ pub trait Record: Sized + Send + 'static {
     fn read(columns: Row) -> Result<Self, ColumnError>;
 
     /// Changes the row by a difference as `update2` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came
-    /// or went, the pairs of a map that came, went or changed, anything else anew.
+    /// or went ([`toggle`]), the pairs of a map that came, went or changed ([`toggle_pair`]), anything else anew. A set whose
+    /// type allows one element at most counts as anything else.
     ///
     /// # Errors
     /// As [`Record::read`].
@@ -107,51 +119,6 @@ pub enum ReplicaError {
     },
 }
 
-/// `<table-updates2>` of ovsdb-server(7): what happened to which rows, borrowed from the message.
-#[derive(Debug, Deserialize)]
-pub struct TableUpdates<'a>(#[serde(borrow)] Pairs<String, Pairs<Uuid, RowUpdate<'a>>>);
-
-/// What happened to one row.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RowUpdate<'a> {
-    #[serde(borrow)]
-    Initial(&'a RawValue),
-    #[serde(borrow)]
-    Insert(&'a RawValue),
-    #[serde(borrow)]
-    Modify(&'a RawValue),
-    Delete(()),
-}
-
-/// The members of a JSON object in their order, none lost when a name comes twice.
-#[derive(Debug)]
-struct Pairs<K, V>(Vec<(K, V)>);
-
-impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Pairs<K, V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PairsVisitor<K, V>(PhantomData<(K, V)>);
-
-        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<K, V> {
-            type Value = Pairs<K, V>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-
-        deserializer.deserialize_map(PairsVisitor(PhantomData))
-    }
-}
-
 /// The copy.
 #[derive(Clone, Debug)]
 pub struct Replica<R: Record> {
@@ -200,21 +167,19 @@ impl<R: Record> Replica<R> {
             .filter_map(|uuid| Some((*uuid, self.rows.get(uuid)?)))
     }
 
-    /// Takes over what happened, and returns the keys of the rows to which it happened, those before and those after.
+    /// Takes over what happened to rows, and adds the keys of these rows, those before and those after, to `touched`.
     ///
     /// # Errors
     /// [`ReplicaError`]; the copy may then have been changed in part, and must be given up.
-    pub fn apply(&mut self, updates: TableUpdates<'_>) -> Result<HashSet<R::Key>, ReplicaError> {
-        let mut touched = HashSet::new();
-        for (table, rows) in updates.0.0 {
-            if table != R::TABLE {
-                return Err(ReplicaError::Table(table));
-            }
-            for (uuid, update) in rows.0 {
-                self.apply_row(uuid, update, &mut touched)?;
-            }
+    pub fn apply(
+        &mut self,
+        updates: RowUpdates<'_>,
+        touched: &mut HashSet<R::Key>,
+    ) -> Result<(), ReplicaError> {
+        for (uuid, update) in updates.0 {
+            self.apply_row(uuid, update, touched)?;
         }
-        Ok(touched)
+        Ok(())
     }
 
     fn apply_row(
@@ -229,7 +194,7 @@ impl<R: Record> Replica<R> {
         };
         let column_error = |source| ReplicaError::Column { uuid, source };
         match update {
-            RowUpdate::Initial(json) | RowUpdate::Insert(json) => {
+            RowUpdate::Insert(json) => {
                 let row = R::read(columns(json)?).map_err(column_error)?;
                 self.index(uuid, row.key(), touched);
                 if self.rows.insert(uuid, row).is_some() {
@@ -241,19 +206,36 @@ impl<R: Record> Replica<R> {
                 let before = row.key();
                 row.modify(columns(json)?).map_err(column_error)?;
                 let after = row.key();
-                if before == after {
-                    touched.extend(after);
-                } else {
-                    self.unindex(uuid, before, touched);
-                    self.index(uuid, after, touched);
-                }
+                self.reindex(uuid, before, after, touched);
             }
-            RowUpdate::Delete(()) => {
+            RowUpdate::Replace(json) => {
+                let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
+                let before = row.key();
+                *row = R::read(columns(json)?).map_err(column_error)?;
+                let after = row.key();
+                self.reindex(uuid, before, after, touched);
+            }
+            RowUpdate::Delete => {
                 let row = self.rows.remove(&uuid).ok_or(ReplicaError::Absent(uuid))?;
                 self.unindex(uuid, row.key(), touched);
             }
         }
         Ok(())
+    }
+
+    fn reindex(
+        &mut self,
+        uuid: Uuid,
+        before: Option<R::Key>,
+        after: Option<R::Key>,
+        touched: &mut HashSet<R::Key>,
+    ) {
+        if before == after {
+            touched.extend(after);
+        } else {
+            self.unindex(uuid, before, touched);
+            self.index(uuid, after, touched);
+        }
     }
 
     fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {

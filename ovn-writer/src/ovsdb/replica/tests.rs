@@ -1,56 +1,32 @@
 //! Updates as ovsdb-server sends them, applied to books.
 
-use super::*;
+use serde_json::value::RawValue;
 
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Book {
-    title: String,
-    authors: BTreeSet<String>,
-    ids: Vec<(String, String)>,
-}
-
-impl Record for Book {
-    const TABLE: &'static str = "Book";
-    type Key = String;
-
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut book = Self::default();
-        book.modify(columns)?;
-        Ok(book)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            let problem = |problem: TypeError| ColumnProblem::from(problem).of(column.clone());
-            match column.as_str() {
-                "title" => self.title = value.into_string().map_err(problem)?,
-                "authors" => {
-                    for atom in value.into_set().map_err(problem)? {
-                        toggle(&mut self.authors, atom.into_string().map_err(problem)?);
-                    }
-                }
-                "ids" => {
-                    for (key, value) in value.into_string_map().map_err(problem)? {
-                        toggle_pair(&mut self.ids, key, value);
-                    }
-                }
-                _ => return Err(ColumnProblem::Unknown.of(column)),
-            }
-        }
-        Ok(())
-    }
-
-    fn key(&self) -> Option<String> {
-        (!self.title.is_empty()).then(|| self.title.clone())
-    }
-}
+use super::{
+    super::{Tables, tables::testing::Book},
+    *,
+};
 
 const A: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
 const B: &str = "c7e50270-1e45-417a-ade9-4c901800968a";
 
 fn apply(replica: &mut Replica<Book>, json: &str) -> Result<Vec<String>, String> {
-    let updates = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    let touched = replica.apply(updates).map_err(|error| error.to_string())?;
+    apply_read(replica, json, |json| TableUpdates::read_differences(json))
+}
+
+fn apply_read(
+    replica: &mut Replica<Book>,
+    json: &str,
+    read: impl Fn(&RawValue) -> Result<TableUpdates<'_>, serde_json::Error>,
+) -> Result<Vec<String>, String> {
+    let json = RawValue::from_string(json.to_owned()).unwrap();
+    let mut touched = HashSet::new();
+    Book::apply(
+        replica,
+        read(&json).map_err(|error| error.to_string())?,
+        &mut touched,
+    )
+    .map_err(|error| error.to_string())?;
     let mut touched: Vec<_> = touched.into_iter().collect();
     touched.sort();
     Ok(touched)
@@ -154,4 +130,34 @@ fn a_row_that_stands_twice_in_one_message_is_not_lost() {
             .unwrap_err()
             .contains("is there already")
     );
+}
+
+#[test]
+fn whole_rows_come_change_and_go() {
+    let mut replica = Replica::default();
+    let mut apply = |json: &str| {
+        let json = format!(r#"{{"Book":{{"{A}":{json}}}}}"#);
+        let touched = apply_read(&mut replica, &json, |json| TableUpdates::read_rows(json))?;
+        Ok::<_, String>((touched, replica.iter().next().map(|(_, book)| book.clone())))
+    };
+    let (touched, book) = apply(r#"{"new":{"title":"x","authors":["set",["a","b"]]}}"#).unwrap();
+    assert_eq!(touched, ["x"]);
+    assert_eq!(book.unwrap().authors.len(), 2);
+    let (touched, book) =
+        apply(r#"{"old":{"title":"x"},"new":{"title":"y","authors":"a"}}"#).unwrap();
+    assert_eq!(touched, ["x", "y"]);
+    assert_eq!(book.unwrap().authors, ["a".to_owned()].into());
+    assert_eq!(
+        apply(r#"{"old":{"title":"y"}}"#).unwrap(),
+        (vec!["y".to_owned()], None)
+    );
+    for (json, expected) in [
+        (r#"{"old":{}}"#, "is not there"),
+        (r#"{"old":{},"new":{}}"#, "is not there"),
+        ("{}", "neither old nor new"),
+        (r#"{"new":{},"newer":{}}"#, "unknown field"),
+    ] {
+        let error = apply(json).unwrap_err();
+        assert!(error.contains(expected), "{json}: {error}");
+    }
 }

@@ -3,8 +3,10 @@
 //! A task of its own does all writing, so that an `echo` is answered before all that waits, and reading does not wait for
 //! writing. It ends with the guard of the connection.
 
+mod connect;
 mod envelope;
 mod framing;
+mod tls;
 
 use std::{io, time::Duration};
 
@@ -12,19 +14,19 @@ use bytes::{Bytes, BytesMut};
 use jsonrpsee_core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpStream, UnixStream},
     sync::mpsc,
+    task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 use tokio_util::{codec::Decoder, task::AbortOnDropHandle};
 
-pub(crate) use self::envelope::FUNNEL;
 use self::envelope::Incoming;
+pub(crate) use self::{connect::connect, envelope::FUNNEL};
 pub use self::{
     envelope::EnvelopeError,
     framing::{Framing, FramingError, Limits},
+    tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
-use super::remote::Remote;
 
 /// Requests that wait for the socket; more make their senders wait.
 const QUEUED_REQUESTS: usize = 16;
@@ -36,7 +38,8 @@ const QUEUED_ECHOES: usize = 4;
 /// not worth keeping.
 const ECHO_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Messages longer than this, in bytes, leave the buffer with their room.
+/// Messages longer than this, in bytes, leave the buffer with their room, and are read by a thread of their own: a megabyte
+/// takes some milliseconds.
 const LONG_MESSAGE: usize = 1 << 20;
 
 /// Bytes to make room for before each read.
@@ -54,6 +57,15 @@ pub enum TransportError {
     /// The connection was not made in time.
     #[error("no connection after {0:?}")]
     ConnectTimeout(Duration),
+    /// A name stands for no address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// There can be no TLS with the files as they are.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// One side does not accept the other; the reason is that of the TLS library.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(io::Error),
     /// The stream holds something else than messages, or a message beyond the bounds.
     #[error(transparent)]
     Framing(#[from] FramingError),
@@ -69,27 +81,35 @@ pub enum TransportError {
     /// The writing half has ended.
     #[error("the connection is no longer written to")]
     NotWriting,
+    /// A thread that reads a long message could not be had.
+    #[error("a worker thread failed: {0}")]
+    Worker(#[from] tokio::task::JoinError),
 }
 
 /// How to connect, and what to put up with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TransportOptions {
     /// Bounds of a message.
     pub limits: Limits,
-    /// How long a connection may take to be made.
+    /// How long each step may take on the way to a connection: the look-up of a name, the socket to one of its addresses, the
+    /// TLS handshake.
     pub connect_timeout: Duration,
-    /// On TCP: after how long a silence the server is asked whether it is there; it then has as long again to answer.
-    pub inactivity_probe: Duration,
+    /// On TCP and TLS: after how long a silence the server is asked whether it is there; it then has as long again to answer.
+    /// `None` never asks. On unix sockets this is never done.
+    pub inactivity_probe: Option<Duration>,
+    /// For `ssl:` remotes.
+    pub tls: Option<TlsOptions>,
 }
 
 impl Default for TransportOptions {
-    /// [`Limits::default`], and 5 s for each of the others.
+    /// [`Limits::default`], 5 s for both times, and no TLS.
     fn default() -> Self {
         let five = Duration::from_secs(5);
         Self {
             limits: Limits::default(),
             connect_timeout: five,
-            inactivity_probe: five,
+            inactivity_probe: Some(five),
+            tls: None,
         }
     }
 }
@@ -99,27 +119,6 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) writer: AbortOnDropHandle<()>,
-}
-
-/// Opens a connection.
-pub(crate) async fn connect(
-    remote: &Remote,
-    options: &TransportOptions,
-) -> Result<Connection, TransportError> {
-    let opening = async {
-        Ok(match remote {
-            Remote::Unix(path) => split(UnixStream::connect(path).await?, None, options),
-            Remote::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                split(stream, Some(options.inactivity_probe), options)
-            }
-        })
-    };
-    match tokio::time::timeout(options.connect_timeout, opening).await {
-        Ok(opened) => opened,
-        Err(_) => Err(TransportError::ConnectTimeout(options.connect_timeout)),
-    }
 }
 
 fn split<S>(stream: S, probe: Option<Duration>, options: &TransportOptions) -> Connection
@@ -158,7 +157,12 @@ async fn write_all(
             Some(request) = requests.recv() => request,
             else => break,
         };
-        if let Err(error) = write.write_all(&message).await {
+        let written = async {
+            write.write_all(&message).await?;
+            // TLS keeps what the socket does not take at once.
+            write.flush().await
+        };
+        if let Err(error) = written.await {
             tracing::debug!(%error, "cannot write to the OVSDB server");
             break;
         }
@@ -242,11 +246,14 @@ impl TransportReceiverT for Receiver {
                 self.fill().await?;
                 continue;
             };
-            if message.len() > LONG_MESSAGE {
+            let translated = if message.len() > LONG_MESSAGE {
                 // What is left of the buffer would keep the room that the message took.
                 self.buffer = BytesMut::from(&*self.buffer);
-            }
-            match envelope::incoming(&message)? {
+                spawn_blocking(move || envelope::incoming(&message)).await?
+            } else {
+                envelope::incoming(&message)
+            };
+            match translated? {
                 Incoming::Message(bytes) => return Ok(ReceivedMessage::Bytes(bytes)),
                 Incoming::Echo(reply) => self.echo(reply.into()).await?,
                 Incoming::ProbeReply => {}

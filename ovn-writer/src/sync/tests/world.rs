@@ -1,14 +1,15 @@
 //! A writer and its database, with the test in between.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use proto::api::{DnsNameResolver, Family, address_set_id, address_set_name};
 use runtime::store::Event;
+use serde_json::value::to_raw_value;
 
 use super::model::{Model, ModelRow, updates};
 use crate::{
     address_set::AddressSet,
-    ovsdb::{Operation, Outcome, Replica},
+    ovsdb::{Operation, Outcome, Replica, Tables, replica::TableUpdates},
     sync::{Finished, Reconciler},
 };
 
@@ -43,11 +44,10 @@ impl World {
 
     /// The server tells of every change so far.
     pub(super) fn tell(&mut self) {
-        let json = updates(&self.told, &self.model).to_string();
-        let touched = self
-            .replica
-            .apply(serde_json::from_str(&json).unwrap())
-            .unwrap();
+        let json = to_raw_value(&updates(&self.told, &self.model)).unwrap();
+        let updates = TableUpdates::read_differences(&json).unwrap();
+        let mut touched = HashSet::new();
+        AddressSet::apply(&mut self.replica, updates, &mut touched).unwrap();
         self.told = self.model.clone();
         self.sync.rows_changed(touched);
     }

@@ -3,8 +3,8 @@
 use std::{cell::Cell, collections::BTreeMap, path::PathBuf, time::Duration};
 
 use ovn_writer::ovsdb::{
-    Backoff, Client, ClientOptions, ColumnError, ColumnProblem, MonitorRequest, Record, Remotes,
-    Row, SessionOptions, TransportOptions,
+    BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Record,
+    Remotes, Row, SessionOptions, TransportOptions,
 };
 use serde_json::{Value, json};
 use tests::workdir::Workdir;
@@ -25,6 +25,8 @@ pub(super) struct Book(pub(super) String);
 
 impl Record for Book {
     const TABLE: &'static str = "Book";
+    const COLUMNS: &'static [Column] =
+        &[Column::required("title", ColumnType::One(BaseType::String))];
     type Key = String;
 
     fn read(columns: Row) -> Result<Self, ColumnError> {
@@ -116,21 +118,12 @@ impl Server {
         let mut transport = TransportOptions::default();
         transport.limits.max_message = 10_000;
         let deadline = Duration::from_millis(300);
-        let session = SessionOptions {
+        let mut options = ClientOptions::new("Library");
+        options.transact_deadline = deadline;
+        options.session = SessionOptions {
             transport,
             request_deadline: deadline,
             monitor_deadline: deadline,
-        };
-        let options = ClientOptions {
-            database: "Library".into(),
-            required: vec![],
-            request: MonitorRequest {
-                columns: vec!["title".into()],
-                conditions: vec![],
-            },
-            transact_deadline: deadline,
-            backoff: Backoff::default(),
-            session,
         };
         Client::new(&remotes, options)
     }

@@ -1,0 +1,259 @@
+//! Where the northbound database is, and how to connect to it. The flags of TLS are called as OVN's programs call them.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use runtime::args::parse_duration;
+
+use crate::{
+    address_set::NORTHBOUND,
+    ovsdb::{ClientOptions, Remotes, TlsIdentity, TlsOptions, Verify},
+};
+
+/// Shorter ones would find servers silent that are only busy.
+const SHORTEST_PROBE: Duration = Duration::from_secs(1);
+
+/// The reply that holds the whole database must fit; `_Server` alone needs some hundred bytes.
+const SMALLEST_MESSAGE: usize = 64 << 10;
+
+/// What the program is told of the northbound database.
+#[derive(Args, Clone, Debug)]
+pub struct NorthboundArgs {
+    /// The northbound database: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT, or several servers of it with commas between them
+    #[arg(
+        long,
+        value_name = "REMOTES",
+        default_value = "unix:/run/ovn/ovnnb_db.sock"
+    )]
+    pub nb: Remotes,
+
+    /// The PEM file with the key that is shown to ssl: remotes; it is read anew for each connection, like the next two
+    #[arg(long, value_name = "FILE")]
+    pub private_key: Option<PathBuf>,
+
+    /// The PEM file with the certificate of the key
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+
+    /// The PEM file with the authority that signs the certificates of ssl: remotes
+    #[arg(long, value_name = "FILE")]
+    pub ca_cert: Option<PathBuf>,
+
+    /// What of an ssl: remote's certificate must be right
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub verify: VerifyArg,
+
+    /// Whether a server of a cluster must be the one that leads it; if it is not said: with several remotes
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub leader_only: Option<bool>,
+
+    /// After how long a silence a tcp: or ssl: remote is asked whether it is there, and dropped after as long again; 0 never asks
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_probe)]
+    pub inactivity_probe: Duration,
+
+    /// The longest message that is accepted of a server; the first one holds all rows that are wanted
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_message_size)]
+    pub max_message: usize,
+}
+
+/// [`Verify`], as a flag.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum VerifyArg {
+    /// That the authority signed it, as OVN's programs verify it
+    #[default]
+    Chain,
+    /// That the authority signed it for the host that the remote names
+    Full,
+}
+
+/// Flags that do not go together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NorthboundArgsError {
+    /// TLS without an authority.
+    #[error("--nb names an ssl: remote, which needs --ca-cert")]
+    NoAuthority,
+    /// A key without its certificate, or a certificate without its key.
+    #[error("--private-key and --certificate go together")]
+    HalfAnIdentity,
+}
+
+impl NorthboundArgs {
+    /// How to connect.
+    ///
+    /// # Errors
+    /// [`NorthboundArgsError`].
+    pub fn client_options(&self) -> Result<ClientOptions, NorthboundArgsError> {
+        if self.nb.need_tls() && self.ca_cert.is_none() {
+            return Err(NorthboundArgsError::NoAuthority);
+        }
+        let identity = match (self.private_key.clone(), self.certificate.clone()) {
+            (None, None) => None,
+            (Some(private_key), Some(certificate)) => Some(TlsIdentity {
+                private_key,
+                certificate,
+            }),
+            _ => return Err(NorthboundArgsError::HalfAnIdentity),
+        };
+        let mut options = ClientOptions::new(NORTHBOUND);
+        options.leader_only = self.leader_only;
+        let transport = &mut options.session.transport;
+        transport.limits.max_message = self.max_message;
+        transport.inactivity_probe = Some(self.inactivity_probe).filter(|probe| !probe.is_zero());
+        transport.tls = self.ca_cert.clone().map(|ca_cert| TlsOptions {
+            ca_cert,
+            identity,
+            verify: match self.verify {
+                VerifyArg::Chain => Verify::Chain,
+                VerifyArg::Full => Verify::Full,
+            },
+        });
+        Ok(options)
+    }
+}
+
+fn parse_probe(text: &str) -> Result<Duration, String> {
+    let probe = parse_duration(text).map_err(|error| error.to_string())?;
+    if probe.is_zero() || probe >= SHORTEST_PROBE {
+        Ok(probe)
+    } else {
+        Err("it is 0 or at least 1s".to_owned())
+    }
+}
+
+fn parse_message_size(text: &str) -> Result<usize, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err("a size is a whole number of bytes, or of KiB, MiB or GiB".to_owned()),
+    };
+    let size = number
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or("no usable number")?;
+    if size < SMALLEST_MESSAGE {
+        return Err("it is at least 64KiB".to_owned());
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::args::try_parse_from;
+
+    use super::*;
+    use crate::{ADMIN, Args, PREFIX};
+
+    fn parsed(args: &[&str], variable: Option<(&str, &str)>) -> Result<NorthboundArgs, String> {
+        let args = [&["ovn-writer", "--store", "dir:x"], args].concat();
+        let variable = |name: &str| {
+            let (set, value) = variable?;
+            (name == set).then(|| value.into())
+        };
+        try_parse_from::<Args, _>(PREFIX, ADMIN, args, variable)
+            .map(|args| args.northbound)
+            .map_err(|error| format!("{}: {error}", error.exit_code()))
+    }
+
+    fn options(args: &[&str]) -> ClientOptions {
+        parsed(args, None).unwrap().client_options().unwrap()
+    }
+
+    #[test]
+    fn the_database_is_the_local_one_unless_told_otherwise() {
+        let nb = |args, variable| parsed(args, variable).unwrap().nb.to_string();
+        assert_eq!(nb(&[], None), "unix:/run/ovn/ovnnb_db.sock");
+        assert_eq!(
+            nb(&[], Some(("OVN_WRITER_NB", "tcp:a:1,ssl:b:2"))),
+            "tcp:a:1,ssl:b:2"
+        );
+        assert_eq!(
+            nb(
+                &["--nb", "tcp:[::1]:6641"],
+                Some(("OVN_WRITER_NB", "unix:/x"))
+            ),
+            "tcp:[::1]:6641"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_a_usage_error() {
+        for (flag, value, words) in [
+            ("--nb", "nonsense", "none of unix:, tcp: and ssl:"),
+            ("--nb", "unix:/a,", "an empty remote"),
+            ("--verify", "none", "possible values: chain, full"),
+            ("--inactivity-probe", "10ms", "at least 1s"),
+            ("--inactivity-probe", "5", "a duration is"),
+            ("--max-message", "1", "at least 64KiB"),
+            ("--max-message", "512MB", "a size is"),
+            ("--max-message", "99999999999GiB", "no usable number"),
+            ("--leader-only", "true", "unexpected argument"),
+        ] {
+            let error = parsed(&[flag, value], None).unwrap_err();
+            assert!(
+                error.starts_with("2: ") && error.contains(flag) && error.contains(words)
+                    || flag == "--leader-only" && error.contains(words),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_connection_is_as_the_flags_say() {
+        let plain = options(&[]);
+        assert_eq!(plain.database, "OVN_Northbound");
+        assert_eq!(plain.leader_only, None);
+        let transport = plain.session.transport;
+        assert_eq!(transport.limits.max_message, 512 << 20);
+        assert_eq!(transport.inactivity_probe, Some(Duration::from_secs(5)));
+        assert_eq!(transport.tls, None);
+
+        let told = options(&[
+            "--nb=ssl:a:1",
+            "--private-key=/k",
+            "--certificate=/c",
+            "--ca-cert=/ca",
+            "--verify=full",
+            "--leader-only",
+            "--inactivity-probe=0",
+            "--max-message=1GiB",
+        ]);
+        assert_eq!(told.leader_only, Some(true));
+        let transport = told.session.transport;
+        assert_eq!(transport.limits.max_message, 1 << 30);
+        assert_eq!(transport.inactivity_probe, None);
+        let identity = TlsIdentity {
+            private_key: "/k".into(),
+            certificate: "/c".into(),
+        };
+        let tls = TlsOptions {
+            ca_cert: "/ca".into(),
+            identity: Some(identity),
+            verify: Verify::Full,
+        };
+        assert_eq!(transport.tls, Some(tls));
+
+        let leader_only = |args, variable| parsed(args, variable).unwrap().leader_only;
+        assert_eq!(leader_only(&["--leader-only=false"], None), Some(false));
+        let variable = Some(("OVN_WRITER_LEADER_ONLY", "false"));
+        assert_eq!(leader_only(&[], variable), Some(false));
+    }
+
+    #[test]
+    fn what_tls_needs_must_be_there() {
+        let error = |args: &[&str]| parsed(args, None).unwrap().client_options().unwrap_err();
+        assert_eq!(
+            error(&["--nb=unix:/a,ssl:b:1"]),
+            NorthboundArgsError::NoAuthority
+        );
+        for half in ["--private-key=/k", "--certificate=/c"] {
+            assert_eq!(error(&[half]), NorthboundArgsError::HalfAnIdentity);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The order in which remotes are tried, and the waits between the attempts.
+
+use std::time::Duration;
+
+use super::remote::{Remote, Remotes};
+
+/// How long to wait between attempts: twice as long each round, with jitter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Backoff {
+    /// Before the second round.
+    pub initial: Duration,
+    /// At most, jitter apart.
+    pub max: Duration,
+}
+
+impl Default for Backoff {
+    /// 100 ms to 3 s.
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(100),
+            max: Duration::from_secs(3),
+        }
+    }
+}
+
+/// The order of attempts: every round tries each remote once, in an order that differs from client to client, and the rounds
+/// come at growing intervals.
+#[derive(Clone, Debug)]
+pub(super) struct Attempts {
+    remotes: Remotes,
+    backoff: Backoff,
+    /// What is left of this round.
+    left: Vec<Remote>,
+    /// Rounds that were begun.
+    rounds: u32,
+}
+
+impl Attempts {
+    pub(super) fn new(remotes: &Remotes, backoff: Backoff) -> Self {
+        Self {
+            remotes: remotes.clone(),
+            backoff,
+            left: Vec::new(),
+            rounds: 0,
+        }
+    }
+
+    /// Where to go next, and how long to wait before.
+    pub(super) fn next(&mut self) -> (Remote, Duration) {
+        if let Some(remote) = self.left.pop() {
+            return (remote, Duration::ZERO);
+        }
+        self.left = self.remotes.iter().cloned().collect();
+        fastrand::shuffle(&mut self.left);
+        let delay = self.delay();
+        self.rounds = self.rounds.saturating_add(1);
+        (
+            self.left
+                .pop()
+                .unwrap_or_else(|| self.remotes.first().clone()),
+            delay,
+        )
+    }
+
+    /// The connection was good: the next attempt is made at once.
+    pub(super) fn succeeded(&mut self) {
+        self.rounds = 0;
+    }
+
+    fn delay(&self) -> Duration {
+        let Some(doublings) = self.rounds.checked_sub(1) else {
+            return Duration::ZERO;
+        };
+        let full = self
+            .backoff
+            .initial
+            .saturating_mul(1 << doublings.min(20))
+            .min(self.backoff.max);
+        // Half of it at least, so that many clients of a server that comes back do not all come in one moment.
+        full.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remote_is_tried_before_any_is_waited_for() {
+        let remotes: Remotes = "tcp:a:1,tcp:b:1,tcp:c:1".parse().unwrap();
+        let mut attempts = Attempts::new(&remotes, Backoff::default());
+        let round: Vec<_> = (0..3).map(|_| attempts.next()).collect();
+        assert!(round.iter().all(|(_, delay)| delay.is_zero()));
+        let mut tried: Vec<_> = round
+            .into_iter()
+            .map(|(remote, _)| remote.to_string())
+            .collect();
+        tried.sort();
+        assert_eq!(tried, ["tcp:a:1", "tcp:b:1", "tcp:c:1"]);
+        assert!(!attempts.next().1.is_zero());
+        assert!(attempts.next().1.is_zero());
+    }
+
+    #[test]
+    fn waits_grow_to_the_limit_and_start_over_after_success() {
+        let remotes: Remotes = "unix:/a".parse().unwrap();
+        let backoff = Backoff {
+            initial: Duration::from_millis(100),
+            max: Duration::from_secs(3),
+        };
+        let mut attempts = Attempts::new(&remotes, backoff);
+        let waits: Vec<_> = (0..200).map(|_| attempts.next().1).collect();
+        for (index, wait) in waits.iter().enumerate().skip(1) {
+            let full =
+                Duration::from_millis(100 << (index - 1).min(10)).min(Duration::from_secs(3));
+            assert!(*wait >= full / 2 && *wait <= full, "{index}: {wait:?}");
+        }
+        attempts.succeeded();
+        assert!(attempts.next().1.is_zero());
+    }
+}

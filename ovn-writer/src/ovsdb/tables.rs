@@ -1,0 +1,119 @@
+//! Which tables a client replicates: one [`Record`], or several in a tuple, in one monitor.
+
+use std::collections::HashSet;
+
+use super::{
+    monitor::Requests,
+    replica::{Record, Replica, ReplicaError, TableUpdates},
+    schema::{Schema, SchemaError},
+};
+
+/// The tables that a client replicates.
+///
+/// A [`Record`] is one; a tuple of up to eight records of different tables is several, and its replica and its changes are
+/// tuples, too. All of them are read at once and change together, transaction by transaction.
+pub trait Tables: Send + 'static {
+    /// The copies: a [`Replica`], or a tuple of them.
+    type Replica: Default + Send;
+
+    /// What changed: the keys of the rows concerned, or a tuple of such sets.
+    type Changes: Default + Send;
+
+    /// What to ask for.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if the database is not one that the client can work with.
+    fn requests(schema: &Schema) -> Result<Requests, SchemaError>;
+
+    /// Takes over updates.
+    ///
+    /// # Errors
+    /// [`ReplicaError`]; the copy is then of no more use.
+    fn apply(
+        replica: &mut Self::Replica,
+        updates: TableUpdates<'_>,
+        changes: &mut Self::Changes,
+    ) -> Result<(), ReplicaError>;
+
+    /// Whether no key is in any of the sets.
+    fn nothing_changed(changes: &Self::Changes) -> bool;
+}
+
+impl<R: Record> Tables for R {
+    type Replica = Replica<R>;
+    type Changes = HashSet<R::Key>;
+
+    fn requests(schema: &Schema) -> Result<Requests, SchemaError> {
+        let mut requests = Requests::default();
+        requests.add::<R>(schema)?;
+        Ok(requests)
+    }
+
+    fn apply(
+        replica: &mut Replica<R>,
+        updates: TableUpdates<'_>,
+        changes: &mut HashSet<R::Key>,
+    ) -> Result<(), ReplicaError> {
+        for (table, rows) in updates.0 {
+            if table != R::TABLE {
+                return Err(ReplicaError::Table(table));
+            }
+            replica.apply(rows, changes)?;
+        }
+        Ok(())
+    }
+
+    fn nothing_changed(changes: &HashSet<R::Key>) -> bool {
+        changes.is_empty()
+    }
+}
+
+macro_rules! tables {
+    ($($record:ident $index:tt),+) => {
+        impl<$($record: Record),+> Tables for ($($record,)+) {
+            type Replica = ($(Replica<$record>,)+);
+            type Changes = ($(HashSet<$record::Key>,)+);
+
+            fn requests(schema: &Schema) -> Result<Requests, SchemaError> {
+                let mut requests = Requests::default();
+                $(requests.add::<$record>(schema)?;)+
+                Ok(requests)
+            }
+
+            fn apply(
+                replica: &mut Self::Replica,
+                updates: TableUpdates<'_>,
+                changes: &mut Self::Changes,
+            ) -> Result<(), ReplicaError> {
+                for (table, rows) in updates.0 {
+                    $(
+                        if table == $record::TABLE {
+                            replica.$index.apply(rows, &mut changes.$index)?;
+                            continue;
+                        }
+                    )+
+                    return Err(ReplicaError::Table(table));
+                }
+                Ok(())
+            }
+
+            fn nothing_changed(changes: &Self::Changes) -> bool {
+                $(changes.$index.is_empty())&&+
+            }
+        }
+    };
+}
+
+tables!(A 0, B 1);
+tables!(A 0, B 1, C 2);
+tables!(A 0, B 1, C 2, D 3);
+tables!(A 0, B 1, C 2, D 3, E 4);
+tables!(A 0, B 1, C 2, D 3, E 4, F 5);
+tables!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tables!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+#[cfg(test)]
+pub(super) mod testing;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! From a remote to an open socket, with a limit of time for each step.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use tokio::{
+    net::{TcpStream, UnixStream, lookup_host},
+    time::timeout,
+};
+
+use super::{
+    super::remote::{HostPort, Remote},
+    Connection, TransportError, TransportOptions, split,
+    tls::{Handshake, TlsError},
+};
+
+/// Addresses of one name that are tried.
+const MOST_ADDRESSES: usize = 16;
+
+/// Opens a connection.
+pub(crate) async fn connect(
+    remote: &Remote,
+    options: &TransportOptions,
+) -> Result<Connection, TransportError> {
+    let limit = options.connect_timeout;
+    match remote {
+        Remote::Unix(path) => {
+            let stream = within(limit, UnixStream::connect(path)).await??;
+            // The kernel says when the other side of a local socket is gone; servers do not probe there either.
+            Ok(split(stream, None, options))
+        }
+        Remote::Tcp(address) => {
+            let stream = tcp(address, limit).await?;
+            Ok(split(stream, options.inactivity_probe, options))
+        }
+        Remote::Ssl(address) => {
+            let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
+            let handshake = within(limit, Handshake::prepare(tls, &address.host)).await??;
+            let stream = tcp(address, limit).await?;
+            let stream = within(limit, handshake.make(stream))
+                .await?
+                .map_err(TransportError::Handshake)?;
+            Ok(split(stream, options.inactivity_probe, options))
+        }
+    }
+}
+
+/// Tries the addresses of a host until one answers.
+async fn tcp(address: &HostPort, limit: Duration) -> Result<TcpStream, TransportError> {
+    let looked_up = within(limit, lookup_host((address.host.as_str(), address.port))).await??;
+    let mut addresses: Vec<SocketAddr> = looked_up.collect();
+    // Behind one name there may be all servers of a cluster, and only one of them may do.
+    fastrand::shuffle(&mut addresses);
+    let mut last = TransportError::NoAddress(address.host.clone());
+    for address in addresses.into_iter().take(MOST_ADDRESSES) {
+        match within(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error.into(),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, TransportError> {
+    timeout(limit, step)
+        .await
+        .map_err(|_| TransportError::ConnectTimeout(limit))
+}
