@@ -115,8 +115,15 @@ impl Northbound {
 
 /// All `Address_Set` rows of the database in a folder.
 pub(crate) fn rows(folder: &Path) -> Result<Vec<Row>, String> {
-    let output = nbctl(folder, &["--format=json", "list", "Address_Set"])?;
-    let table: Value = serde_json::from_str(&output).map_err(|error| error.to_string())?;
+    read_rows(&nbctl(folder, &["--format=json", "list", "Address_Set"])?)
+}
+
+/// Reads what `ovn-nbctl --format=json list Address_Set` prints.
+///
+/// # Errors
+/// What is no JSON.
+pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
+    let table: Value = serde_json::from_str(output).map_err(|error| error.to_string())?;
     Ok(Table(&table).rows())
 }
 

@@ -1,93 +1,33 @@
 //! The OVSDB client alone.
 
-use std::{collections::HashSet, fs, path::Path, process::Command, time::Duration};
+use std::time::Duration;
 
 use ovn_writer::{
     address_set::{AddressSet, NORTHBOUND},
     ovsdb::{
-        Client, ClientOptions, Condition, Datum, Error, Event, Mutation, Mutator, Operation,
-        Outcome, Remotes, Row, transport::TransportError,
+        Client, ClientOptions, Condition, Error, Event, Operation, Outcome,
+        transport::TransportError,
     },
 };
-use proto::api::DnsName;
 use rustix::process::Signal;
-use tests::{process::Process, wait::eventually, workdir::Workdir};
+use tests::workdir::Workdir;
 use tokio::time::timeout;
 
-use crate::harness::Database;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn client(remotes: &str) -> Client<AddressSet> {
-    let remotes: Remotes = remotes.parse().unwrap();
-    Client::new(&remotes, ClientOptions::new(NORTHBOUND))
-}
-
-async fn event(client: &mut Client<AddressSet>) -> Event<HashSet<DnsName>> {
-    timeout(PATIENCE, client.next()).await.expect("an event")
-}
-
-async fn up(client: &mut Client<AddressSet>) {
-    loop {
-        match event(client).await {
-            Event::Up { .. } => return,
-            Event::Down { .. } | Event::Changed(_) => {}
-        }
-    }
-}
-
-async fn down(client: &mut Client<AddressSet>) -> Error {
-    loop {
-        if let Event::Down { error, .. } = event(client).await {
-            return error;
-        }
-    }
-}
-
-fn insert(name: &str) -> Operation {
-    let ids = [
-        ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
-        ("k8s.ovn.org/name", "www.example.com."),
-        ("ip-family", "v4"),
-    ];
-    Operation::Insert {
-        table: "Address_Set".into(),
-        row: Row::from([
-            ("name".to_owned(), name.into()),
-            ("external_ids".to_owned(), Datum::string_map(ids)),
-        ]),
-    }
-}
-
-async fn transact(client: &mut Client<AddressSet>, operations: Vec<Operation>) -> Outcome {
-    let transaction = client.transact(operations).expect("a session");
-    let outcome = timeout(PATIENCE, transaction).await.expect("an outcome");
-    while client.ready().is_some() {}
-    outcome
-}
+use crate::{
+    follow::{PATIENCE, add, client, down, event, insert, make_row, transact, up},
+    harness::Database,
+    server::{Server, create},
+};
 
 #[tokio::test]
 async fn a_transaction_is_done_or_refused_and_the_replica_knows_before_the_outcome() {
     let database = Database::start().await;
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
-    let uuid = match transact(&mut client, vec![insert("a1")]).await {
-        Outcome::Done(results) => results[0].uuid().unwrap(),
-        other => panic!("{other:?}"),
-    };
+    let uuid = make_row(&mut client, "a1").await;
     for n in 0..300 {
         let address = format!("10.0.{}.{}", n / 250, n % 250);
-        let mutation = Mutation(
-            "addresses".into(),
-            Mutator::Insert,
-            Datum::strings([address.clone()]),
-        );
-        let mutate = Operation::Mutate {
-            table: "Address_Set".into(),
-            filter: vec![Condition::uuid(uuid)],
-            mutations: vec![mutation],
-        };
-        match transact(&mut client, vec![mutate]).await {
+        match transact(&mut client, vec![add(uuid, &address)]).await {
             Outcome::Done(results) => assert_eq!(results[0].count, Some(1)),
             other => panic!("{other:?}"),
         }
@@ -207,47 +147,12 @@ async fn a_transaction_whose_server_dies_is_unknown() {
 }
 
 /// Starts a server of a database with another schema, and returns what the client has to say.
-async fn complaint(change: impl Fn(&mut serde_json::Value)) -> String {
+async fn complaint(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let workdir = Workdir::new();
-    let schema = fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();
-    let mut schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
-    change(&mut schema);
-    let file = workdir.join("schema");
-    fs::write(&file, schema.to_string()).unwrap();
-    let created = Command::new("ovsdb-tool")
-        .arg("create")
-        .args([workdir.join("nb.db"), file])
-        .output();
-    assert!(created.unwrap().status.success());
-    let socket = workdir.join("nb.sock");
-    let args = [
-        workdir.join("nb.db").display().to_string(),
-        format!("--remote=punix:{}", socket.display()),
-        format!("--unixctl={}", workdir.join("nb.ctl").display()),
-        "--no-chdir".to_owned(),
-    ];
-    let _server = Process::start(
-        workdir.path(),
-        "ovsdb-server",
-        Path::new("ovsdb-server"),
-        args,
-        &[],
-    );
-    eventually("the socket is there", async || {
-        if socket.exists() {
-            Ok(())
-        } else {
-            Err("it is not".to_owned())
-        }
-    })
-    .await;
-    let mut client = client(&format!("unix:{}", socket.display()));
-    loop {
-        match down(&mut client).await {
-            Error::Connect(_) => {}
-            error => return error.to_string(),
-        }
-    }
+    create(workdir.path(), "nb", change);
+    let server = Server::start(workdir.path(), "nb", &[]).await;
+    let mut client = client(&server.remote());
+    down(&mut client).await.to_string()
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A writer whose store is the test, and a real northbound database.
 
-use std::{collections::BTreeSet, process::Command};
+use std::collections::BTreeSet;
 
 use futures_util::stream;
 use ovn_writer::{
@@ -20,6 +20,8 @@ use tests::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+
+use crate::server::{control, port};
 
 /// A writer at work.
 pub(crate) struct RunningWriter {
@@ -131,31 +133,13 @@ impl Database {
 
     /// Tells the server something by its control socket.
     pub(crate) fn control(&self, args: &[&str]) -> String {
-        let output = Command::new("ovs-appctl")
-            .arg("-t")
-            .arg(self.workdir.join("nb.ctl"))
-            .args(args)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        control(&self.workdir.join("nb.ctl"), args).unwrap()
     }
 
     /// Lets the server listen on a TCP port of its choice on this address, and returns the remote.
     pub(crate) async fn listen(&mut self, address: &str) -> String {
         self.control(&["ovsdb-server/add-remote", &format!("ptcp:0:{address}")]);
-        let process = self.northbound.process();
-        let port = eventually("the server logs its port", async || {
-            let log = process.log();
-            let (_, port) = log.rsplit_once("listening on port ").ok_or(log.clone())?;
-            Ok(port
-                .split_whitespace()
-                .next()
-                .unwrap_or_default()
-                .to_owned())
-        })
-        .await;
-        format!("tcp:{address}:{port}")
+        format!("tcp:{address}:{}", port(self.northbound.process()).await)
     }
 }
 

@@ -9,7 +9,13 @@
 )]
 
 mod client;
+mod cluster;
+mod follow;
 mod harness;
+mod pki;
+mod raft;
 mod restarts;
 mod scripted;
+mod server;
+mod tls;
 mod writer;

@@ -7,7 +7,10 @@ use runtime::store::Event;
 use rustix::process::Signal;
 use tests::wait::eventually;
 
-use crate::harness::{Database, RunningWriter, object};
+use crate::{
+    harness::{Database, RunningWriter, object},
+    server::{run, schema},
+};
 
 const W: &str = "www.example.com.";
 
@@ -90,18 +93,15 @@ async fn a_schema_may_change_under_the_connection() {
         .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
         .await;
     database.expect(W, V4, &["10.0.0.1"]).await;
-    let schema = fs::read_to_string("/usr/share/ovn/ovn-nb.ovsschema").unwrap();
-    let mut schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
-    schema["version"] = "99.0.0".into();
-    schema["tables"]["Address_Set"]["columns"]["colour"] = serde_json::json!({"type": "string"});
-    let file = database.workdir.join("new.ovsschema");
-    fs::write(&file, schema.to_string()).unwrap();
-    let converted = Command::new("ovsdb-client")
+    let schema = schema(database.workdir.path(), |schema| {
+        schema["version"] = "99.0.0".into();
+        schema["tables"]["Address_Set"]["columns"]["colour"] =
+            serde_json::json!({"type": "string"});
+    });
+    run(Command::new("ovsdb-client")
         .args(["convert", &database.northbound.remote()])
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(converted.status.success(), "{converted:?}");
+        .arg(schema))
+    .unwrap();
     writer.applied(W, &["10.0.0.2"]).await;
     database.expect(W, V4, &["10.0.0.2"]).await;
     writer.stop().await;

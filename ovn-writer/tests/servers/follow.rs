@@ -1,0 +1,140 @@
+//! The OVSDB client under test, and what it is told to do.
+
+use std::{collections::HashSet, time::Duration};
+
+use ovn_writer::{
+    address_set::{AddressSet, NORTHBOUND},
+    ovsdb::{
+        Client, ClientOptions, Condition, Datum, Error, Event, Mutation, Mutator, Operation,
+        Outcome, Row,
+    },
+};
+use proto::api::DnsName;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows to make in one transaction.
+const BATCH: usize = 5000;
+
+pub(crate) type Follower = Client<AddressSet>;
+
+pub(crate) fn client(remotes: &str) -> Follower {
+    client_with(remotes, ClientOptions::new(NORTHBOUND))
+}
+
+pub(crate) fn client_with(remotes: &str, options: ClientOptions) -> Follower {
+    Client::new(&remotes.parse().unwrap(), options)
+}
+
+pub(crate) async fn event(client: &mut Follower) -> Event<HashSet<DnsName>> {
+    timeout(PATIENCE, client.next()).await.expect("an event")
+}
+
+/// Waits for a session, and says where it is and whether it goes on where the last one ended.
+pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
+    loop {
+        match event(client).await {
+            Event::Up { remote, resumed } => return (remote.to_string(), resumed),
+            Event::Down { .. } | Event::Changed(_) => {}
+        }
+    }
+}
+
+/// Waits for the end of a session, or an attempt that fails.
+pub(crate) async fn down(client: &mut Follower) -> Error {
+    loop {
+        if let Event::Down { error, .. } = event(client).await {
+            return error;
+        }
+    }
+}
+
+/// Follows until the replica is as it should be, through whatever happens.
+pub(crate) async fn until(client: &mut Follower, what: &str, good: impl Fn(&Follower) -> bool) {
+    let following = async {
+        while !good(client) {
+            client.next().await;
+        }
+    };
+    if timeout(PATIENCE, following).await.is_err() {
+        panic!("{what}: not within {PATIENCE:?}; {:?}", addresses(client));
+    }
+}
+
+/// The addresses of all rows, sorted; `None` without a session.
+pub(crate) fn addresses(client: &Follower) -> Option<Vec<String>> {
+    let rows = client.replica()?.iter();
+    let mut all: Vec<_> = rows
+        .flat_map(|(_, row)| row.addresses().iter().map(ToString::to_string))
+        .collect();
+    all.sort();
+    Some(all)
+}
+
+/// Makes a row.
+pub(crate) fn insert(name: &str) -> Operation {
+    let ids = [
+        ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
+        ("k8s.ovn.org/name", "www.example.com."),
+        ("ip-family", "v4"),
+    ];
+    Operation::Insert {
+        table: "Address_Set".into(),
+        row: Row::from([
+            ("name".to_owned(), name.into()),
+            ("external_ids".to_owned(), Datum::string_map(ids)),
+        ]),
+    }
+}
+
+/// Adds an address to a row.
+pub(crate) fn add(row: Uuid, address: &str) -> Operation {
+    Operation::Mutate {
+        table: "Address_Set".into(),
+        filter: vec![Condition::uuid(row)],
+        mutations: vec![Mutation(
+            "addresses".into(),
+            Mutator::Insert,
+            Datum::strings([address]),
+        )],
+    }
+}
+
+/// Carries a transaction out, and takes over what it changed.
+pub(crate) async fn transact(client: &mut Follower, operations: Vec<Operation>) -> Outcome {
+    let transaction = client.transact(operations).expect("a session");
+    let outcome = timeout(PATIENCE, transaction).await.expect("an outcome");
+    while client.ready().is_some() {}
+    outcome
+}
+
+/// Makes a row, and returns its `_uuid`.
+pub(crate) async fn make_row(client: &mut Follower, name: &str) -> Uuid {
+    match transact(client, vec![insert(name)]).await {
+        Outcome::Done(results) => results[0].uuid().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes rows that the client does not ask for.
+pub(crate) async fn fill(client: &mut Follower, rows: usize) {
+    let ids = [("k8s.ovn.org/owner-type", "Namespace")];
+    let row = |n: usize| {
+        Row::from([
+            ("name".to_owned(), format!("other{n}").as_str().into()),
+            ("external_ids".to_owned(), Datum::string_map(ids)),
+            ("addresses".to_owned(), Datum::strings(["10.9.9.9"])),
+        ])
+    };
+    for start in (0..rows).step_by(BATCH) {
+        let insert = |n| Operation::Insert {
+            table: "Address_Set".into(),
+            row: row(n),
+        };
+        let operations = (start..rows.min(start + BATCH)).map(insert).collect();
+        let outcome = transact(client, operations).await;
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    }
+}

@@ -1,0 +1,346 @@
+//! Clusters: servers that lead, follow, leave, die and go back in time.
+
+use std::{fs, process::Command, time::Duration};
+
+use ovn_writer::{
+    address_set::NORTHBOUND,
+    ovsdb::{ClientOptions, Error, Outcome},
+};
+use proto::api::Family::V4;
+use runtime::store::Event;
+use serde_json::json;
+use tests::{northbound::Row, wait::eventually};
+use tokio::time::timeout;
+
+use crate::{
+    cluster::{Cluster, rounds},
+    follow::{
+        Follower, add, addresses, client, client_with, down, fill, insert, make_row, transact,
+        until, up,
+    },
+    harness::RunningWriter,
+    server::{run, schema},
+};
+
+const W: &str = "www.example.com.";
+
+fn follower_of(remote: &str, leader_only: bool) -> Follower {
+    let mut options = ClientOptions::new(NORTHBOUND);
+    options.leader_only = Some(leader_only);
+    client_with(remote, options)
+}
+
+fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
+    move |client| addresses(client).is_some_and(|found| found == expected)
+}
+
+/// Changes the one row by another client.
+fn foreign_add(cluster: &Cluster, address: &str) {
+    cluster
+        .nbctl(&["add", "Address_Set", "a1", "addresses", address])
+        .unwrap();
+}
+
+#[tokio::test]
+async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    for _ in 0..3 {
+        let (remote, _) = up(&mut client(&cluster.remotes())).await;
+        assert_eq!(remote, cluster.servers[leader].remote());
+    }
+    let other = cluster.servers[(leader + 1) % 3].remote();
+    let mut follower = client(&other);
+    assert_eq!(up(&mut follower).await.0, other);
+    // What it is told goes to the leader and comes back.
+    make_row(&mut follower, "a1").await;
+    assert_eq!(follower.replica().unwrap().len(), 1);
+    // Unless told otherwise, in either case.
+    let error = down(&mut follower_of(&other, true)).await;
+    assert!(matches!(error, Error::NotLeader), "{error}");
+    let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
+    up(&mut follower_of(&others, false)).await;
+}
+
+#[tokio::test]
+async fn a_new_leader_is_followed_from_where_the_old_one_was_left() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    let (mut at, resumed) = up(&mut follower).await;
+    assert!(!resumed);
+    let row = make_row(&mut follower, "a1").await;
+    // Servers remember changes of no more than the database holds.
+    fill(&mut follower, 1000).await;
+    for round in 0..rounds(3, 30) {
+        transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
+        let before = cluster.hand_over().await;
+        assert_eq!(at, cluster.servers[before].remote());
+        // While nobody listens.
+        let address = format!("10.1.0.{round}");
+        foreign_add(&cluster, &address);
+        let error = down(&mut follower).await;
+        assert!(
+            matches!(error, Error::NotLeader | Error::Lost(_)),
+            "{error}"
+        );
+        let resumed;
+        (at, resumed) = up(&mut follower).await;
+        assert!(resumed, "read anew");
+        assert_eq!(at, cluster.servers[cluster.leader().await].remote());
+        until(&mut follower, &address, |client| {
+            addresses(client).is_some_and(|found| found.contains(&address))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_the_cluster_is_left() {
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let other = (leader + 1) % 3;
+    // A follower that leaves by itself, and one that the others expel; the client may use any of them.
+    for (server, teller, args) in [
+        (other, other, vec!["cluster/leave", NORTHBOUND]),
+        ((leader + 2) % 3, leader, vec!["cluster/kick", NORTHBOUND]),
+    ] {
+        let mut follower = follower_of(&cluster.servers[server].remote(), false);
+        up(&mut follower).await;
+        let id = cluster.server_id(server);
+        let mut args = args;
+        if args[0] == "cluster/kick" {
+            args.push(&id);
+        }
+        cluster.servers[teller].control(&args).unwrap();
+        let error = down(&mut follower).await;
+        assert!(
+            matches!(
+                error,
+                Error::NotServed { .. } | Error::Canceled(_) | Error::Lost(_)
+            ),
+            "{error}"
+        );
+        // It does not come back there, and with the others named does so elsewhere.
+        assert!(
+            timeout(Duration::from_secs(1), up(&mut follower))
+                .await
+                .is_err()
+        );
+        let (remote, _) = up(&mut client(&cluster.remotes())).await;
+        assert_eq!(remote, cluster.servers[leader].remote());
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_leaves_the_cluster_is_left_for_the_next() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    let leader = cluster.leader().await;
+    cluster.servers[leader]
+        .control(&["cluster/leave", NORTHBOUND])
+        .unwrap();
+    down(&mut follower).await;
+    let (remote, _) = up(&mut follower).await;
+    assert_ne!(remote, cluster.servers[leader].remote());
+    let outcome = transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_a_majority_is_left_until_there_is_one() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let mut follower = follower_of(&cluster.servers[leader].remote(), false);
+    up(&mut follower).await;
+    make_row(&mut follower, "a1").await;
+    for other in 1..3 {
+        cluster.servers[(leader + other) % 3].process.kill();
+    }
+    // It may take this for its own, but cannot carry it out.
+    let transaction = tokio::spawn(follower.transact(vec![insert("a2")]).unwrap());
+    let error = down(&mut follower).await;
+    assert!(
+        matches!(error, Error::NotServed { served: true }),
+        "{error}"
+    );
+    let outcome = transaction.await.unwrap();
+    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    cluster.servers[(leader + 1) % 3].restart().await;
+    up(&mut follower).await;
+    assert!(!follower.replica().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_compacted_database_is_followed_on() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    for round in 0..rounds(3, 30) {
+        transact(&mut follower, vec![add(row, &format!("10.0.0.{round}"))]).await;
+        for server in &cluster.servers {
+            server
+                .control(&["ovsdb-server/compact", NORTHBOUND])
+                .unwrap();
+        }
+        // The leader may hand its lead over to be free for this.
+        let address = format!("10.1.0.{round}");
+        foreign_add(&cluster, &address);
+        until(&mut follower, &address, |client| {
+            addresses(client).is_some_and(|found| found.contains(&address))
+        })
+        .await;
+        assert_eq!(addresses(&follower).unwrap().len(), 2 * (round + 1));
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_restored_from_files_of_before_is_believed_after_a_while() {
+    let mut cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
+    for server in &mut cluster.servers {
+        server.process.kill();
+        fs::copy(server.path("db"), server.path("backup")).unwrap();
+    }
+    restart_all(&mut cluster).await;
+    until(&mut follower, "as before", holds(&["10.0.0.1"])).await;
+    for n in 2..20 {
+        foreign_add(&cluster, &format!("10.0.0.{n}"));
+    }
+    until(&mut follower, "all of them", |client| {
+        addresses(client).is_some_and(|found| found.len() == 19)
+    })
+    .await;
+    for server in &mut cluster.servers {
+        server.process.kill();
+        fs::copy(server.path("backup"), server.path("db")).unwrap();
+    }
+    restart_all(&mut cluster).await;
+    let mut was_stale = false;
+    while !was_stale {
+        was_stale = matches!(down(&mut follower).await, Error::Stale { .. });
+    }
+    until(&mut follower, "the backup", holds(&["10.0.0.1"])).await;
+    let outcome = transact(&mut follower, vec![add(row, "10.0.0.77")]).await;
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+}
+
+/// They need one another to answer.
+async fn restart_all(cluster: &mut Cluster) {
+    for server in &mut cluster.servers {
+        server.restart().await;
+    }
+    cluster.is_whole().await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_built_anew_is_another_one_and_believed_at_once() {
+    let cluster = Cluster::start(1).await;
+    let mut follower = client(&cluster.servers[0].remote());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    let backup = cluster.workdir.join("backup");
+    run(Command::new("ovsdb-client")
+        .args(["backup", &cluster.servers[0].remote(), NORTHBOUND])
+        .stdout(fs::File::create(&backup).unwrap()))
+    .unwrap();
+    for n in 1..10 {
+        transact(&mut follower, vec![add(row, &format!("10.0.0.{n}"))]).await;
+    }
+    let Cluster { servers, workdir } = cluster;
+    let mut server = servers.into_iter().next().unwrap();
+    server.process.kill();
+    fs::remove_file(server.path("db")).unwrap();
+    let path = |path: std::path::PathBuf| path.display().to_string();
+    crate::server::tool(&[
+        "create-cluster",
+        &path(server.path("db")),
+        &path(backup),
+        &format!("unix:{}", path(workdir.join("s0.raft"))),
+    ]);
+    server.restart().await;
+    down(&mut follower).await;
+    let (_, resumed) = timeout(Duration::from_secs(8), up(&mut follower))
+        .await
+        .unwrap();
+    assert!(!resumed);
+    assert_eq!(addresses(&follower).unwrap(), Vec::<String>::new());
+    assert_eq!(follower.replica().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_clustered_database_is_converted_under_the_connection() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    let schema = schema(cluster.workdir.path(), |schema| {
+        schema["version"] = "99.0.0".into();
+        schema["tables"]["Address_Set"]["columns"]["colour"] = json!({"type": "string"});
+    });
+    run(Command::new("ovsdb-client")
+        .args(["convert", &cluster.remotes()])
+        .arg(schema))
+    .unwrap();
+    let error = down(&mut follower).await;
+    assert!(matches!(error, Error::Canceled(_)), "{error}");
+    let (_, resumed) = up(&mut follower).await;
+    assert!(!resumed);
+    let outcome = transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(addresses(&follower).unwrap(), ["10.0.0.1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_killed_again_and_again_under_a_load_of_changes() {
+    let mut cluster = Cluster::start(3).await;
+    let writer = RunningWriter::start(&cluster.remotes());
+    let name = |n: usize| format!("n{}.example.", n % 10);
+    let address = |n: usize| format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255);
+    writer.store(Event::Synced(vec![])).await;
+    let mut last = 0;
+    for round in 0..rounds(3, 100) {
+        let leader = cluster.leader().await;
+        for n in last..last + 200 {
+            writer
+                .applied(&name(n), &[&address(n), &address(n + 7)])
+                .await;
+            tokio::task::yield_now().await;
+        }
+        last += 200;
+        // Whatever is under way.
+        cluster.servers[leader].process.kill();
+        writer.applied(W, &[&address(round)]).await;
+        expect(&cluster, W, &[address(round)]).await;
+        cluster.servers[leader].restart().await;
+        cluster.is_whole().await;
+    }
+    for n in last - 10..last {
+        expect(&cluster, &name(n), &[address(n), address(n + 7)]).await;
+    }
+    assert_eq!(rows(&cluster).unwrap().len(), 22, "nothing twice");
+    writer.stop().await;
+}
+
+fn rows(cluster: &Cluster) -> Result<Vec<Row>, String> {
+    let output = cluster.nbctl(&["--format=json", "list", "Address_Set"])?;
+    tests::northbound::read_rows(&output)
+}
+
+/// Waits until the one set of the name has these addresses.
+async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
+    eventually(&format!("{name} = {addresses:?}"), async || {
+        let mut rows = rows(cluster)?;
+        rows.retain(|row| row.is_of(name, V4));
+        match rows.as_slice() {
+            [row] if row.addresses.iter().eq(addresses.iter()) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}

@@ -1,0 +1,140 @@
+//! A real `ovsdb-server` with any database file and any options.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tests::{process::Process, wait::eventually};
+
+const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
+
+/// A server of the file `NAME.db`, on the socket `NAME.sock`.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    folder: PathBuf,
+    name: String,
+    options: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server of a database that is there.
+    pub(crate) async fn start(folder: &Path, name: &str, options: &[String]) -> Self {
+        let server = Self {
+            process: serve(Path::new("ovsdb-server"), &[], folder, name, options),
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            options: options.to_vec(),
+        };
+        server.answers().await;
+        server
+    }
+
+    /// Kills it, and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.process.kill();
+        let program = Path::new("ovsdb-server");
+        self.process = serve(program, &[], &self.folder, &self.name, &self.options);
+        self.answers().await;
+    }
+
+    pub(crate) fn remote(&self) -> String {
+        format!("unix:{}", self.path("sock").display())
+    }
+
+    pub(crate) fn path(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
+    }
+
+    /// Tells it something by its control socket.
+    pub(crate) fn control(&self, args: &[&str]) -> Result<String, String> {
+        control(&self.path("ctl"), args)
+    }
+
+    /// The port that it listens on.
+    pub(crate) async fn port(&self) -> u16 {
+        port(&self.process).await
+    }
+
+    async fn answers(&self) {
+        eventually("the server answers", async || self.control(&["version"])).await;
+    }
+}
+
+/// Starts `ovsdb-server`, by way of another program if `program` is that and `before` what it wants to be told first.
+pub(crate) fn serve(
+    program: &Path,
+    before: &[&str],
+    folder: &Path,
+    name: &str,
+    options: &[String],
+) -> Process {
+    let path = |extension: &str| {
+        folder
+            .join(format!("{name}.{extension}"))
+            .display()
+            .to_string()
+    };
+    let own = [
+        path("db"),
+        format!("--remote=punix:{}", path("sock")),
+        format!("--unixctl={}", path("ctl")),
+        "--no-chdir".to_owned(),
+    ];
+    let before = before.iter().map(|arg| (*arg).to_owned());
+    let args: Vec<_> = before.chain(own).chain(options.iter().cloned()).collect();
+    Process::start(folder, name, program, args, &[])
+}
+
+/// Tells a server something.
+pub(crate) fn control(socket: &Path, args: &[&str]) -> Result<String, String> {
+    run(Command::new("ovs-appctl").arg("-t").arg(socket).args(args))
+}
+
+/// The port that a server has logged last.
+pub(crate) async fn port(process: &Process) -> u16 {
+    eventually("the server logs its port", async || {
+        let log = process.log();
+        let (_, port) = log.rsplit_once("listening on port ").ok_or(log.clone())?;
+        let port = port.split_whitespace().next().unwrap_or_default();
+        port.parse().map_err(|error| format!("{port}: {error}"))
+    })
+    .await
+}
+
+/// Makes the file `NAME.db` of a standalone database with OVN's northbound schema, changed.
+pub(crate) fn create(folder: &Path, name: &str, change: impl FnOnce(&mut Value)) {
+    let schema = schema(folder, change);
+    let database = folder.join(format!("{name}.db"));
+    tool(&[
+        "create",
+        &database.display().to_string(),
+        &schema.display().to_string(),
+    ]);
+}
+
+/// The file of the northbound schema, changed.
+pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
+    let mut schema = serde_json::from_slice(&fs::read(SCHEMA).unwrap()).unwrap();
+    change(&mut schema);
+    let file = folder.join("changed.ovsschema");
+    fs::write(&file, schema.to_string()).unwrap();
+    file
+}
+
+/// Runs `ovsdb-tool`.
+pub(crate) fn tool(args: &[&str]) {
+    run(Command::new("ovsdb-tool").args(args)).unwrap();
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}

@@ -1,0 +1,278 @@
+//! TLS with real servers.
+
+use std::{fs, process::Command, time::Duration};
+
+use ovn_writer::{
+    address_set::NORTHBOUND,
+    ovsdb::{ClientOptions, Error, TlsOptions, TransportError, Verify},
+};
+use tests::workdir::Workdir;
+use tokio::net::TcpListener;
+
+use crate::{
+    follow::{Follower, client_with, down, make_row, up},
+    pki::{Authority, Side, Validity},
+    server::{Server, create, run},
+};
+
+/// A server that wants certificates and shows one.
+struct Secured {
+    server: Server,
+    port: u16,
+    workdir: Workdir,
+}
+
+impl Secured {
+    /// `certify` makes the files of the server in the folder, and of the client if it likes.
+    async fn start(workdir: Workdir, side: &Side) -> Self {
+        create(workdir.path(), "nb", |_| {});
+        let options = side.server_options("pssl:0:127.0.0.1");
+        let server = Server::start(workdir.path(), "nb", &options).await;
+        let port = server.port().await;
+        Self {
+            server,
+            port,
+            workdir,
+        }
+    }
+
+    fn client(&self, tls: TlsOptions) -> Follower {
+        client_at(&format!("127.0.0.1:{}", self.port), Some(tls))
+    }
+}
+
+fn client_at(address: &str, tls: Option<TlsOptions>) -> Follower {
+    let mut options = ClientOptions::new(NORTHBOUND);
+    options.session.transport.tls = tls;
+    options.session.transport.connect_timeout = Duration::from_secs(2);
+    client_with(&format!("ssl:{address}"), options)
+}
+
+async fn refusal(client: &mut Follower) -> String {
+    down(client).await.to_string()
+}
+
+#[tokio::test]
+async fn certificates_of_ovs_pki_are_good_for_the_chain_and_name_no_host() {
+    let workdir = Workdir::new();
+    let pki = workdir.join("pki");
+    let tool = |args: &[&str]| {
+        let log = workdir.join("pki.log");
+        let mut command = Command::new("ovs-pki");
+        command.arg(format!("--dir={}", pki.display()));
+        command.arg(format!("--log={}", log.display()));
+        run(command.args(args).current_dir(workdir.path())).unwrap();
+    };
+    tool(&["init"]);
+    let side = |name: &str| {
+        tool(&["-u", "req+sign", name, "switch"]);
+        Side {
+            key: workdir.join(format!("{name}-privkey.pem")),
+            certificate: workdir.join(format!("{name}-cert.pem")),
+            ca: pki.join("switchca/cacert.pem"),
+        }
+    };
+    let (server, client) = (side("server"), side("client"));
+    let secured = Secured::start(workdir, &server).await;
+    let mut follower = secured.client(client.options(Verify::Chain));
+    up(&mut follower).await;
+    make_row(&mut follower, "a1").await;
+    let refused = refusal(&mut secured.client(client.options(Verify::Full))).await;
+    assert!(refused.contains("not valid for name"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_the_host_is_good_for_full_verification() {
+    let workdir = Workdir::new();
+    let authority = Authority::new(workdir.path());
+    let server = authority.sign("server", &["127.0.0.1", "localhost"], Validity::Now);
+    let client = authority.sign("client", &[], Validity::Now);
+    let secured = Secured::start(workdir, &server).await;
+    let full = client.options(Verify::Full);
+    up(&mut secured.client(full.clone())).await;
+    let by_name = format!("localhost:{}", secured.port);
+    up(&mut client_at(&by_name, Some(full))).await;
+}
+
+#[tokio::test]
+async fn whoever_is_not_trusted_is_named() {
+    let workdir = Workdir::new();
+    let authority = Authority::new(workdir.path());
+    let server = authority.sign("server", &[], Validity::Now);
+    let client = authority.sign("client", &[], Validity::Now);
+    let others = Workdir::new();
+    let other = Authority::new(others.path()).sign("client", &[], Validity::Now);
+    let secured = Secured::start(workdir, &server).await;
+
+    // The server is signed by an authority that this client does not know.
+    let refused = refusal(&mut secured.client(other.options(Verify::Chain))).await;
+    assert!(refused.contains("UnknownIssuer"), "{refused}");
+    // The client is signed by one that the server does not know.
+    let mut stranger = other.options(Verify::Chain);
+    stranger.ca_cert = client.ca.clone();
+    let refused = refusal(&mut secured.client(stranger)).await;
+    assert!(refused.contains("alert"), "{refused}");
+    // The client shows nothing.
+    let mut nobody = client.options(Verify::Chain);
+    nobody.identity = None;
+    let refused = refusal(&mut secured.client(nobody)).await;
+    assert!(
+        refused.contains("alert") || refused.contains("lost"),
+        "{refused}"
+    );
+    // No files at all.
+    let nothing = client_at(&format!("127.0.0.1:{}", secured.port), None);
+    let refused = refusal(&mut { nothing }).await;
+    assert!(
+        refused.contains("needs the certificate of an authority"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn certificates_are_renewed_without_a_restart_of_the_client() {
+    let workdir = Workdir::new();
+    let first = Authority::new(workdir.path());
+    let server = first.sign("server", &[], Validity::Now);
+    let client = first.sign("client", &[], Validity::Now);
+    let mut secured = Secured::start(workdir, &server).await;
+    let mut follower = secured.client(client.options(Verify::Chain));
+    up(&mut follower).await;
+    // Another authority: nothing of the old files is worth anything. A session that is there is not disturbed.
+    let second = Authority::new(secured.workdir.path());
+    second.sign("server", &[], Validity::Now);
+    let signed = second.sign("client", &[], Validity::Now);
+    let certificate = fs::read(&signed.certificate).unwrap();
+    first.sign("client", &[], Validity::Now);
+    fs::write(&signed.certificate, certificate).unwrap();
+    make_row(&mut follower, "a1").await;
+    let port = secured.port;
+    // The key and the certificate do not fit: as in the middle of a renewal.
+    secured.server.process.kill();
+    let lost = refusal(&mut follower).await;
+    assert!(lost.contains("the connection is lost"), "{lost}");
+    let options = server.server_options(&format!("pssl:{port}:127.0.0.1"));
+    secured.server = Server::start(secured.workdir.path(), "nb", &options).await;
+    loop {
+        let refused = refusal(&mut follower).await;
+        if refused.contains("cannot be used: keys may not be consistent") {
+            assert!(refused.contains("client-key.pem and ") && refused.contains("client-cert.pem"));
+            break;
+        }
+        assert!(refused.contains("refused"), "{refused}");
+    }
+    second.sign("client", &[], Validity::Now);
+    up(&mut follower).await;
+    assert_eq!(follower.replica().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
+    let workdir = Workdir::new();
+    let authority = Authority::new(workdir.path());
+    let server = authority.sign("server", &[], Validity::Past);
+    let client = authority.sign("client", &[], Validity::Past);
+    let secured = Secured::start(workdir, &server).await;
+    let mut follower = secured.client(client.options(Verify::Chain));
+    let refused = refusal(&mut follower).await;
+    assert!(refused.contains("certificate expired"), "{refused}");
+    // The server reads its files anew, too.
+    authority.sign("server", &[], Validity::Now);
+    let refused = loop {
+        let refused = refusal(&mut follower).await;
+        if !refused.contains("certificate expired:") {
+            break refused;
+        }
+    };
+    assert!(refused.contains("alert"), "{refused}");
+    authority.sign("client", &[], Validity::Now);
+    up(&mut follower).await;
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let workdir = Workdir::new();
+    let authority = Authority::new(workdir.path());
+    let good = authority
+        .sign("client", &[], Validity::Now)
+        .options(Verify::Chain);
+    let file = |name: &str, content: &[u8]| {
+        let file = workdir.join(name);
+        fs::write(&file, content).unwrap();
+        file
+    };
+    let missing = workdir.join("missing.pem");
+    let empty = file("empty.pem", b"");
+    let garbage = file(
+        "garbage.pem",
+        b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+    );
+    let long = file("long.pem", &vec![b'x'; 5 << 20]);
+    let hollow = file(
+        "hollow.pem",
+        b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    );
+    let mut cases = Vec::new();
+    for (path, words) in [
+        (&missing, "missing.pem: No such file"),
+        (&empty, "empty.pem holds no usable certificate"),
+        (&garbage, "garbage.pem holds no usable certificate"),
+        (&long, "long.pem: more than 4194304 bytes"),
+        (
+            &hollow,
+            "hollow.pem holds no certificate that an authority can have",
+        ),
+    ] {
+        let mut options = good.clone();
+        options.ca_cert = path.clone();
+        cases.push((options, words));
+    }
+    for (path, words) in [
+        (&missing, "missing.pem: No such file"),
+        (&empty, "empty.pem holds no usable private key"),
+        (&good.ca_cert, "ca.pem holds no usable private key"),
+    ] {
+        let mut options = good.clone();
+        options.identity.as_mut().unwrap().private_key = path.clone();
+        cases.push((options, words));
+    }
+    for (options, words) in cases {
+        // Nobody listens there: the files are read first.
+        let error = down(&mut client_at("127.0.0.1:1", Some(options))).await;
+        assert!(
+            matches!(error, Error::Connect(TransportError::Tls(_)))
+                && error.to_string().contains(words),
+            "{words}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+    let workdir = Workdir::new();
+    let client = Authority::new(workdir.path()).sign("client", &[], Validity::Now);
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let tls = Some(client.options(Verify::Chain));
+    let error = down(&mut client_at(&address, tls)).await;
+    assert!(
+        matches!(error, Error::Connect(TransportError::ConnectTimeout(_))),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_no_server_for_ssl() {
+    let workdir = Workdir::new();
+    let client = Authority::new(workdir.path()).sign("client", &[], Validity::Now);
+    create(workdir.path(), "nb", |_| {});
+    let options = ["--remote=ptcp:0:127.0.0.1".to_owned()];
+    let server = Server::start(workdir.path(), "nb", &options).await;
+    let address = format!("127.0.0.1:{}", server.port().await);
+    let tls = Some(client.options(Verify::Chain));
+    let error = down(&mut client_at(&address, tls)).await;
+    assert!(
+        matches!(error, Error::Connect(TransportError::Handshake(_))),
+        "{error}"
+    );
+}
