@@ -23,7 +23,7 @@ use runtime::{
 };
 
 pub use self::{
-    args::{ADMIN, Args, NorthboundArgs, NorthboundArgsError, PREFIX},
+    args::{ADMIN, Args, NorthboundArgs, PREFIX},
     writer::Writer,
 };
 

@@ -5,7 +5,7 @@ mod northbound;
 use clap::Parser;
 use runtime::args::CommonArgs;
 
-pub use self::northbound::{NorthboundArgs, NorthboundArgsError};
+pub use self::northbound::NorthboundArgs;
 
 /// The prefix of the environment variables.
 pub const PREFIX: &str = "OVN_WRITER";

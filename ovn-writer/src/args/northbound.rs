@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use runtime::args::parse_duration;
+use runtime::{UsageError, args::parse_duration};
 
 use crate::{
     address_set::NORTHBOUND,
@@ -66,25 +66,15 @@ pub enum VerifyArg {
     Full,
 }
 
-/// Flags that do not go together.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NorthboundArgsError {
-    /// TLS without an authority.
-    #[error("--nb names an ssl: remote, which needs --ca-cert")]
-    NoAuthority,
-    /// A key without its certificate, or a certificate without its key.
-    #[error("--private-key and --certificate go together")]
-    HalfAnIdentity,
-}
-
 impl NorthboundArgs {
     /// How to connect.
     ///
     /// # Errors
-    /// [`NorthboundArgsError`].
-    pub fn client_options(&self) -> Result<ClientOptions, NorthboundArgsError> {
+    /// [`UsageError`] for flags that do not go together.
+    pub fn client_options(&self) -> Result<ClientOptions, UsageError> {
+        let usage = |words: &str| Err(UsageError(words.to_owned()));
         if self.nb.need_tls() && self.ca_cert.is_none() {
-            return Err(NorthboundArgsError::NoAuthority);
+            return usage("--nb names an ssl: remote, which needs --ca-cert");
         }
         let identity = match (self.private_key.clone(), self.certificate.clone()) {
             (None, None) => None,
@@ -92,7 +82,7 @@ impl NorthboundArgs {
                 private_key,
                 certificate,
             }),
-            _ => return Err(NorthboundArgsError::HalfAnIdentity),
+            _ => return usage("--private-key and --certificate go together"),
         };
         let mut options = ClientOptions::new(NORTHBOUND);
         options.leader_only = self.leader_only;
@@ -248,12 +238,9 @@ mod tests {
     #[test]
     fn what_tls_needs_must_be_there() {
         let error = |args: &[&str]| parsed(args, None).unwrap().client_options().unwrap_err();
-        assert_eq!(
-            error(&["--nb=unix:/a,ssl:b:1"]),
-            NorthboundArgsError::NoAuthority
-        );
+        assert!(error(&["--nb=unix:/a,ssl:b:1"]).0.contains("--ca-cert"));
         for half in ["--private-key=/k", "--certificate=/c"] {
-            assert_eq!(error(&[half]), NorthboundArgsError::HalfAnIdentity);
+            assert!(error(&[half]).0.contains("go together"));
         }
     }
 }

@@ -183,4 +183,16 @@ mod tests {
         assert!(parsed("update3", r#"[["a","b"],{}]"#).contains("cannot be read"));
         assert!(parsed("update2", r#"["text",{}]"#).contains("cannot be read"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_notification_of_any_parameters_is_read_or_refused(
+            method in "update[23]?|monitor_canceled",
+            params in r#"\[(\["a","b"\],?)?("0",?)?(\{("Book":[\{}]{0,2},?)?\}?)?\]?|.*"#,
+        ) {
+            if let Ok(params) = RawValue::from_string(params) {
+                drop(Update::parse(&Notification { method, params }));
+            }
+        }
+    }
 }

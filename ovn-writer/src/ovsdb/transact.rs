@@ -57,6 +57,19 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Refuses the transaction, as `timed out`, unless the row holds these values at this moment: a guard in front of changes
+    /// that rely on them. A row that is gone does not hold them.
+    pub fn guard(table: impl Into<String>, uuid: Uuid, values: Row) -> Self {
+        Self::Wait {
+            table: table.into(),
+            filter: vec![Condition::uuid(uuid)],
+            columns: values.keys().cloned().collect(),
+            until: Until::Equal,
+            rows: vec![values],
+            timeout: 0,
+        }
+    }
+
     /// Its length on the wire in bytes, give or take a fifth.
     pub fn approximate_len(&self) -> usize {
         const FRAME: usize = 40;

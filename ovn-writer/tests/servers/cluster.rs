@@ -110,6 +110,12 @@ impl Cluster {
         run(command.args(args))
     }
 
+    /// Another client adds an address to the row `a1`.
+    pub(crate) fn add(&self, address: &str) {
+        self.nbctl(&["add", "Address_Set", "a1", "addresses", address])
+            .unwrap();
+    }
+
     /// Has the leader hand its lead over, and returns who led.
     pub(crate) async fn hand_over(&self) -> usize {
         let leader = self.leader().await;
@@ -122,13 +128,5 @@ impl Cluster {
         })
         .await;
         leader
-    }
-}
-
-/// How often something is to be done: a few times, or as often as it must be survived where there is time for it.
-pub(crate) fn rounds(few: usize, many: usize) -> usize {
-    match std::env::var_os("SOAK") {
-        None => few,
-        Some(_) => many,
     }
 }

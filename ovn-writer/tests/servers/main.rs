@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
     clippy::unwrap_used,
     reason = "tests"
 )]
@@ -12,10 +13,16 @@ mod client;
 mod cluster;
 mod follow;
 mod harness;
+mod namespace;
+mod network;
+mod older;
 mod pki;
+mod proxy;
 mod raft;
 mod restarts;
 mod scripted;
 mod server;
+mod size;
+mod soak;
 mod tls;
 mod writer;

@@ -6,23 +6,16 @@ use ovn_writer::{
     address_set::NORTHBOUND,
     ovsdb::{ClientOptions, Error, Outcome},
 };
-use proto::api::Family::V4;
-use runtime::store::Event;
 use serde_json::json;
-use tests::{northbound::Row, wait::eventually};
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{Cluster, rounds},
+    cluster::Cluster,
     follow::{
-        Follower, add, addresses, client, client_with, down, fill, insert, make_row, transact,
-        until, up,
+        Follower, add, addresses, client, client_with, down, insert, make_row, transact, until, up,
     },
-    harness::RunningWriter,
     server::{run, schema},
 };
-
-const W: &str = "www.example.com.";
 
 fn follower_of(remote: &str, leader_only: bool) -> Follower {
     let mut options = ClientOptions::new(NORTHBOUND);
@@ -32,13 +25,6 @@ fn follower_of(remote: &str, leader_only: bool) -> Follower {
 
 fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
     move |client| addresses(client).is_some_and(|found| found == expected)
-}
-
-/// Changes the one row by another client.
-fn foreign_add(cluster: &Cluster, address: &str) {
-    cluster
-        .nbctl(&["add", "Address_Set", "a1", "addresses", address])
-        .unwrap();
 }
 
 #[tokio::test]
@@ -60,38 +46,6 @@ async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
     assert!(matches!(error, Error::NotLeader), "{error}");
     let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
     up(&mut follower_of(&others, false)).await;
-}
-
-#[tokio::test]
-async fn a_new_leader_is_followed_from_where_the_old_one_was_left() {
-    let cluster = Cluster::start(3).await;
-    let mut follower = client(&cluster.remotes());
-    let (mut at, resumed) = up(&mut follower).await;
-    assert!(!resumed);
-    let row = make_row(&mut follower, "a1").await;
-    // Servers remember changes of no more than the database holds.
-    fill(&mut follower, 1000).await;
-    for round in 0..rounds(3, 30) {
-        transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
-        let before = cluster.hand_over().await;
-        assert_eq!(at, cluster.servers[before].remote());
-        // While nobody listens.
-        let address = format!("10.1.0.{round}");
-        foreign_add(&cluster, &address);
-        let error = down(&mut follower).await;
-        assert!(
-            matches!(error, Error::NotLeader | Error::Lost(_)),
-            "{error}"
-        );
-        let resumed;
-        (at, resumed) = up(&mut follower).await;
-        assert!(resumed, "read anew");
-        assert_eq!(at, cluster.servers[cluster.leader().await].remote());
-        until(&mut follower, &address, |client| {
-            addresses(client).is_some_and(|found| found.contains(&address))
-        })
-        .await;
-    }
 }
 
 #[tokio::test]
@@ -173,30 +127,6 @@ async fn a_server_without_a_majority_is_left_until_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_compacted_database_is_followed_on() {
-    let cluster = Cluster::start(3).await;
-    let mut follower = client(&cluster.remotes());
-    up(&mut follower).await;
-    let row = make_row(&mut follower, "a1").await;
-    for round in 0..rounds(3, 30) {
-        transact(&mut follower, vec![add(row, &format!("10.0.0.{round}"))]).await;
-        for server in &cluster.servers {
-            server
-                .control(&["ovsdb-server/compact", NORTHBOUND])
-                .unwrap();
-        }
-        // The leader may hand its lead over to be free for this.
-        let address = format!("10.1.0.{round}");
-        foreign_add(&cluster, &address);
-        until(&mut follower, &address, |client| {
-            addresses(client).is_some_and(|found| found.contains(&address))
-        })
-        .await;
-        assert_eq!(addresses(&follower).unwrap().len(), 2 * (round + 1));
-    }
-}
-
-#[tokio::test]
 async fn a_cluster_restored_from_files_of_before_is_believed_after_a_while() {
     let mut cluster = Cluster::start(3).await;
     let mut follower = client(&cluster.remotes());
@@ -210,7 +140,7 @@ async fn a_cluster_restored_from_files_of_before_is_believed_after_a_while() {
     restart_all(&mut cluster).await;
     until(&mut follower, "as before", holds(&["10.0.0.1"])).await;
     for n in 2..20 {
-        foreign_add(&cluster, &format!("10.0.0.{n}"));
+        cluster.add(&format!("10.0.0.{n}"));
     }
     until(&mut follower, "all of them", |client| {
         addresses(client).is_some_and(|found| found.len() == 19)
@@ -294,53 +224,4 @@ async fn a_clustered_database_is_converted_under_the_connection() {
     let outcome = transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
     assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
     assert_eq!(addresses(&follower).unwrap(), ["10.0.0.1"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_leader_is_killed_again_and_again_under_a_load_of_changes() {
-    let mut cluster = Cluster::start(3).await;
-    let writer = RunningWriter::start(&cluster.remotes());
-    let name = |n: usize| format!("n{}.example.", n % 10);
-    let address = |n: usize| format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255);
-    writer.store(Event::Synced(vec![])).await;
-    let mut last = 0;
-    for round in 0..rounds(3, 100) {
-        let leader = cluster.leader().await;
-        for n in last..last + 200 {
-            writer
-                .applied(&name(n), &[&address(n), &address(n + 7)])
-                .await;
-            tokio::task::yield_now().await;
-        }
-        last += 200;
-        // Whatever is under way.
-        cluster.servers[leader].process.kill();
-        writer.applied(W, &[&address(round)]).await;
-        expect(&cluster, W, &[address(round)]).await;
-        cluster.servers[leader].restart().await;
-        cluster.is_whole().await;
-    }
-    for n in last - 10..last {
-        expect(&cluster, &name(n), &[address(n), address(n + 7)]).await;
-    }
-    assert_eq!(rows(&cluster).unwrap().len(), 22, "nothing twice");
-    writer.stop().await;
-}
-
-fn rows(cluster: &Cluster) -> Result<Vec<Row>, String> {
-    let output = cluster.nbctl(&["--format=json", "list", "Address_Set"])?;
-    tests::northbound::read_rows(&output)
-}
-
-/// Waits until the one set of the name has these addresses.
-async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
-    eventually(&format!("{name} = {addresses:?}"), async || {
-        let mut rows = rows(cluster)?;
-        rows.retain(|row| row.is_of(name, V4));
-        match rows.as_slice() {
-            [row] if row.addresses.iter().eq(addresses.iter()) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
 }

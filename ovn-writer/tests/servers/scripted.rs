@@ -1,5 +1,6 @@
 //! The OVSDB client against a server that says what the test wants it to say.
 
+mod resuming;
 mod server;
 
 use std::time::Duration;
@@ -84,6 +85,63 @@ async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted
             !was_up && error.to_string().contains(words),
             "{bytes}: {error}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_no_answer() {
+    for (bytes, words) in [
+        (&b""[..], "the server closed the connection"),
+        (
+            &b"{\"id\":1,\"result\":{\"na"[..],
+            "the stream ended 21 bytes into a message",
+        ),
+    ] {
+        let server = Server::new().with("get_schema", Answer::Last(bytes.to_vec()));
+        let (was_up, error) = end(&server, b"").await;
+        assert!(!was_up && error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off_at_the_bound() {
+    let server = Server::new().with(
+        "get_schema",
+        Answer::Endless(b"{\"id\":1,\"result\":\"x".to_vec()),
+    );
+    let (was_up, error) = end(&server, b"").await;
+    assert!(
+        !was_up && error.to_string().contains("more than 10000 bytes"),
+        "{error}"
+    );
+    // What the sockets hold, and no more.
+    assert!(
+        server.taken.get() < 4 << 20,
+        "{} bytes were taken",
+        server.taken.get()
+    );
+}
+
+#[tokio::test]
+async fn what_comes_twice_or_for_nobody_ends_the_session() {
+    let twice = br#"{"id":4,"result":[],"error":null}"#.repeat(2);
+    for (unasked, words) in [
+        (twice, "a reply to no request"),
+        (
+            br#"{"id":{"a":[]},"result":[]}"#.to_vec(),
+            "the connection is lost",
+        ),
+        (
+            br#"{"id":1.5,"error":{}}"#.to_vec(),
+            "the connection is lost",
+        ),
+        (
+            br#"{"jsonrpc":"2.0","id":3}"#.to_vec(),
+            "the connection is lost",
+        ),
+    ] {
+        let (was_up, error) = end(&Server::new(), &unasked).await;
+        assert!(was_up && error.to_string().contains(words), "{error}");
     }
 }
 
@@ -308,6 +366,10 @@ async fn transactions_end_in_one_of_three_ways_whatever_the_server_says() {
         (
             Answer::Error(json!({"error": "unknown database"})),
             "refused: unknown database",
+        ),
+        (
+            Answer::Error(json!("canceled")),
+            "unknown: the server refuses transact: canceled",
         ),
         (
             Answer::Result(json!([])),

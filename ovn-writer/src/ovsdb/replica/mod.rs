@@ -277,4 +277,6 @@ pub fn toggle_pair<K: Ord, V: Eq>(map: &mut Vec<(K, V)>, key: K, value: V) {
 }
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,11 @@
 //! A server that knows one database of one table with one row.
 
-use std::{cell::Cell, collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    path::PathBuf,
+    time::Duration,
+};
 
 use ovn_writer::ovsdb::{
     BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Record,
@@ -8,11 +13,9 @@ use ovn_writer::ovsdb::{
 };
 use serde_json::{Value, json};
 use tests::workdir::Workdir;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{UnixListener, UnixStream},
-    sync::Notify,
-};
+use tokio::{io::AsyncWriteExt, net::UnixListener, sync::Notify};
+
+use crate::proxy::next_message;
 
 /// After this many answered echoes the server hangs up.
 pub(super) const ECHOES: usize = 100;
@@ -56,6 +59,12 @@ pub(super) struct Server {
     answers: BTreeMap<&'static str, Answer>,
     /// Echoes that were answered.
     pub(super) echoes: Cell<usize>,
+    /// Whether it hangs up when it has said all that it says unasked.
+    hangs_up: bool,
+    /// Bytes of endless answers that somebody took.
+    pub(super) taken: Cell<usize>,
+    /// The transactions since which a client wanted to know what happened.
+    pub(super) since: RefCell<Vec<String>>,
     /// It has said all that it says unasked.
     pub(super) said: Notify,
     _workdir: Workdir,
@@ -69,6 +78,10 @@ pub(super) enum Answer {
     Error(Value),
     /// These bytes, in the place of a reply.
     Bytes(Vec<u8>),
+    /// These bytes, and then the end of the connection.
+    Last(Vec<u8>),
+    /// These bytes once, and then the last of them again and again, for as long as somebody takes them.
+    Endless(Vec<u8>),
     /// Nothing.
     Silence,
 }
@@ -103,6 +116,9 @@ impl Server {
             path,
             answers,
             echoes: Cell::new(0),
+            hangs_up: false,
+            taken: Cell::new(0),
+            since: RefCell::default(),
             said: Notify::new(),
             _workdir: workdir,
         }
@@ -110,6 +126,11 @@ impl Server {
 
     pub(super) fn with(mut self, method: &'static str, answer: Answer) -> Self {
         self.answers.insert(method, answer);
+        self
+    }
+
+    pub(super) fn hanging_up(mut self) -> Self {
+        self.hangs_up = true;
         self
     }
 
@@ -147,6 +168,10 @@ impl Server {
                 .get(&*with_database)
                 .or_else(|| self.answers.get(method))
                 .cloned();
+            if with_database == "monitor_cond_since Library" {
+                let since = request["params"][3].as_str().unwrap().to_owned();
+                self.since.borrow_mut().push(since);
+            }
             let id = &request["id"];
             let reply = match answer.unwrap_or(Answer::Error(json!("unknown method"))) {
                 Answer::Result(result) => json!({"id": id, "result": result, "error": null}),
@@ -155,28 +180,28 @@ impl Server {
                     let _closed = stream.write_all(&bytes).await;
                     continue;
                 }
+                Answer::Last(bytes) => {
+                    let _closed = stream.write_all(&bytes).await;
+                    return;
+                }
+                Answer::Endless(bytes) => {
+                    let _closed = stream.write_all(&bytes).await;
+                    let more = vec![bytes.last().copied().unwrap(); 64 << 10];
+                    while stream.write_all(&more).await.is_ok() {
+                        self.taken.set(self.taken.get() + more.len());
+                    }
+                    return;
+                }
                 Answer::Silence => continue,
             };
             let _closed = stream.write_all(reply.to_string().as_bytes()).await;
             if with_database.starts_with("monitor_cond") && with_database.ends_with("Library") {
                 let _closed = stream.write_all(unasked).await;
                 self.said.notify_one();
+                if self.hangs_up {
+                    return;
+                }
             }
-        }
-    }
-}
-
-/// The next message of a client, of which `buffer` may hold the beginning.
-async fn next_message(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Option<Value> {
-    loop {
-        let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
-        if let Some(Ok(message)) = messages.next() {
-            let end = messages.byte_offset();
-            buffer.drain(..end);
-            return Some(message);
-        }
-        if stream.read_buf(buffer).await.ok()? == 0 {
-            return None;
         }
     }
 }

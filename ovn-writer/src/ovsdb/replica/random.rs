@@ -1,0 +1,205 @@
+//! Updates of any kind: those that are right are followed, and nothing is worse than refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json, value::to_raw_value};
+
+use super::{
+    super::{Tables, tables::testing::Book},
+    *,
+};
+
+/// A small database, so that random changes meet.
+type Model = BTreeMap<Uuid, Columns>;
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Columns {
+    title: String,
+    authors: BTreeSet<String>,
+    ids: BTreeMap<String, String>,
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let columns = (
+        "[xy]?",
+        prop::collection::btree_set("[a-e]", 0..4),
+        prop::collection::btree_map("[k-m]", "[0-2]", 0..3),
+    );
+    let columns = columns.prop_map(|(title, authors, ids)| Columns {
+        title,
+        authors,
+        ids,
+    });
+    let uuid = (0_u128..6).prop_map(Uuid::from_u128);
+    prop::collection::btree_map(uuid, columns, 0..6)
+}
+
+fn set(elements: impl IntoIterator<Item = String>) -> Value {
+    let elements: Vec<_> = elements.into_iter().collect();
+    match elements.as_slice() {
+        [one] => json!(one),
+        more => json!(["set", more]),
+    }
+}
+
+fn map(pairs: impl IntoIterator<Item = (String, String)>) -> Value {
+    json!(["map", pairs.into_iter().collect::<Vec<_>>()])
+}
+
+impl Columns {
+    /// A row as `monitor` has it: every column.
+    fn whole(&self) -> Value {
+        json!({"title": self.title, "authors": set(self.authors.clone()), "ids": map(self.ids.clone())})
+    }
+
+    /// What changes, as `update2` has it.
+    fn difference(&self, new: &Self) -> Value {
+        let mut row = Map::new();
+        if self.title != new.title {
+            row.insert("title".to_owned(), json!(new.title));
+        }
+        let authors: Vec<_> = self
+            .authors
+            .symmetric_difference(&new.authors)
+            .cloned()
+            .collect();
+        if !authors.is_empty() {
+            row.insert("authors".to_owned(), set(authors));
+        }
+        let keys: BTreeSet<_> = self.ids.keys().chain(new.ids.keys()).collect();
+        let pair = |key: &String| {
+            let (before, after) = (self.ids.get(key), new.ids.get(key));
+            // One that is gone comes as it was, one that is there as it is.
+            (before != after).then(|| Some((key.clone(), after.or(before)?.clone())))?
+        };
+        let ids: Vec<_> = keys.into_iter().filter_map(pair).collect();
+        if !ids.is_empty() {
+            row.insert("ids".to_owned(), map(ids));
+        }
+        Value::Object(row)
+    }
+}
+
+/// How a server tells of a change, with differences and with whole rows.
+fn updates(before: &Model, after: &Model) -> [Value; 2] {
+    let (mut differences, mut rows) = (Map::new(), Map::new());
+    let uuids: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    for uuid in uuids {
+        let (difference, row) = match (before.get(uuid), after.get(uuid)) {
+            (None, Some(new)) => (json!({"insert": new.whole()}), json!({"new": new.whole()})),
+            (Some(old), None) => (json!({"delete": null}), json!({"old": old.whole()})),
+            (Some(old), Some(new)) if old != new => (
+                json!({"modify": old.difference(new)}),
+                json!({"old": old.whole(), "new": new.whole()}),
+            ),
+            _ => continue,
+        };
+        differences.insert(uuid.to_string(), difference);
+        rows.insert(uuid.to_string(), row);
+    }
+    [json!({ "Book": differences }), json!({ "Book": rows })]
+}
+
+fn contents(replica: &Replica<Book>) -> Model {
+    let columns = |book: &Book| Columns {
+        title: book.title.clone(),
+        authors: book.authors.clone(),
+        ids: book.ids.iter().cloned().collect(),
+    };
+    replica
+        .iter()
+        .map(|(uuid, book)| (uuid, columns(book)))
+        .collect()
+}
+
+type Read = fn(&RawValue) -> Result<TableUpdates<'_>, serde_json::Error>;
+
+const READ: [Read; 2] = [
+    |json| TableUpdates::read_differences(json),
+    |json| TableUpdates::read_rows(json),
+];
+
+/// Any JSON, of the words that updates are made of.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just("Book".to_owned()),
+        "initial|insert|modify|delete|old|new",
+        "title|authors|ids|set|map|uuid|named-uuid",
+        (0_u128..3).prop_map(|n| Uuid::from_u128(n).to_string()),
+        ".{0,4}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(word.clone(), inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// An update with anything in the place of a row.
+fn any_row() -> impl Strategy<Value = Value> {
+    let kind = "initial|insert|modify|delete|old|new";
+    let column = prop::collection::btree_map("title|authors|ids|other", any_json(), 0..3);
+    (0_u128..2, kind, column).prop_map(|(uuid, kind, columns)| {
+        json!({"Book": {Uuid::from_u128(uuid).to_string(): {kind: columns}}})
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_replica_is_as_the_server_says_however_it_says_it(
+        states in prop::collection::vec(model(), 1..8),
+    ) {
+        let mut replicas = [Replica::default(), Replica::default()];
+        let mut before = Model::new();
+        for after in states {
+            for ((updates, replica), read) in updates(&before, &after).iter().zip(&mut replicas).zip(READ) {
+                let json = to_raw_value(updates).unwrap();
+                let mut touched = HashSet::new();
+                Book::apply(replica, read(&json).unwrap(), &mut touched).unwrap();
+                prop_assert_eq!(contents(replica), after.clone());
+                let titles = |model: &Model| -> BTreeSet<String> {
+                    let changed = |uuid: &&Uuid| before.get(uuid) != after.get(uuid);
+                    let rows = model.keys().filter(changed).map(|uuid| model[uuid].title.clone());
+                    rows.filter(|title| !title.is_empty()).collect()
+                };
+                let expected: BTreeSet<_> = titles(&before).union(&titles(&after)).cloned().collect();
+                prop_assert_eq!(touched.into_iter().collect::<BTreeSet<_>>(), expected);
+                for title in ["x", "y"] {
+                    let found = replica.with_key(&title.to_owned()).count();
+                    prop_assert_eq!(found, after.values().filter(|row| row.title == title).count());
+                }
+            }
+            before = after;
+        }
+    }
+
+    #[test]
+    fn updates_that_make_no_sense_are_refused_and_nothing_worse(
+        updates in prop::collection::vec(prop_oneof![any_json(), any_row()], 0..4),
+    ) {
+        for read in READ {
+            let mut replica = Replica::default();
+            for updates in &updates {
+                let json = to_raw_value(updates).unwrap();
+                let applied = read(&json).map(|updates| {
+                    Book::apply(&mut replica, updates, &mut HashSet::new())
+                });
+                // After an error the replica is given up.
+                if !matches!(applied, Ok(Ok(()))) {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Networks that lose everything, and servers that take everything and say nothing.
+
+use std::time::{Duration, Instant};
+
+use ovn_writer::{
+    address_set::NORTHBOUND,
+    ovsdb::{ClientOptions, Error, Outcome},
+};
+use tests::workdir::Workdir;
+use tokio::{net::TcpListener, time::timeout};
+
+use crate::{
+    follow::{
+        Follower, PATIENCE, add, addresses, client_with, down, make_row, transact, until, up,
+    },
+    harness::Database,
+    namespace::Apart,
+    proxy::{Proxy, swallow},
+    server::create,
+};
+
+fn impatient() -> ClientOptions {
+    let mut options = ClientOptions::new(NORTHBOUND);
+    options.transact_deadline = Duration::from_secs(1);
+    options.session.request_deadline = Duration::from_secs(1);
+    options.session.monitor_deadline = Duration::from_secs(1);
+    options.session.transport.connect_timeout = Duration::from_secs(1);
+    options.session.transport.inactivity_probe = Some(Duration::from_secs(1));
+    options
+}
+
+/// The outcome of a transaction that is sent and follows what happens meanwhile.
+async fn sent(client: &mut Follower, address: &str, row: uuid::Uuid) -> Outcome {
+    let transaction = client.transact(vec![add(row, address)]).unwrap();
+    timeout(PATIENCE, transaction).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubled() {
+    let workdir = Workdir::new();
+    create(workdir.path(), "nb", |_| {});
+    let Some(server) = Apart::start(workdir.path(), "nb").await else {
+        return;
+    };
+    server.reachable().await;
+    let mut client = client_with(&server.remote(), impatient());
+    up(&mut client).await;
+    let row = make_row(&mut client, "a1").await;
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let address = format!("10.0.0.{round}");
+        server.plug(false);
+        let cut = Instant::now();
+        let outcome = sent(&mut client, &address, row).await;
+        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        let error = down(&mut client).await;
+        let inactive = "nothing came for 2s";
+        assert!(error.to_string().contains(inactive), "{error}");
+        assert!(
+            cut.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            cut.elapsed()
+        );
+        let error = down(&mut client).await;
+        assert!(matches!(error, Error::Connect(_)), "{error}");
+        server.plug(true);
+        up(&mut client).await;
+        // Nobody knows whether it arrived: what is missing is worked out anew.
+        if addresses(&client).unwrap() == expected {
+            let outcome = transact(&mut client, vec![add(row, &address)]).await;
+            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        }
+        expected.push(address);
+        assert_eq!(addresses(&client).unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_goes_silent_on_a_local_socket_is_left_by_the_deadline() {
+    let database = Database::start().await;
+    let proxy = Proxy::start(database.workdir.join("nb.sock"), &[]);
+    let mut client = client_with(&proxy.remote(), impatient());
+    up(&mut client).await;
+    let row = make_row(&mut client, "a1").await;
+    proxy.forward(false);
+    let outcome = sent(&mut client, "10.0.0.1", row).await;
+    assert!(
+        matches!(outcome, Outcome::Unknown(Error::Deadline { .. })),
+        "{outcome:?}"
+    );
+    client.restart();
+    let error = down(&mut client).await;
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    proxy.forward(true);
+    // What was on its way arrives late, and is seen.
+    until(&mut client, "it arrived after all", |client| {
+        addresses(client).is_some_and(|found| found == ["10.0.0.1"])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_never_answers_is_passed_over() {
+    let database = Database::start().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = format!("tcp:{}", silent.local_addr().unwrap());
+    let swallowing = tokio::spawn(swallow(silent));
+    let error = down(&mut client_with(&remote, impatient())).await;
+    assert!(
+        matches!(
+            error,
+            Error::Deadline {
+                method: "set_db_change_aware",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    for _ in 0..5 {
+        let remotes = format!("{remote},{}", database.northbound.remote());
+        let (at, _) = up(&mut client_with(&remotes, impatient())).await;
+        assert_eq!(at, database.northbound.remote());
+    }
+    swallowing.abort();
+}

@@ -1,0 +1,119 @@
+//! What clusters do to their clients, again and again.
+
+use ovn_writer::{address_set::NORTHBOUND, ovsdb::Error};
+use proto::api::Family::V4;
+use runtime::store::Event;
+use tests::{northbound::Row, soak::or_long, wait::eventually};
+
+use crate::{
+    cluster::Cluster,
+    follow::{add, addresses, client, down, fill, make_row, transact, until, up},
+    harness::RunningWriter,
+};
+
+const W: &str = "www.example.com.";
+
+#[tokio::test]
+async fn a_new_leader_is_followed_from_where_the_old_one_was_left() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    let (mut at, resumed) = up(&mut follower).await;
+    assert!(!resumed);
+    let row = make_row(&mut follower, "a1").await;
+    // Servers remember changes of no more than the database holds.
+    fill(&mut follower, 1000).await;
+    for round in 0..or_long(3, 30) {
+        transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
+        let before = cluster.hand_over().await;
+        assert_eq!(at, cluster.servers[before].remote());
+        // While nobody listens.
+        let address = format!("10.1.0.{round}");
+        cluster.add(&address);
+        let error = down(&mut follower).await;
+        assert!(
+            matches!(error, Error::NotLeader | Error::Lost(_)),
+            "{error}"
+        );
+        let resumed;
+        (at, resumed) = up(&mut follower).await;
+        assert!(resumed, "read anew");
+        assert_eq!(at, cluster.servers[cluster.leader().await].remote());
+        until(&mut follower, &address, |client| {
+            addresses(client).is_some_and(|found| found.contains(&address))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_compacted_database_is_followed_on() {
+    let cluster = Cluster::start(3).await;
+    let mut follower = client(&cluster.remotes());
+    up(&mut follower).await;
+    let row = make_row(&mut follower, "a1").await;
+    for round in 0..or_long(3, 30) {
+        transact(&mut follower, vec![add(row, &format!("10.0.0.{round}"))]).await;
+        for server in &cluster.servers {
+            server
+                .control(&["ovsdb-server/compact", NORTHBOUND])
+                .unwrap();
+        }
+        // The leader may hand its lead over to be free for this.
+        let address = format!("10.1.0.{round}");
+        cluster.add(&address);
+        until(&mut follower, &address, |client| {
+            addresses(client).is_some_and(|found| found.contains(&address))
+        })
+        .await;
+        assert_eq!(addresses(&follower).unwrap().len(), 2 * (round + 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_killed_again_and_again_under_a_load_of_changes() {
+    let mut cluster = Cluster::start(3).await;
+    let writer = RunningWriter::start(&cluster.remotes());
+    let name = |n: usize| format!("n{}.example.", n % 10);
+    let address = |n: usize| format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255);
+    writer.store(Event::Synced(vec![])).await;
+    let mut last = 0;
+    for round in 0..or_long(3, 100) {
+        let leader = cluster.leader().await;
+        for n in last..last + 200 {
+            writer
+                .applied(&name(n), &[&address(n), &address(n + 7)])
+                .await;
+            tokio::task::yield_now().await;
+        }
+        last += 200;
+        // Whatever is under way.
+        cluster.servers[leader].process.kill();
+        writer.applied(W, &[&address(round)]).await;
+        expect(&cluster, W, &[address(round)]).await;
+        cluster.servers[leader].restart().await;
+        cluster.is_whole().await;
+    }
+    for n in last - 10..last {
+        expect(&cluster, &name(n), &[address(n), address(n + 7)]).await;
+    }
+    assert_eq!(rows(&cluster).unwrap().len(), 22, "nothing twice");
+    writer.stop().await;
+}
+
+fn rows(cluster: &Cluster) -> Result<Vec<Row>, String> {
+    let output = cluster.nbctl(&["--format=json", "list", "Address_Set"])?;
+    tests::northbound::read_rows(&output)
+}
+
+/// Waits until the one set of the name has these addresses.
+async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
+    eventually(&format!("{name} = {addresses:?}"), async || {
+        let mut rows = rows(cluster)?;
+        rows.retain(|row| row.is_of(name, V4));
+        match rows.as_slice() {
+            [row] if row.addresses.iter().eq(addresses.iter()) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
