@@ -1,10 +1,7 @@
 //! The command line.
 
 use std::{
-    net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
-    path::PathBuf,
-    str::FromStr,
     time::Duration,
 };
 
@@ -13,6 +10,7 @@ use ipnet::IpNet;
 use runtime::{
     args::{CommonArgs, StoreAddress, parse_duration},
     endpoints::ServiceName,
+    listen::{ListenAddress, parse_local},
 };
 
 use crate::{
@@ -101,6 +99,11 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1000000")]
     pub status_write_bytes: NonZeroU32,
 
+    /// Where to show what is known, as a page and as JSON: `unix:///run/inspect.sock` or `tcp://127.0.0.1:9092`. It has the
+    /// names of every tenant, so no other host can reach it. Default: nowhere.
+    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    pub inspect: Option<ListenAddress>,
+
     /// Networks whose addresses are refused in answers, such as the cluster's own; may be given several times.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub deny_answer: Vec<IpNet>,
@@ -167,70 +170,4 @@ pub enum ManageObjects {
     Always,
     /// The collector makes none.
     Never,
-}
-
-/// Where a listener is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ListenAddress {
-    /// The path of a unix socket.
-    Unix(PathBuf),
-    /// An address and a port; port 0 takes a free one.
-    Tcp(SocketAddr),
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix://") {
-            if !path.starts_with('/') {
-                return Err(
-                    "a unix socket needs an absolute path: unix:///run/collector.sock".to_owned(),
-                );
-            }
-            Ok(Self::Unix(path.into()))
-        } else if let Some(address) = text.strip_prefix("tcp://") {
-            let error = |_| {
-                "tcp needs an IP address and a port: tcp://127.0.0.1:6000, tcp://[::1]:6000"
-                    .to_owned()
-            };
-            address.parse().map(Self::Tcp).map_err(error)
-        } else {
-            Err("an address starts with unix:// or tcp://".to_owned())
-        }
-    }
-}
-
-impl std::fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listen_addresses_are_urls() {
-        for text in [
-            "unix:///run/x.sock",
-            "tcp://127.0.0.1:0",
-            "tcp://[::1]:6000",
-        ] {
-            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
-        }
-        for text in [
-            "unix://x.sock",
-            "tcp://localhost:6000",
-            "tcp://127.0.0.1",
-            "udp://127.0.0.1:1",
-            "",
-        ] {
-            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
-        }
-    }
 }

@@ -5,11 +5,13 @@
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
 //! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
+//! - [`inspect`]: what is known, shown to people.
 //! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
 pub mod guards;
 pub mod ingest;
+pub mod inspect;
 pub mod names;
 pub mod observation;
 pub mod owner;

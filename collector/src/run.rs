@@ -21,6 +21,7 @@ use crate::{
     args::Args,
     guards::Guards,
     ingest::{self, ConnectionLimits, Ingest, Listener},
+    inspect::{self, Inspect},
     names::SharedIndex,
     owner::{
         self,
@@ -56,6 +57,10 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     for address in &args.listen {
         listeners.push(Listener::bind(address).await?);
     }
+    let mut inspect = None;
+    if let Some(address) = &args.inspect {
+        inspect = Some(Inspect::bind(address).await?);
+    }
 
     let clock = Clock::system();
     let guards = Arc::new(Guards::new(args.deny_answer.clone()));
@@ -70,7 +75,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
     let gate = health.gate("egress-firewalls", "they were not listed yet");
-    let (overview, _) = watch::channel(Arc::default());
+    let (overview, shown) = watch::channel(Arc::default());
     let outputs = policy::Outputs {
         wanted,
         overview,
@@ -128,6 +133,16 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let leadership = Leadership::of(&store, &args.common.objects_namespace, "collector");
     let leader = leadership.leader();
     tasks.spawn("leadership", leadership.run(tasks.token()));
+    let (views, viewers) = mpsc::channel(inspect::QUEUE);
+    if let Some(inspect) = inspect {
+        let sources = inspect::Sources {
+            owner: views,
+            overview: shown,
+            health: health.clone(),
+            bad_objects: store.bad_objects(),
+        };
+        tasks.spawn("inspect", inspect.serve(sources, tasks.token()));
+    }
     let channels = Channels {
         observations: observed,
         wanted: wanted_names,
@@ -136,6 +151,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         requests,
         index: Arc::clone(&index),
         reporter,
+        viewers,
     };
     tasks.spawn(
         "owner",

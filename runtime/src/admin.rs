@@ -2,7 +2,6 @@
 
 use std::{
     fmt::Write,
-    future::IntoFuture,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -17,9 +16,14 @@ use axum::{
     routing::get,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::{net::TcpListener, time};
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+use crate::{
+    http,
+    listen::{Access, ListenAddress, Listener},
+};
 
 /// The Prometheus text format, version 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,17 +31,17 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How often histograms are folded, so that they do not grow while nobody asks for them.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long an answer under way may take once the server was told to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// What the program's readiness depends on: it is ready when every gate is.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Vec<Condition>>>);
 
-struct Condition {
-    name: &'static str,
+/// What a [`Gate`] stands for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Condition {
+    /// Its name.
+    pub name: &'static str,
     /// Why it does not hold; `None` while it does.
-    reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 impl Health {
@@ -48,7 +52,7 @@ impl Health {
 
     /// Adds a condition, not ready for `reason` until [`Gate::ready`]. There is no way to take it away.
     pub fn gate(&self, name: &'static str, reason: impl Into<String>) -> Gate {
-        let mut conditions = self.conditions();
+        let mut conditions = self.locked();
         conditions.push(Condition {
             name,
             reason: Some(reason.into()),
@@ -61,7 +65,7 @@ impl Health {
 
     /// Whether every gate is ready, and a line about each.
     fn report(&self) -> (bool, String) {
-        let conditions = self.conditions();
+        let conditions = self.locked();
         let ready = conditions.iter().all(|c| c.reason.is_none());
         let mut text = String::from(if ready { "ready\n" } else { "not ready\n" });
         for Condition { name, reason } in conditions.iter() {
@@ -74,7 +78,12 @@ impl Health {
         (ready, text)
     }
 
-    fn conditions(&self) -> MutexGuard<'_, Vec<Condition>> {
+    /// All conditions, in the order in which their gates were made.
+    pub fn conditions(&self) -> Vec<Condition> {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Condition>> {
         // Each change is a single assignment: a panic elsewhere leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +108,7 @@ impl Gate {
     }
 
     fn set(&self, reason: Option<String>) {
-        let mut conditions = self.health.conditions();
+        let mut conditions = self.health.locked();
         let Some(condition) = conditions.get_mut(self.index) else {
             return;
         };
@@ -116,7 +125,7 @@ impl Gate {
 
 /// The bound admin server.
 pub struct Admin {
-    listener: TcpListener,
+    listener: Listener,
     local_addr: SocketAddr,
 }
 
@@ -126,10 +135,13 @@ impl Admin {
     /// # Errors
     /// The address is in use, or is not of this host.
     pub async fn bind(addr: SocketAddr) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(addr)
+        let listener = Listener::bind(&ListenAddress::Tcp(addr), Access::User)
             .await
             .with_context(|| format!("cannot listen on the admin address {addr}"))?;
-        let local_addr = listener.local_addr()?;
+        let local_addr = match listener.address() {
+            ListenAddress::Tcp(bound) => *bound,
+            ListenAddress::Unix(_) => addr,
+        };
         info!(addr = %local_addr, "admin listening");
         Ok(Self {
             listener,
@@ -145,7 +157,7 @@ impl Admin {
     /// Answers until the token is cancelled, and keeps the metrics in order meanwhile.
     ///
     /// # Errors
-    /// Those of the listener.
+    /// Those of [`http::serve`].
     pub async fn serve(
         self,
         health: Health,
@@ -157,9 +169,7 @@ impl Admin {
             .route("/readyz", get(readyz))
             .with_state(health)
             .route("/metrics", get(render).with_state(metrics.clone()));
-        let server = axum::serve(self.listener, router)
-            .with_graceful_shutdown(token.clone().cancelled_owned())
-            .into_future();
+        let server = http::serve(self.listener, router, http::Limits::default(), token);
         let upkeep = async {
             let mut ticks = time::interval(UPKEEP_INTERVAL);
             loop {
@@ -167,14 +177,9 @@ impl Admin {
                 metrics.run_upkeep();
             }
         };
-        let give_up = async {
-            token.cancelled().await;
-            time::sleep(DRAIN_TIMEOUT).await;
-        };
         tokio::select! {
             served = server => served.context("the admin server failed"),
             () = upkeep => Ok(()),
-            () = give_up => Ok(()),
         }
     }
 }

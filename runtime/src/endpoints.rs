@@ -111,7 +111,7 @@ impl Discovery {
                 scope: Scope::Namespace(service.namespace.clone()),
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
             };
-            let events = watch::<EndpointSlice>(cluster.client(), watching);
+            let events = watch::<EndpointSlice>(cluster.client(), watching, cluster.bad_objects());
             events.map(move |event| (i, event)).boxed()
         });
         Self {

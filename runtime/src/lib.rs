@@ -6,6 +6,7 @@
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
 //! - [`endpoints`]: where the servers behind a Service are.
+//! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`leader`]: which replica leads.
 //! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
@@ -19,7 +20,9 @@ pub mod args;
 pub mod clock;
 pub mod cluster;
 pub mod endpoints;
+pub mod http;
 pub mod leader;
+pub mod listen;
 mod program;
 pub mod report;
 pub mod shutdown;

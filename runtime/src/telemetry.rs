@@ -53,7 +53,7 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .install_recorder()
         .context("metrics cannot be set up")?;
-    crate::store::metrics::describe();
+    crate::store::describe_metrics();
     crate::leader::describe();
     crate::report::describe();
     Ok(handle)

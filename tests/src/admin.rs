@@ -1,10 +1,10 @@
 //! The admin server of a program, as an operator and Prometheus see it.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpStream, UnixStream},
     time::timeout,
 };
 
@@ -18,20 +18,7 @@ impl Admin {
     /// # Errors
     /// Those of the connection.
     pub async fn get(self, path: &str) -> io::Result<(u16, String)> {
-        let exchange = async {
-            let mut stream = TcpStream::connect(self.0).await?;
-            // HTTP/1.0, so that the server closes at the end of the body.
-            let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut reply = String::new();
-            stream.read_to_string(&mut reply).await?;
-            io::Result::Ok(reply)
-        };
-        let reply = timeout(Duration::from_secs(5), exchange).await??;
-        let malformed = || io::Error::other(format!("no HTTP reply: {reply:?}"));
-        let (head, body) = reply.split_once("\r\n\r\n").ok_or_else(malformed)?;
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-        Ok((status.ok_or_else(malformed)?, body.to_owned()))
+        get_over(TcpStream::connect(self.0), path).await
     }
 
     /// Whether `/readyz` says yes; otherwise its words.
@@ -61,4 +48,32 @@ impl Admin {
         };
         Ok(text.lines().filter_map(value).sum())
     }
+}
+
+/// [`Admin::get`] from a server on a unix socket.
+///
+/// # Errors
+/// Those of the connection.
+pub async fn get_over_unix(socket: &Path, path: &str) -> io::Result<(u16, String)> {
+    get_over(UnixStream::connect(socket), path).await
+}
+
+async fn get_over<S: AsyncRead + AsyncWrite + Unpin>(
+    connect: impl Future<Output = io::Result<S>>,
+    path: &str,
+) -> io::Result<(u16, String)> {
+    let exchange = async {
+        let mut stream = connect.await?;
+        // HTTP/1.0, so that the server closes at the end of the body.
+        let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await?;
+        io::Result::Ok(reply)
+    };
+    let reply = timeout(Duration::from_secs(5), exchange).await??;
+    let malformed = || io::Error::other(format!("no HTTP reply: {reply:?}"));
+    let (head, body) = reply.split_once("\r\n\r\n").ok_or_else(malformed)?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((status.ok_or_else(malformed)?, body.to_owned()))
 }

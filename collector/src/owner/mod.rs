@@ -15,6 +15,7 @@ mod schedule;
 pub mod task;
 #[cfg(test)]
 mod tests;
+mod view;
 mod writes;
 
 use std::{
@@ -38,6 +39,7 @@ use self::{
 pub use self::{
     budget::Rates,
     evictions::{Evictions, Told},
+    view::{FailureView, NameView, View},
 };
 use crate::{
     args::ManageObjects,

@@ -141,6 +141,16 @@ impl Schedule {
         self.queue.first().map(|(at, _)| *at)
     }
 
+    /// When the name is looked up.
+    pub(super) fn due(&self, name: &DnsName) -> Option<Timestamp> {
+        self.names.get(name)?.due
+    }
+
+    /// Look-ups of the name in a row that gave no address.
+    pub(super) fn barren(&self, name: &DnsName) -> u32 {
+        self.names.get(name).map_or(0, |lookup| lookup.barren)
+    }
+
     /// Names that are waiting or under way.
     pub(super) fn len(&self) -> usize {
         self.names.len()

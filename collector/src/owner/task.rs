@@ -14,14 +14,14 @@ use runtime::{
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Config, Owner};
+use super::{Config, Owner, View};
 use crate::{
     names::SharedIndex,
     observation::Observation,
@@ -60,6 +60,8 @@ pub struct Channels {
     pub index: SharedIndex,
     /// What is said of objects.
     pub reporter: Reporter,
+    /// Who wants to see what is known, and where to send it.
+    pub viewers: mpsc::Receiver<oneshot::Sender<View>>,
 }
 
 /// What the program is not ready without.
@@ -112,6 +114,7 @@ pub async fn run<S: Store>(
         requests,
         index,
         reporter,
+        mut viewers,
     } = channels;
     let looked = (clock.now(), Instant::now());
     let mut task = Task {
@@ -151,6 +154,8 @@ pub async fn run<S: Store>(
             }
             () = leader.changed() => {}
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
+            // A viewer that has gone is none.
+            Some(viewer) = viewers.recv() => drop(viewer.send(task.owner.view(task.clock.now()))),
             Some(written) = task.writes.join_next() => task.written(written)?,
             () = sleep(wake) => {}
             _ = ticks.tick() => task.report(),

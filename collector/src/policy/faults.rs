@@ -77,7 +77,7 @@ pub struct Subjects {
 }
 
 impl Faults {
-    pub(super) fn add(&mut self, fault: Fault, subject: impl Into<String>) {
+    pub(crate) fn add(&mut self, fault: Fault, subject: impl Into<String>) {
         let subjects = self.0.entry(fault).or_default();
         subjects.count += 1;
         if subjects.kept.len() < MAX_KEPT {

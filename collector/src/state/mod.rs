@@ -5,6 +5,7 @@
 //! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
 
 mod evict;
+mod failing;
 #[cfg(test)]
 mod lookup_tests;
 mod memory;
@@ -16,6 +17,7 @@ mod tests;
 use std::time::Duration;
 
 pub use self::{
+    failing::Failing,
     memory::{Learned, Memory},
     render::Change,
 };

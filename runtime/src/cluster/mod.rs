@@ -18,6 +18,8 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::store::BadObjects;
+
 pub(crate) use self::{
     answer::Refusal,
     watch::{Object, Watching, watch},
@@ -37,6 +39,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Cluster {
     client: Client,
     manager: &'static str,
+    bad_objects: BadObjects,
 }
 
 /// Why there is no client of a cluster.
@@ -79,12 +82,21 @@ impl Cluster {
         config.read_timeout = Some(READ_TIMEOUT);
         config.default_retry = false;
         let client = Client::try_from(config).map_err(|e| ConnectError::Client(in_words(&e)))?;
-        Ok(Self { client, manager })
+        Ok(Self {
+            client,
+            manager,
+            bad_objects: BadObjects::default(),
+        })
     }
 
     /// The client.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Objects that a watch cannot read.
+    pub fn bad_objects(&self) -> BadObjects {
+        self.bad_objects.clone()
     }
 
     /// Who writes.

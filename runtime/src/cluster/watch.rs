@@ -19,7 +19,9 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{guarded::Guarded, in_words};
-use crate::store::{Event, ObjectKey, Scope, metrics, undecodable::Undecodable};
+use crate::store::{
+    BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
+};
 
 /// For how long one watch is asked for, in seconds. A connection on which nothing more arrives is given up 5 s later.
 const WATCH_SECONDS: u32 = 50;
@@ -72,21 +74,34 @@ pub(crate) struct Watching {
     pub(crate) labels: Option<String>,
 }
 
+impl Watching {
+    /// What tells it from others of the same kind.
+    fn scope(&self) -> String {
+        match &self.labels {
+            None => self.scope.to_string(),
+            Some(labels) => format!("{} {labels}", self.scope),
+        }
+    }
+}
+
 /// All objects of a kind, then their changes, without end, as [`crate::store::Store::watch`] says.
+/// What does not decode stands in `bad` meanwhile.
 pub(crate) fn watch<K: Object>(
     client: Client,
     watching: Watching,
+    bad: BadObjects,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
     let api: Api<Guarded<K>> = match &watching.scope {
         Scope::All => Api::all(client),
         Scope::Namespace(namespace) => Api::namespaced(client, namespace),
     };
+    let watched = Watched::new::<K>(watching.scope(), bad);
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE);
     config.label_selector = watching.labels;
     async_stream::stream! {
-        let mut content = Content::<K>::default();
+        let mut content = Content::<K>::new(watched);
         let mut failures = Failures::default();
         loop {
             // A new one begins with a list.
@@ -178,11 +193,16 @@ struct Content<K> {
     listed: BTreeMap<ObjectKey, Result<K, String>>,
     /// Bad objects since the last list.
     complaints: usize,
+    watched: Watched,
+    /// Bad objects that were found and not yet counted.
+    found: usize,
 }
 
-impl<K> Default for Content<K> {
-    fn default() -> Self {
+impl<K: Object> Content<K> {
+    fn new(watched: Watched) -> Self {
         Self {
+            watched,
+            found: 0,
             state: State::default(),
             known: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -191,9 +211,7 @@ impl<K> Default for Content<K> {
             complaints: 0,
         }
     }
-}
 
-impl<K: Object> Content<K> {
     /// What a change means, and which objects are missing from that.
     fn events(&mut self, change: watcher::Event<Guarded<K>>) -> Vec<Event<K>> {
         let mut events = Vec::from_iter(self.take(change));
@@ -273,7 +291,7 @@ impl<K: Object> Content<K> {
         match self.state {
             State::InSync => {
                 info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
-                metrics::gap::<K>();
+                self.watched.gap();
             }
             State::Starting | State::OutOfSync => {
                 info!(kind = %K::kind(&()), objects = self.known.len(), "in sync with the cluster");
@@ -290,7 +308,7 @@ impl<K: Object> Content<K> {
         }
         warn!(kind = %K::kind(&()), "out of sync: {reason}");
         self.state = State::OutOfSync;
-        metrics::in_sync::<K>(false);
+        self.watched.in_sync(false);
         Some(Event::OutOfSync(reason))
     }
 
@@ -304,12 +322,16 @@ impl<K: Object> Content<K> {
             _ => {}
         }
         self.faults.insert(key, fault);
-        metrics::bad_objects::<K>(self.faults.len(), 1);
+        self.found += 1;
     }
 
-    fn report(&self) {
-        metrics::bad_objects::<K>(self.faults.len(), 0);
-        metrics::in_sync::<K>(self.state == State::InSync);
+    fn report(&mut self) {
+        let found = mem::take(&mut self.found);
+        self.watched.bad(self.faults.len(), found, || {
+            let faults = self.faults.iter();
+            faults.map(|(key, fault)| (key.to_string(), fault.clone()))
+        });
+        self.watched.in_sync(self.state == State::InSync);
     }
 }
 

@@ -113,7 +113,8 @@ impl KubeStore {
 impl Store for KubeStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
         let labels = None;
-        watch(self.cluster.client(), Watching { scope, labels })
+        let watching = Watching { scope, labels };
+        watch(self.cluster.client(), watching, self.cluster.bad_objects())
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {

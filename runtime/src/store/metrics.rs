@@ -2,20 +2,20 @@
 //!
 //! | metric | type | labels | meaning |
 //! |---|---|---|---|
-//! | `store_in_sync` | gauge | `kind` | 1 while the watch knows the whole content |
-//! | `store_bad_objects` | gauge | `kind` | objects that are there now and do not decode |
-//! | `store_bad_objects_total` | counter | `kind` | objects found not to decode, each change of one counted |
-//! | `store_watch_gaps_total` | counter | `kind` | times a watch lost changes and read everything again |
+//! | `store_in_sync` | gauge | `kind`, `scope` | 1 while the watch knows the whole content |
+//! | `store_bad_objects` | gauge | `kind`, `scope` | objects that are there now and do not decode |
+//! | `store_bad_objects_total` | counter | `kind`, `scope` | objects found not to decode, each change of one counted |
+//! | `store_watch_gaps_total` | counter | `kind`, `scope` | times a watch lost changes and read everything again |
 //! | `store_writes_total` | counter | `kind`, `operation`, `outcome` | writes that were asked for |
 //! | `store_write_duration_seconds` | histogram | `kind`, `operation` | how long they took, waiting for others included |
+//!
+//! The scope of a watch is its namespace (`*` for all) and its label selector, if it has one.
 
 use std::time::Duration;
 
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
-
-use kube::Resource;
 
 use super::{Kind, StoreError};
 
@@ -46,19 +46,24 @@ pub(crate) fn describe() {
     );
 }
 
-pub(crate) fn in_sync<K: Resource<DynamicType = ()>>(yes: bool) {
-    gauge!(IN_SYNC, "kind" => K::kind(&())).set(if yes { 1.0 } else { 0.0 });
+pub(super) fn in_sync(kind: &str, scope: &str, yes: bool) {
+    gauge!(IN_SYNC, "kind" => kind.to_owned(), "scope" => scope.to_owned()).set(if yes {
+        1.0
+    } else {
+        0.0
+    });
 }
 
-pub(crate) fn bad_objects<K: Resource<DynamicType = ()>>(now: usize, more: usize) {
+pub(super) fn bad_objects(kind: &str, scope: &str, now: usize, more: usize) {
     // Counts of objects in memory: far below 2^52.
     #[allow(clippy::cast_precision_loss)]
-    gauge!(BAD, "kind" => K::kind(&())).set(now as f64);
-    counter!(BAD_TOTAL, "kind" => K::kind(&())).increment(more as u64);
+    gauge!(BAD, "kind" => kind.to_owned(), "scope" => scope.to_owned()).set(now as f64);
+    counter!(BAD_TOTAL, "kind" => kind.to_owned(), "scope" => scope.to_owned())
+        .increment(more as u64);
 }
 
-pub(crate) fn gap<K: Resource<DynamicType = ()>>() {
-    counter!(GAPS, "kind" => K::kind(&())).increment(1);
+pub(super) fn gap(kind: &str, scope: &str) {
+    counter!(GAPS, "kind" => kind.to_owned(), "scope" => scope.to_owned()).increment(1);
 }
 
 pub(super) fn write<K: Kind, T>(

@@ -4,10 +4,11 @@
 pub mod contract;
 pub mod dir;
 pub mod kube;
-pub(crate) mod metrics;
+mod metrics;
 pub(crate) mod names;
 mod open;
 pub(crate) mod undecodable;
+pub(crate) mod watched;
 
 use std::{collections::BTreeSet, fmt, future::Future, time::Duration};
 
@@ -16,7 +17,15 @@ use futures_util::Stream;
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use self::open::OpenStore;
+pub use self::{
+    open::OpenStore,
+    watched::{BadObject, BadObjects},
+};
+
+/// Describes the metrics of every store; once, after the recorder is there.
+pub(crate) fn describe_metrics() {
+    metrics::describe();
+}
 
 /// A kind of object that a store holds.
 pub trait Kind:
@@ -68,6 +77,16 @@ pub enum Scope {
     All,
     /// One namespace.
     Namespace(String),
+}
+
+/// `*` for every namespace.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::All => "*",
+            Self::Namespace(namespace) => namespace,
+        })
+    }
 }
 
 /// What a watch delivers. It starts with [`Event::Synced`] or [`Event::OutOfSync`], or with [`Event::Undecodable`] if the

@@ -3,7 +3,8 @@
 use futures_util::{Stream, future::Either};
 
 use super::{
-    Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore, kube::KubeStore,
+    BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
+    kube::KubeStore,
 };
 use crate::{
     UsageError,
@@ -37,6 +38,16 @@ impl OpenStore {
                 Err(error) => return Err(error.into()),
             },
         })
+    }
+}
+
+impl OpenStore {
+    /// Objects that a watch cannot read.
+    pub fn bad_objects(&self) -> BadObjects {
+        match self {
+            Self::Dir(store) => store.bad_objects(),
+            Self::Kube(store) => store.cluster().bad_objects(),
+        }
     }
 }
 

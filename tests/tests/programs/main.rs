@@ -15,6 +15,7 @@ mod ends;
 mod expiry;
 mod flow;
 mod garbage;
+mod inspect;
 mod lookups;
 mod replicas;
 mod restarts;

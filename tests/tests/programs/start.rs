@@ -32,6 +32,7 @@ async fn an_unusable_flag_is_a_usage_error() {
     let store = Store::new(workdir.join("store")).address();
     let collector = ["--store", &store, "--listen", "tcp://127.0.0.1:0"];
     let writer = ["--store", &store, "--nb", "unix:/nowhere"];
+    let long = format!("unix:///{}", "x".repeat(200));
     for (name, usual, more, words) in [
         (
             "collector",
@@ -63,6 +64,14 @@ async fn an_unusable_flag_is_a_usage_error() {
             &["--admin", "everywhere"],
             "--admin",
         ),
+        (
+            "collector",
+            &collector,
+            &["--inspect", "tcp://0.0.0.0:0"],
+            "loopback",
+        ),
+        ("collector", &collector, &["--listen", &long], "107 bytes"),
+        ("collector", &collector, &["--inspect", &long], "107 bytes"),
         (
             "collector",
             &["--store", "kube", "--listen", "tcp://127.0.0.1:0"],

@@ -42,7 +42,8 @@ fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
         scope: Scope::All,
         labels: None,
     };
-    Box::pin(watch(Client::new(service, "default"), watching))
+    let client = Client::new(service, "default");
+    Box::pin(watch(client, watching, BadObjects::default()))
 }
 
 fn object(name: &str, version: u32, spec: Value) -> Value {

@@ -44,7 +44,7 @@ use tokio::{sync::Mutex, task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
 use self::{objects::Folder, watch::Watch};
-use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
+use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
 
 /// How long a write waits for other processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -93,6 +93,11 @@ impl DirStore {
             folder: Arc::new(Folder::new(root, LOCK_TIMEOUT)),
             writer: Arc::default(),
         })
+    }
+
+    /// Files that a watch cannot read.
+    pub fn bad_objects(&self) -> BadObjects {
+        self.folder.bad_objects.clone()
     }
 
     /// The folder, as an absolute path.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    super::{Kind, ObjectKey, Precondition, StoreError},
+    super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
     file::{self, Content, ReadError},
     layout::{self, TEMPORARY, file_name},
     lock::Lock,
@@ -37,6 +37,8 @@ pub(super) struct Folder {
     pub(super) lock_timeout: Duration,
     /// Folders in which objects were seen: should one vanish, then something is wrong.
     populated: Mutex<HashSet<PathBuf>>,
+    /// Files that a watch cannot read.
+    pub(super) bad_objects: BadObjects,
 }
 
 /// An object's file as it was read.
@@ -52,6 +54,7 @@ impl Folder {
             root,
             lock_timeout,
             populated: Mutex::default(),
+            bad_objects: BadObjects::default(),
         }
     }
 

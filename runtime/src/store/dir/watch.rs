@@ -15,7 +15,8 @@ use tracing::{info, warn};
 
 use super::{
     super::{
-        Event, Kind, ObjectKey, Scope, metrics, names::is_namespace, undecodable::Undecodable,
+        Event, Kind, ObjectKey, Scope, names::is_namespace, undecodable::Undecodable,
+        watched::Watched,
     },
     file::{self, Print, ReadError},
     hints::{Hints, Work},
@@ -57,6 +58,7 @@ pub(super) struct Watch<K> {
     looked: Instant,
     events: Vec<Event<K>>,
     complaints: usize,
+    watched: Watched,
 }
 
 /// What is known of a file.
@@ -93,6 +95,7 @@ impl<K: Kind> Watch<K> {
         let watcher = watcher
             .inspect_err(|error| warn!("no notifications of changed files: {error}"))
             .ok();
+        let watched = Watched::new::<K>(scope.to_string(), folder.bad_objects.clone());
         Self {
             look_interval: if watcher.is_some() {
                 LOOK_INTERVAL
@@ -112,6 +115,7 @@ impl<K: Kind> Watch<K> {
             looked: Instant::now(),
             events: Vec::new(),
             complaints: 0,
+            watched,
         }
     }
 
@@ -156,7 +160,7 @@ impl<K: Kind> Watch<K> {
         let started = Instant::now();
         if lost {
             warn!(kind = %K::kind(&()), "changes of files were lost: reading all of them again");
-            metrics::gap::<K>();
+            self.watched.gap();
         }
         let interval_is_over = self.looked + self.look_interval <= started;
         if lost || everything || interval_is_over || self.state != State::InSync {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tracing::warn;
 
 use super::{
-    super::super::{Kind, ObjectKey, metrics},
+    super::super::{Kind, ObjectKey},
+    super::layout::file_name,
     State, Watch,
 };
 
@@ -28,12 +29,30 @@ impl<K: Kind> Watch<K> {
     }
 
     pub(super) fn report(&mut self) {
-        let bad = self.faults.len() + self.misnamed.len();
-        metrics::bad_objects::<K>(bad, self.complaints);
+        let (folder, faults, misnamed) = (&self.folder, &self.faults, &self.misnamed);
+        let bad = faults.len() + misnamed.len();
+        self.watched.bad(bad, self.complaints, || {
+            let faults = faults.iter().map(|(key, fault)| {
+                let path = folder.path_of::<K>(&key.namespace);
+                (path.join(file_name(&key.name)), in_words(fault))
+            });
+            let misnamed = misnamed.iter();
+            let misnamed = misnamed.map(|(path, reason)| (path.clone(), (*reason).to_owned()));
+            let all = faults.chain(misnamed);
+            all.map(|(path, fault)| (path.display().to_string(), fault))
+        });
         if self.complaints > MAX_WARNINGS {
             warn!("and {} more", self.complaints - MAX_WARNINGS);
         }
         self.complaints = 0;
-        metrics::in_sync::<K>(self.state == State::InSync);
+        self.watched.in_sync(self.state == State::InSync);
+    }
+}
+
+/// A fault without its path: `line 3: …` where that says `:3: …`.
+fn in_words(fault: &str) -> String {
+    match fault.strip_prefix(": ") {
+        Some(reason) => reason.to_owned(),
+        None => format!("line {}", fault.trim_start_matches(':')),
     }
 }

@@ -216,7 +216,7 @@ fn a_folder_that_was_emptied_first_may_go() {
 #[test]
 fn bad_files_are_counted() {
     let recorder = PrometheusBuilder::new().build_recorder();
-    let text = |name, value| format!("{name}{{kind=\"DNSNameResolver\"}} {value}\n");
+    let text = |name, value| format!("{name}{{kind=\"DNSNameResolver\",scope=\"*\"}} {value}\n");
     with_local_recorder(&recorder, || {
         let mut subject = subject();
         subject.write("a", "half");

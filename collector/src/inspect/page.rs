@@ -1,0 +1,160 @@
+//! The page. What stands in it is escaped by `maud`, which knows no other way.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::status::{FailureStatus, NameStatus, Status};
+
+/// How many names the page shows; the troubled ones come first.
+const MAX_ROWS: usize = 1_000;
+
+const STYLE: &str = "
+body { font: 14px/1.4 sans-serif; margin: 1.5em; max-width: 90em }
+table { border-collapse: collapse; margin: .5em 0 1.5em }
+th, td { border-bottom: 1px solid #ccc; padding: .2em .8em .2em 0; text-align: left; vertical-align: top }
+td.number, th.number { text-align: right }
+.bad { color: #a00 }
+";
+
+pub(super) fn render(status: &Status) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "collector" }
+                style { (STYLE) }
+            }
+            body {
+                h1 { "collector " (status.version) }
+                p {
+                    (status.at) ". This replica " (if status.leader { "leads" } else { "does not lead" }) ". "
+                    a href="/status.json" { "All of it as JSON" }
+                }
+                (conditions(status))
+                (faults(status))
+                (bad_objects(status))
+                (names(status))
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn conditions(status: &Status) -> Markup {
+    html! {
+        h2 { "Conditions" }
+        table {
+            @for condition in &status.conditions {
+                tr {
+                    td { (condition.name) }
+                    @match &condition.reason {
+                        None => td { "ok" },
+                        Some(reason) => td.bad { (reason) },
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn faults(status: &Status) -> Markup {
+    html! {
+        h2 { "Rules" }
+        p {
+            (status.egress_firewalls) " EgressFirewalls"
+            @if status.faults.is_empty() { ", nothing to say against them" }
+            "."
+        }
+        @if !status.unknown_egress_firewalls.is_empty() {
+            p.bad { "Cannot be read, so that no object is deleted: " (status.unknown_egress_firewalls.join(", ")) }
+        }
+        @if !status.faults.is_empty() {
+            table {
+                tr { th { "EgressFirewall" } th { "Reason" } th.number { "Count" } th { "Meaning" } th { "Which" } }
+                @for fault in &status.faults {
+                    tr {
+                        td { (fault.egress_firewall) }
+                        td { (fault.reason) }
+                        td.number { (fault.count) }
+                        td { (fault.meaning) }
+                        td { @for subject in &fault.subjects { (subject) br; } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bad_objects(status: &Status) -> Markup {
+    html! {
+        @if !status.bad_objects.is_empty() {
+            h2 { "Objects that cannot be read" }
+            table {
+                tr { th { "Kind" } th { "Which" } th { "Why" } }
+                @for bad in &status.bad_objects {
+                    tr { td { (bad.kind) } td { (bad.place) } td.bad { (bad.fault) } }
+                }
+            }
+        }
+    }
+}
+
+fn names(status: &Status) -> Markup {
+    let mut rows: Vec<&NameStatus> = status.names.iter().collect();
+    rows.sort_by_key(|name| !name.is_troubled());
+    let hidden = rows.len().saturating_sub(MAX_ROWS);
+    html! {
+        h2 { "Names" }
+        p {
+            (status.names.len()) " names, " (status.lookups) " to be looked up. Left out because a limit was reached: "
+            (status.evictions.addresses) " addresses, " (status.evictions.names) " names."
+        }
+        table {
+            tr {
+                th { "Name" } th { "Rules" } th { "Object" } th.number { "Names" } th.number { "Addresses" }
+                th.number { "Next look-up" } th { "Trouble" }
+            }
+            @for name in rows.iter().take(MAX_ROWS) {
+                tr {
+                    td { (name.name) }
+                    td { (rules(name)) }
+                    td { @for object in &name.objects { (object) br; } }
+                    td.number { (name.names) }
+                    td.number { (name.addresses) }
+                    td.number { @if let Some(seconds) = name.next_lookup_seconds { "in " (seconds) " s" } }
+                    td.bad { (trouble(name)) }
+                }
+            }
+        }
+        @if hidden > 0 { p { (hidden) " more names are in " a href="/status.json" { "/status.json" } "." } }
+    }
+}
+
+fn rules(name: &NameStatus) -> &'static str {
+    match (name.allowed, name.denied) {
+        (true, true) => "Allow, Deny",
+        (true, false) => "Allow",
+        (false, true) => "Deny",
+        (false, false) => "none",
+    }
+}
+
+fn trouble(name: &NameStatus) -> Markup {
+    let more = name.failing.saturating_sub(name.failures.len());
+    let fruitless = name.addresses == 0 && name.fruitless_lookups > 0;
+    html! {
+        @if name.objects.is_empty() { "no object" br; }
+        @if name.objects.len() > 1 { "several objects" br; }
+        @if fruitless { "no address in " (name.fruitless_lookups) " look-ups" br; }
+        @for failure in &name.failures { (failing(failure)) br; }
+        @if more > 0 { (more) " more names cannot be looked up" br; }
+        @if name.evictions.addresses > 0 { (name.evictions.addresses) " addresses left out" br; }
+        @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
+        @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
+    }
+}
+
+fn failing(failure: &FailureStatus) -> Markup {
+    let reason = failure.degraded.as_deref().unwrap_or("failed before");
+    html! { (failure.name) ": " (reason) ", " (failure.failures) " look-ups failed" }
+}

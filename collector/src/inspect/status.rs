@@ -1,0 +1,228 @@
+//! What is shown: the fields of `/status.json`.
+
+use k8s_openapi::jiff;
+use runtime::{admin::Condition, clock::Timestamp, store::BadObject};
+use serde::Serialize;
+
+use crate::{
+    owner::{Evictions, FailureView, NameView, View},
+    policy::Overview,
+};
+
+/// What is known. Names, and what stands in rules, are what somebody wrote: they are to be escaped where they are shown.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The version of the program.
+    pub version: &'static str,
+    /// When this was so, as RFC 3339 has it.
+    pub at: String,
+    /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
+    pub leader: bool,
+    /// What the readiness of the program depends on.
+    pub conditions: Vec<ConditionStatus>,
+    /// How many EgressFirewalls there are.
+    pub egress_firewalls: usize,
+    /// What is wrong with them.
+    pub faults: Vec<FaultStatus>,
+    /// EgressFirewalls that do not decode and were never known; while there are any, no object is deleted.
+    pub unknown_egress_firewalls: Vec<String>,
+    /// Objects that do not decode, at most 100 of each kind. What was known of them holds.
+    pub bad_objects: Vec<BadObjectStatus>,
+    /// How many names wait to be looked up, or are being looked up.
+    pub lookups: usize,
+    /// What went because a limit was reached, in this process's life.
+    pub evictions: EvictionStatus,
+    /// The names in use, and those of objects.
+    pub names: Vec<NameStatus>,
+}
+
+/// A condition of readiness.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionStatus {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it does not hold; `null` while it does.
+    pub reason: Option<String>,
+}
+
+/// An object that does not decode.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BadObjectStatus {
+    /// Its kind.
+    pub kind: String,
+    /// `NAMESPACE/NAME`, or the path of a file.
+    pub place: String,
+    /// What is wrong with it.
+    pub fault: String,
+}
+
+/// One kind of fault of an EgressFirewall.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FaultStatus {
+    /// `NAMESPACE/NAME`.
+    pub egress_firewall: String,
+    /// The reason of its Event.
+    pub reason: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How many rules, names or annotations it is about.
+    pub count: usize,
+    /// At most 100 of them.
+    pub subjects: Vec<String>,
+}
+
+/// What went because a limit was reached.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictionStatus {
+    /// Addresses.
+    pub addresses: u64,
+    /// Names under a wildcard.
+    pub names: u64,
+}
+
+/// A name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameStatus {
+    /// The name.
+    pub name: String,
+    /// Its objects, `NAMESPACE/NAME`.
+    pub objects: Vec<String>,
+    /// It stands in an Allow rule.
+    pub allowed: bool,
+    /// It stands in a Deny rule.
+    pub denied: bool,
+    /// How many names have addresses: more than one only for a wildcard.
+    pub names: usize,
+    /// How many addresses are known.
+    pub addresses: usize,
+    /// When it, or the first of the names found under it, is looked up next, as RFC 3339 has it.
+    pub next_lookup: Option<String>,
+    /// In how many seconds that is.
+    pub next_lookup_seconds: Option<u64>,
+    /// Look-ups of the name itself in a row that gave no address.
+    pub fruitless_lookups: u32,
+    /// How many of its names cannot be looked up.
+    pub failing: usize,
+    /// At most ten of them.
+    pub failures: Vec<FailureStatus>,
+    /// What went because a limit was reached.
+    pub evictions: EvictionStatus,
+    /// Writes of its object that failed since the last that worked.
+    pub failed_writes: u32,
+}
+
+/// A name that cannot be looked up.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureStatus {
+    /// The name.
+    pub name: String,
+    /// How many look-ups failed since the last answer.
+    pub failures: i32,
+    /// The reason of the condition `Degraded`; `null` if that was not seen by this process.
+    pub degraded: Option<String>,
+}
+
+impl Status {
+    pub(super) fn new(view: View, overview: &Overview) -> Self {
+        let at = view.at;
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            at: text(at),
+            leader: view.leader,
+            conditions: Vec::new(),
+            egress_firewalls: overview.egress_firewalls,
+            faults: faults(overview),
+            unknown_egress_firewalls: overview
+                .undecodable
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            bad_objects: Vec::new(),
+            lookups: view.lookups,
+            evictions: view.evictions.into(),
+            names: view
+                .names
+                .into_iter()
+                .map(|name| of_name(name, at))
+                .collect(),
+        }
+    }
+
+    pub(super) fn conditions(&mut self, conditions: Vec<Condition>) {
+        let conditions = conditions.into_iter();
+        self.conditions = conditions
+            .map(|Condition { name, reason }| ConditionStatus { name, reason })
+            .collect();
+    }
+
+    pub(super) fn bad_objects(&mut self, bad: Vec<BadObject>) {
+        let status = |BadObject { kind, place, fault }| BadObjectStatus { kind, place, fault };
+        self.bad_objects = bad.into_iter().map(status).collect();
+    }
+}
+
+impl NameStatus {
+    /// Whether somebody should look at it.
+    pub(super) fn is_troubled(&self) -> bool {
+        let lost = self.evictions.addresses + self.evictions.names > 0;
+        self.failing > 0
+            || self.addresses == 0
+            || self.objects.len() != 1
+            || lost
+            || self.failed_writes > 0
+    }
+}
+
+impl From<Evictions> for EvictionStatus {
+    fn from(Evictions { addresses, names }: Evictions) -> Self {
+        Self { addresses, names }
+    }
+}
+
+fn faults(overview: &Overview) -> Vec<FaultStatus> {
+    let all = overview.faults.iter();
+    let all = all.flat_map(|(key, faults)| faults.iter().map(move |found| (key, found)));
+    all.map(|(key, (fault, subjects))| FaultStatus {
+        egress_firewall: key.to_string(),
+        reason: fault.reason(),
+        meaning: fault.meaning(),
+        count: subjects.count,
+        subjects: subjects.kept.iter().cloned().collect(),
+    })
+    .collect()
+}
+
+fn of_name(view: NameView, now: Timestamp) -> NameStatus {
+    let failure = |failing: FailureView| FailureStatus {
+        name: failing.name.to_string(),
+        failures: failing.failures,
+        degraded: failing.failure.map(|failure| failure.reason().into_owned()),
+    };
+    NameStatus {
+        name: view.name.to_string(),
+        objects: view.objects.iter().map(ToString::to_string).collect(),
+        allowed: view.allowed,
+        denied: view.denied,
+        names: view.names,
+        addresses: view.addresses,
+        next_lookup: view.next_lookup.map(text),
+        next_lookup_seconds: view.next_lookup.map(|next| next.since(now).as_secs()),
+        fruitless_lookups: view.fruitless_lookups,
+        failing: view.failing,
+        failures: view.failures.into_iter().map(failure).collect(),
+        evictions: view.evictions.into(),
+        failed_writes: view.failed_writes,
+    }
+}
+
+fn text(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_millisecond(at.as_millis());
+    at.map(|at| at.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,246 @@
+use std::{collections::BTreeMap, path::Path};
+
+use proto::api::DnsName;
+use runtime::{clock::Timestamp, store::ObjectKey};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+};
+
+use super::*;
+use crate::{
+    owner::{Evictions, FailureView, NameView},
+    policy::faults::{Fault, Faults},
+    resolve::Failure,
+};
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: "ovn".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn name_view(name: &str) -> NameView {
+    NameView {
+        name: DnsName::parse(name).unwrap(),
+        objects: vec![key("dns-1")],
+        allowed: true,
+        denied: false,
+        names: 1,
+        addresses: 3,
+        next_lookup: Some(Timestamp::from_millis(1_800_000_012_000)),
+        fruitless_lookups: 0,
+        failing: 0,
+        failures: Vec::new(),
+        evictions: Evictions::default(),
+        failed_writes: 0,
+    }
+}
+
+fn view(names: Vec<NameView>) -> View {
+    View {
+        at: Timestamp::from_millis(1_800_000_000_000),
+        leader: true,
+        evictions: Evictions {
+            addresses: 7,
+            names: 0,
+        },
+        lookups: 2,
+        names,
+    }
+}
+
+fn overview() -> Overview {
+    let mut faults = Faults::default();
+    faults.add(Fault::NameRefused, HOSTILE);
+    faults.add(Fault::DenyRuleByName, "www.example.com.");
+    Overview {
+        out_of_sync: None,
+        egress_firewalls: 2,
+        faults: BTreeMap::from([(key("default"), faults)]),
+        undecodable: [key("broken")].into(),
+    }
+}
+
+/// Sources with an owner that tells the view to whoever asks.
+fn sources(names: Vec<NameView>) -> Sources {
+    let (owner, mut viewers) = mpsc::channel::<oneshot::Sender<View>>(QUEUE);
+    tokio::spawn(async move {
+        while let Some(viewer) = viewers.recv().await {
+            let _ = viewer.send(view(names.clone()));
+        }
+    });
+    let (overview, shown) = watch::channel(Arc::new(overview()));
+    drop(overview);
+    let health = Health::new();
+    health.gate("store-writes", HOSTILE);
+    Sources {
+        owner,
+        overview: shown,
+        health,
+        bad_objects: BadObjects::default(),
+    }
+}
+
+async fn get(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// The page and the JSON.
+async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("x.sock");
+    let address = ListenAddress::Unix(socket.clone());
+    let inspect = Inspect::bind(&address).await.unwrap();
+    let token = CancellationToken::new();
+    let serving = tokio::spawn(inspect.serve(sources(names), token.clone()));
+    let page = get(&socket, "/").await;
+    let json = get(&socket, "/status.json").await;
+    assert!(get(&socket, "/metrics").await.starts_with("HTTP/1.0 404"));
+    token.cancel();
+    serving.await.unwrap().unwrap();
+    let (_, body) = json.split_once("\r\n\r\n").unwrap();
+    (page, serde_json::from_str(body).unwrap())
+}
+
+fn troubled() -> NameView {
+    NameView {
+        denied: true,
+        failing: 12,
+        failures: vec![FailureView {
+            name: DnsName::parse("a.example.com").unwrap(),
+            failures: 4,
+            failure: Some(Failure::NXDOMAIN),
+        }],
+        evictions: Evictions {
+            addresses: 0,
+            names: 9,
+        },
+        ..name_view("*.example.com")
+    }
+}
+
+#[tokio::test]
+async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
+    let (page, json) = shown(vec![name_view("www.example.com"), troubled()]).await;
+    for part in [
+        "This replica leads",
+        "NameRefused",
+        "DenyRuleByName",
+        "ovn/broken",
+        "www.example.com.",
+        "ovn/dns-1",
+        "in 12 s",
+        "a.example.com.: NXDOMAIN, 4 look-ups failed",
+        "11 more names cannot be looked up",
+        "9 names left out",
+        "7 addresses",
+        "Allow, Deny",
+    ] {
+        assert!(page.contains(part), "{part:?} is missing in {page}");
+    }
+    // The troubled one comes first.
+    let place = |text: &str| page.find(text).unwrap();
+    assert!(place("<td>*.example.com.</td>") < place("<td>www.example.com.</td>"));
+
+    assert_eq!(json["leader"], true);
+    assert_eq!(json["at"], "2027-01-15T08:00:00Z");
+    assert_eq!(json["conditions"][0]["name"], "store-writes");
+    assert_eq!(json["faults"][0]["reason"], "NameRefused");
+    assert_eq!(json["unknownEgressFirewalls"][0], "ovn/broken");
+    let [www, wildcard] = [&json["names"][0], &json["names"][1]];
+    assert_eq!(www["nextLookup"], "2027-01-15T08:00:12Z");
+    assert_eq!(www["addresses"], 3);
+    assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
+    assert_eq!(wildcard["evictions"]["names"], 9);
+    assert_eq!(json["evictions"]["addresses"], 7);
+}
+
+#[tokio::test]
+async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
+    let (page, json) = shown(Vec::new()).await;
+    assert!(!page.contains("<script"), "{page}");
+    let escaped = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;";
+    assert_eq!(page.matches(escaped).count(), 2, "{page}");
+    let headers = page.to_ascii_lowercase();
+    for header in [
+        "content-type: text/html; charset=utf-8\r\n",
+        "content-security-policy: default-src 'none'; ",
+        "x-content-type-options: nosniff\r\n",
+    ] {
+        assert!(headers.contains(header), "{header:?} is missing in {page}");
+    }
+    assert_eq!(json["faults"][0]["subjects"][0], HOSTILE);
+}
+
+#[tokio::test]
+async fn the_page_has_a_bounded_number_of_names_and_the_json_has_all() {
+    let mut names: Vec<_> = (0..1_500)
+        .map(|i| name_view(&format!("n{i:04}.example.com")))
+        .collect();
+    names.push(troubled());
+    let (page, json) = shown(names).await;
+    assert_eq!(page.matches("<td>n").count(), 999);
+    assert!(page.contains("<td>*.example.com.</td>"));
+    assert!(page.contains("501 more names"), "{page}");
+    assert_eq!(json["names"].as_array().unwrap().len(), 1_501);
+}
+
+fn inspector(owner: mpsc::Sender<oneshot::Sender<View>>) -> Inspector {
+    Inspector {
+        sources: Sources {
+            owner,
+            overview: watch::channel(Arc::default()).1,
+            health: Health::new(),
+            bad_objects: BadObjects::default(),
+        },
+        shown: Mutex::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
+    let (owner, viewers) = mpsc::channel(QUEUE);
+    let inspector = inspector(owner);
+    let start = Instant::now();
+    assert!(inspector.status().await.is_none());
+    assert_eq!(start.elapsed(), PATIENCE);
+    // One that has ended is not waited for.
+    drop(viewers);
+    assert!(inspector.status().await.is_none());
+    assert_eq!(start.elapsed(), PATIENCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_who_look_ask_the_owner_once_a_second() {
+    let (owner, mut viewers) = mpsc::channel::<oneshot::Sender<View>>(QUEUE);
+    let inspector = Arc::new(inspector(owner));
+    let counting = tokio::spawn(async move {
+        let mut asked = 0;
+        while let Some(viewer) = viewers.recv().await {
+            asked += 1;
+            viewer.send(view(Vec::new())).unwrap();
+        }
+        asked
+    });
+    for _ in 0..3 {
+        let many = (0..100).map(|_| {
+            let inspector = Arc::clone(&inspector);
+            tokio::spawn(async move { assert!(inspector.status().await.is_some()) })
+        });
+        for one in Vec::from_iter(many) {
+            one.await.unwrap();
+        }
+        tokio::time::sleep(FRESH).await;
+    }
+    drop(inspector);
+    assert_eq!(counting.await.unwrap(), 3);
+}

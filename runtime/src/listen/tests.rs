@@ -1,0 +1,111 @@
+use super::*;
+
+#[test]
+fn listen_addresses_are_urls() {
+    for text in [
+        "unix:///run/x.sock",
+        "tcp://127.0.0.1:0",
+        "tcp://[::1]:6000",
+    ] {
+        assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+    }
+    for text in [
+        "unix://x.sock",
+        "tcp://localhost:6000",
+        "tcp://127.0.0.1",
+        "udp://127.0.0.1:1",
+        "",
+    ] {
+        assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_longest_path_of_a_socket_can_be_bound_and_a_longer_one_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let path = |length: usize| format!("{folder}/{}", "x".repeat(length - folder.len() - 1));
+    let longest = format!("unix://{}", path(MAX_SOCKET_PATH));
+    let listener = Listener::bind(&longest.parse().unwrap(), Access::User).await;
+    UnixStream::connect(path(MAX_SOCKET_PATH)).await.unwrap();
+    drop(listener);
+    let error = format!("unix://{}", path(MAX_SOCKET_PATH + 1)).parse::<ListenAddress>();
+    assert_eq!(error, Err(ListenAddressError::TooLong(MAX_SOCKET_PATH + 1)));
+}
+
+#[test]
+fn what_other_hosts_can_reach_is_not_local() {
+    for text in ["unix:///run/x.sock", "tcp://127.1.2.3:1", "tcp://[::1]:1"] {
+        assert_eq!(parse_local(text).unwrap().to_string(), text);
+    }
+    for text in ["tcp://0.0.0.0:1", "tcp://[::]:1", "tcp://10.0.0.1:1"] {
+        assert_eq!(parse_local(text), Err(ListenAddressError::NotLocal));
+    }
+    assert_eq!(parse_local("x"), Err(ListenAddressError::Scheme));
+}
+
+#[tokio::test]
+async fn a_socket_file_that_nobody_listens_on_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let listener = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+        .await
+        .unwrap();
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o660
+    );
+    UnixStream::connect(&path).await.unwrap();
+    drop(listener);
+    assert!(!path.exists(), "it cleans up after itself");
+}
+
+#[tokio::test]
+async fn a_socket_that_somebody_listens_on_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.sock");
+    let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let error = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+        .await
+        .unwrap_err();
+    assert!(
+        format!("{error:#}").ends_with("another program listens there"),
+        "{error:#}"
+    );
+    UnixStream::connect(&path).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_socket_is_never_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.sock");
+    std::fs::write(&path, "precious").unwrap();
+    let error = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+        .await
+        .unwrap_err();
+    assert!(
+        format!("{error:#}").ends_with("the path exists and is no socket"),
+        "{error:#}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn port_zero_takes_a_free_port_and_a_port_in_use_is_an_error() {
+    let listener = Listener::bind(&"tcp://127.0.0.1:0".parse().unwrap(), Access::Group)
+        .await
+        .unwrap();
+    let again = Listener::bind(listener.address(), Access::Group).await;
+    assert!(again.unwrap_err().to_string().contains("in use"));
+}
+
+#[tokio::test]
+async fn a_socket_may_be_for_the_user_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.sock");
+    let _listener = Listener::bind(&ListenAddress::Unix(path.clone()), Access::User).await;
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
+}
