@@ -23,6 +23,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
         zone: "www IN A 192.0.2.10",
         allow: &["localhost", HOSTILE, NAME],
         collector: &["--inspect", &inspect],
+        ..Setup::default()
     })
     .await;
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
