@@ -71,6 +71,26 @@ fn frame(event: &Event) -> Vec<u8> {
     .encode_to_vec()
 }
 
+#[test]
+fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
+    let mut event = pb::Dnstap::decode(wanted_frame().as_slice()).unwrap();
+    let message = event.message.as_mut().unwrap();
+    message.socket_family = Some(77);
+    message.socket_protocol = Some(78);
+    message.policy = Some(pb::Policy {
+        action: Some(79),
+        r#match: Some(80),
+        ..pb::Policy::default()
+    });
+    let (observation, _) = run(&event.encode_to_vec());
+    assert!(observation.is_some());
+    // An event of a kind that is not there yet is none of ours.
+    event.message.as_mut().unwrap().r#type = 81;
+    let (observation, counts) = run(&event.encode_to_vec());
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 0);
+}
+
 /// A frame that a wanted name's observation comes of.
 pub(in crate::ingest) fn wanted_frame() -> Vec<u8> {
     frame(&response(

@@ -17,6 +17,7 @@ mod flow;
 mod garbage;
 mod inspect;
 mod lookups;
+mod pages;
 mod replicas;
 mod restarts;
 mod rules;

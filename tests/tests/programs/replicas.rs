@@ -119,3 +119,38 @@ async fn what_only_a_replica_sees_is_written_too() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn with_two_dnstap_lines_a_collector_that_is_away_is_no_blackout() {
+    const WILDCARD: &str = "*.apps.example.com.";
+    let mut world = World::start(Setup {
+        zone: "*.apps 300 IN A 192.0.2.30",
+        allow: &[WILDCARD],
+        ..Setup::default()
+    })
+    .await;
+    let replica = second(&world, "second.sock").await;
+    let file = world.workdir.join("Corefile");
+    let corefile = fs::read_to_string(&file).unwrap();
+    let line = "dnstap unix://{$DNSTAP_SOCKET} full";
+    let other = line.replace(
+        "{$DNSTAP_SOCKET}",
+        world.workdir.join("second.sock").to_str().unwrap(),
+    );
+    fs::write(
+        &file,
+        corefile.replace(line, &format!("{line}\n    {other}")),
+    )
+    .unwrap();
+    world.coredns.restart().await;
+    for collector in [&world.collector, &replica] {
+        collector.counts("collector_connections", &[], 1.0).await;
+    }
+
+    world.collector.process().kill();
+    // Names under a wildcard are known from dnstap alone; this one is asked for once.
+    world.look_up("one.apps.example.com.").await;
+    world
+        .expect_set(WILDCARD, Family::V4, &["192.0.2.30"])
+        .await;
+}

@@ -1,20 +1,22 @@
 //! Many names at once.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime},
 };
 
 use futures_util::future::join_all;
-use hickory_proto::rr::RecordType;
+use hickory_proto::{op::ResponseCode, rr::RecordType};
 use proto::api::Family;
 use tests::{
     soak,
+    upstream::{Scripted, Speech},
     wait::eventually,
     world::{Setup, World},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, interval, sleep_until};
 
 use super::{address, numbered_name, numbered_upstream, print_delays};
 
@@ -74,7 +76,8 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
 async fn fifty_names_under_one_wildcard_answered_at_once_are_all_kept() {
     const NAMES: u32 = 50;
     const WILDCARD: &str = "*.up.test.";
-    let rounds = soak::or_long(2, 20);
+    // As many as an object of the default size may hold, with both families.
+    let rounds = soak::or_long(2, 10);
     let upstream = numbered_upstream(300).await;
     let world = World::start(Setup {
         allow: &[WILDCARD],
@@ -105,4 +108,44 @@ async fn fifty_names_under_one_wildcard_answered_at_once_are_all_kept() {
     assert_eq!(history.departures().await, [""; 0]);
     let status = world.store.object(WILDCARD).unwrap().status.unwrap();
     assert_eq!(status.resolved_names.len(), wanted.len());
+}
+
+#[tokio::test]
+async fn every_answer_of_a_name_that_gets_a_new_address_twenty_times_a_second_is_kept() {
+    const NAME: &str = "busy.up.test.";
+    let answers = soak::or_long(60, 400);
+    let count = AtomicU32::new(0);
+    let upstream = Scripted::start(move |asked| {
+        if !asked.is_v4() {
+            return asked.reply(ResponseCode::NoError).say();
+        }
+        let ip = address(count.fetch_add(1, Ordering::SeqCst), false);
+        asked.ips(&[ip], 300).say()
+    })
+    .await;
+    let world = World::start(Setup {
+        allow: &[NAME],
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    let history = world.monitor().await;
+    let mut told = BTreeMap::new();
+    let mut pace = interval(Duration::from_millis(50));
+    for _ in 0..answers {
+        pace.tick().await;
+        let reply = world.coredns.ask(NAME, RecordType::A).await;
+        told.insert(reply.addresses()[0].to_string(), reply.at);
+    }
+    let all: Vec<&str> = told.keys().map(String::as_str).collect();
+    world.expect_set(NAME, Family::V4, &all).await;
+    assert_eq!(history.departures().await, [""; 0]);
+    let entry = world.store.resolved(NAME, NAME).expect("an entry");
+    assert_eq!(entry.resolved_addresses.len(), told.len());
+    let writes = world
+        .collector
+        .admin()
+        .metric("collector_store_writes_total", &["status"])
+        .await;
+    println!("{} addresses in {} writes", told.len(), writes.unwrap());
 }

@@ -20,7 +20,8 @@ const WILDCARD: &str = "*.up.test.";
 #[tokio::test]
 async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
     const ADDRESSES: u32 = 100;
-    let names = soak::or_long(2, 50);
+    // As many as an object of the default size may hold.
+    let names = soak::or_long(2, 20);
     // Each name has a hundred addresses of its own, of which three fit a datagram.
     let upstream = Scripted::start(|asked| {
         let Some(number) = number(&asked.name()).filter(|_| asked.is_v4()) else {
@@ -60,7 +61,7 @@ async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
 #[tokio::test]
 async fn names_that_are_answered_slowly_delay_no_other() {
     // Slow names are the odd ones. A server has at most 64 queries in flight.
-    let (slow, others) = (16, soak::or_long(50, 1000));
+    let (slow, others) = (16, soak::or_long(50, 300));
     let is_slow = move |number: u32| number % 2 == 1 && number < 2 * slow;
     let gate = Arc::new(Semaphore::new(0));
     let closed = Arc::clone(&gate);

@@ -2,6 +2,7 @@
 //! version, see [`tests::soak`].
 
 mod burst;
+mod churn;
 mod completeness;
 mod dead;
 mod foreign;
@@ -10,12 +11,21 @@ mod rotating;
 mod wildcard;
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
-use hickory_proto::op::ResponseCode;
-use tests::upstream::{Asked, Say, Scripted, Speech};
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use tests::{
+    dns::ask,
+    upstream::{Asked, Say, Scripted, Speech},
+    wait::eventually,
+};
+use tokio::{task::JoinSet, time::sleep};
 
 /// A number that no other name or answer has, as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of
 /// 2001:db8::/32.
@@ -66,4 +76,52 @@ fn print_delays(what: &str, mut delays: Vec<Duration>) -> Duration {
         delays.len()
     );
     max
+}
+
+/// Pods that ask for the names of [`numbered_upstream`] in turn, as fast as they are answered, until this is dropped.
+struct Load {
+    answers: Arc<AtomicU32>,
+    pods: JoinSet<()>,
+}
+
+impl Load {
+    fn start(server: SocketAddr, names: u32) -> Self {
+        let answers = Arc::new(AtomicU32::new(0));
+        let mut pods = JoinSet::new();
+        for pod in 0..8 {
+            let answers = Arc::clone(&answers);
+            pods.spawn(async move {
+                for i in (0..names).cycle().skip(pod) {
+                    match ask(server, &numbered_name(i), RecordType::A).await {
+                        Ok(reply) => {
+                            assert_eq!(reply.addresses(), [address(i, false)]);
+                            answers.fetch_add(1, Ordering::SeqCst);
+                        }
+                        // Nobody answers while CoreDNS is away.
+                        Err(_) => sleep(Duration::from_millis(10)).await,
+                    }
+                }
+            });
+        }
+        Self { answers, pods }
+    }
+
+    /// Waits for so many more answers.
+    async fn more(&mut self, answers: u32) {
+        let wanted = self.answers() + answers;
+        eventually("pods are answered", async || {
+            let count = self.answers();
+            (count >= wanted)
+                .then_some(())
+                .ok_or_else(|| count.to_string())
+        })
+        .await;
+        if let Some(ended) = self.pods.try_join_next() {
+            ended.expect("a pod was told something wrong");
+        }
+    }
+
+    fn answers(&self) -> u32 {
+        self.answers.load(Ordering::SeqCst)
+    }
 }

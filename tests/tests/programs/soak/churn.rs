@@ -1,0 +1,77 @@
+//! Rules come and go while pods ask.
+
+use proto::api::Family;
+use tests::{
+    soak,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+use super::{Load, address, numbered_name, numbered_upstream};
+
+const NAMES: u32 = 50;
+
+/// Allows the numbered names that are chosen, and the wildcard above them in turn.
+fn allow(world: &World, round: u32, chosen: impl Fn(u32) -> bool) {
+    let mut names: Vec<String> = (0..NAMES)
+        .filter(|i| chosen(*i))
+        .map(numbered_name)
+        .collect();
+    names.extend((round % 2 == 0).then(|| "*.up.test.".to_owned()));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.store.allow("team", &names);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_that_come_and_go_under_load_end_right() {
+    let upstream = numbered_upstream(300).await;
+    let mut world = World::start(Setup {
+        allow: &["n0.up.test"],
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    world.restart_asking(&[]).await;
+    let steady = numbered_name(0);
+    world.expect_set(&steady, Family::V4, &["198.18.0.0"]).await;
+    let history = world.monitor().await;
+    let collector = world.collector.process().pid();
+
+    let mut load = Load::start(world.coredns.address(), NAMES);
+    for round in 0..soak::or_long(10, 200) {
+        allow(&world, round, |i| i == 0 || (i + round) % 3 == 0);
+        load.more(NAMES).await;
+    }
+    allow(&world, 1, |i| i < 10);
+    load.more(NAMES).await;
+    println!("{} answers to pods", load.answers());
+    drop(load);
+
+    for i in 0..10 {
+        let wanted = address(i, false).to_string();
+        let name = numbered_name(i);
+        world.expect_set(&name, Family::V4, &[&wanted]).await;
+    }
+    eventually(
+        "names in no rule have neither object nor rows",
+        async || {
+            let objects: Vec<String> = world
+                .store
+                .objects()
+                .into_iter()
+                .map(|object| object.spec.name)
+                .collect();
+            let rows = world.northbound.rows()?.len();
+            // The ten names, and the fence, of which nothing was asked.
+            (objects.len() == 11 && rows <= 22)
+                .then_some(())
+                .ok_or_else(|| format!("{rows} rows, {objects:?}"))
+        },
+    )
+    .await;
+    let departed = history.departures().await;
+    let of_steady = departed.iter().filter(|left| left.starts_with(&steady));
+    assert_eq!(of_steady.count(), 0, "{departed:?}");
+    assert!(world.collector.process().ended().is_none());
+    assert_eq!(world.collector.process().pid(), collector);
+}
