@@ -15,7 +15,10 @@ use proto::{
     api::{DnsName, Family},
     dns,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     Config,
@@ -98,14 +101,15 @@ impl Exchange {
         }
     }
 
-    /// Asks one server, within its limits of time and of queries in flight. Gives up early when the server is silent and
-    /// another of the `pool` is not.
+    /// Asks one server, within its limits of time and of queries in flight, and tells `sending` when the server has room for
+    /// the question. Gives up early when the server is silent and another of the `pool` is not.
     pub(super) async fn ask(
         &self,
         pool: &Pool,
         upstream: &Upstream,
         transport: Transport,
         question: &Question,
+        sending: &Notify,
     ) -> Result<Answer, Failure> {
         let permit = match upstream.permits.try_acquire() {
             Ok(permit) => permit,
@@ -115,6 +119,7 @@ impl Exchange {
                 () = pool.better_elsewhere(upstream) => return self.failed(Failure::Timeout),
             },
         };
+        sending.notify_one();
         let sent = Instant::now();
         // What answers over UDP is alive, whatever becomes of TCP.
         let tells = transport == upstream.transport();
@@ -153,10 +158,10 @@ impl Exchange {
         let Some(question) = Question::new(name, Family::V4) else {
             return;
         };
-        let nobody_else = Pool::default();
+        let (nobody_else, transport) = (Pool::default(), upstream.transport());
         // The server's state has the result.
         let _ = self
-            .ask(&nobody_else, upstream, upstream.transport(), &question)
+            .ask(&nobody_else, upstream, transport, &question, &Notify::new())
             .await;
     }
 

@@ -1,11 +1,14 @@
 //! One look-up: A and AAAA, asked apart and at the same time, of as many servers as it takes.
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use proto::api::Family;
 use runtime::clock::Clock;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
 
 use super::{
     Config,
@@ -18,7 +21,8 @@ use super::{
 const MOVES: usize = 2;
 
 /// Looks the name up. It ends when every question is answered or has failed; a while ([`Config::patience`]) after the
-/// first answer, so that what is known need not wait for what is slow; and in any case after [`Config::total`].
+/// first answer, so that what is known need not wait for what is slow; and in any case [`Config::total`] after the first
+/// question was sent. Waiting for room at a server is not the name's failure.
 pub(super) async fn look_up(
     request: Request,
     exchange: &Exchange,
@@ -44,6 +48,7 @@ pub(super) async fn look_up(
                 pool,
                 v4,
                 v6,
+                sending: &Notify::new(),
             };
             parts.fill(&servers, first, ask, config, clock).await;
             Failure::Timeout
@@ -96,6 +101,8 @@ struct Ask<'a> {
     pool: &'a Pool,
     v4: &'a Question,
     v6: &'a Question,
+    /// Told when a question is sent.
+    sending: &'a Notify,
 }
 
 impl Ask<'_> {
@@ -106,7 +113,13 @@ impl Ask<'_> {
         };
         let reply = self
             .exchange
-            .ask(self.pool, &asked.server, asked.transport, question)
+            .ask(
+                self.pool,
+                &asked.server,
+                asked.transport,
+                question,
+                self.sending,
+            )
             .await;
         (asked, reply)
     }
@@ -144,7 +157,12 @@ impl Parts {
         config: &Config,
         clock: &Clock,
     ) {
-        let mut limit = Instant::now() + config.total;
+        let over = async {
+            ask.sending.notified().await;
+            sleep(config.total).await;
+        };
+        tokio::pin!(over);
+        let mut enough = None;
         let mut under_way = FuturesUnordered::new();
         for server in servers.iter().take(first) {
             for family in Family::ALL {
@@ -158,7 +176,8 @@ impl Parts {
                     Some(answered) => answered,
                     None => break,
                 },
-                () = sleep_until(limit) => break,
+                () = &mut over => break,
+                () = at(enough) => break,
             };
             let part = self.of(asked.family);
             part.open -= 1;
@@ -168,7 +187,7 @@ impl Parts {
                 under_way.push(ask.send(next));
             }
             if part.tally.noerror() {
-                limit = limit.min(Instant::now() + config.patience);
+                enough.get_or_insert_with(|| Instant::now() + config.patience);
             }
         }
     }
@@ -204,6 +223,14 @@ impl Part {
         let server = servers.get(first + self.moves)?;
         self.moves += 1;
         Some(Asked::new(asked.family, server))
+    }
+}
+
+/// Waits until then, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }
 

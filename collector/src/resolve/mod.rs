@@ -54,7 +54,7 @@ pub struct Config {
     /// How long a look-up goes on after the first NOERROR, for the other family and for other servers. More than `resend`,
     /// so that one lost datagram is no loss.
     pub patience: Duration,
-    /// How long a look-up takes at most.
+    /// How long a look-up takes at most, from its first question that is sent.
     pub total: Duration,
 }
 

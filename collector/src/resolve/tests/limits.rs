@@ -358,6 +358,43 @@ async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
 }
 
 #[tokio::test]
+async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
+    let server = Scripted::start(|asked| {
+        if asked.name().starts_with("slow") {
+            return Vec::new();
+        }
+        asked.addresses(&[A, AAAA], 30).say()
+    })
+    .await;
+    let config = Config {
+        per_server: 4,
+        ..hasty()
+    };
+    let mut resolving = Resolving::start(config.clone(), &[server.server()]);
+    // Two at a time, so the last ones wait for longer than a look-up takes.
+    let slow = 10;
+    assert!(config.timeout * slow / 2 > config.total);
+    for i in 0..slow {
+        resolving.request(&format!("slow{i}.example.com"), 0).await;
+    }
+    resolving.request("www.example.com", 0).await;
+    for _ in 0..=slow {
+        let round = resolving.round().await;
+        if round.name.as_str() == "www.example.com." {
+            assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+            assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
+        } else {
+            assert_eq!(round.failed(), Some(Failure::Timeout));
+        }
+    }
+    let mut asked: Vec<_> = server.asked().iter().map(Asked::name).collect();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 11, "all of them were asked: {asked:?}");
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn without_servers_every_name_fails_until_there_are_some() {
     let mut resolving = Resolving::start(patient(), &[]);
     let round = resolving.look_up("www.example.com", 3).await;

@@ -17,7 +17,7 @@ fn allow(world: &World, round: u32, chosen: impl Fn(u32) -> bool) {
         .filter(|i| chosen(*i))
         .map(numbered_name)
         .collect();
-    names.extend((round % 2 == 0).then(|| "*.up.test.".to_owned()));
+    names.extend(round.is_multiple_of(2).then(|| "*.up.test.".to_owned()));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     world.store.allow("team", &names);
 }
