@@ -24,5 +24,6 @@ mod scripted;
 mod server;
 mod size;
 mod soak;
+mod tables;
 mod tls;
 mod writer;

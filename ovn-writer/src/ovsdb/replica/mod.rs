@@ -51,7 +51,7 @@ pub trait Record: Sized + Send + 'static {
     /// As [`Record::read`].
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError>;
 
-    /// The key, if the row has one.
+    /// The key, if the row has one. Changes of rows without one are no [`Event`](super::Event).
     fn key(&self) -> Option<Self::Key>;
 }
 
@@ -123,7 +123,7 @@ pub enum ReplicaError {
 #[derive(Clone, Debug)]
 pub struct Replica<R: Record> {
     rows: HashMap<Uuid, R>,
-    by_key: HashMap<R::Key, Vec<Uuid>>,
+    by_key: HashMap<R::Key, HashSet<Uuid>>,
 }
 
 impl<R: Record> Default for Replica<R> {
@@ -161,10 +161,8 @@ impl<R: Record> Replica<R> {
         &'a self,
         key: &R::Key,
     ) -> impl Iterator<Item = (Uuid, &'a R)> + use<'a, R> {
-        let uuids = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
-        uuids
-            .iter()
-            .filter_map(|uuid| Some((*uuid, self.rows.get(uuid)?)))
+        let uuids = self.by_key.get(key).into_iter().flatten();
+        uuids.filter_map(|uuid| Some((*uuid, self.rows.get(uuid)?)))
     }
 
     /// Takes over what happened to rows, and adds the keys of these rows, those before and those after, to `touched`.
@@ -240,7 +238,7 @@ impl<R: Record> Replica<R> {
 
     fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
         if let Some(key) = key {
-            self.by_key.entry(key.clone()).or_default().push(uuid);
+            self.by_key.entry(key.clone()).or_default().insert(uuid);
             touched.insert(key);
         }
     }
@@ -248,7 +246,7 @@ impl<R: Record> Replica<R> {
     fn unindex(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
         let Some(key) = key else { return };
         if let Some(uuids) = self.by_key.get_mut(&key) {
-            uuids.retain(|other| *other != uuid);
+            uuids.remove(&uuid);
             if uuids.is_empty() {
                 self.by_key.remove(&key);
             }

@@ -53,7 +53,8 @@ pub struct TlsIdentity {
     pub certificate: PathBuf,
 }
 
-/// What of a server's certificate must be right, apart from its times.
+/// What of a server's certificate must be right, apart from its times. In either case it must be an X.509 certificate of
+/// version 3, as `ovs-pki` makes them, and no authority's.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Verify {
     /// That the authority signed it, as programs of Open vSwitch verify it: their certificates seldom name a host.

@@ -1,0 +1,196 @@
+//! Several tables in one monitor, with columns of every kind.
+
+use std::collections::HashSet;
+
+use ovn_writer::{
+    address_set::{AddressSet, NORTHBOUND},
+    ovsdb::{
+        BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Datum,
+        Event, Record, Row,
+    },
+};
+use tests::workdir::Workdir;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::{
+    follow::PATIENCE,
+    harness::Database,
+    server::{Server, create},
+};
+
+/// What an ACL lets through.
+#[derive(Default)]
+struct Acl(String);
+
+impl Record for Acl {
+    const TABLE: &'static str = "ACL";
+    const COLUMNS: &'static [Column] =
+        &[Column::required("match", ColumnType::One(BaseType::String))];
+    type Key = ();
+
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut acl = Self::default();
+        acl.modify(columns)?;
+        Ok(acl)
+    }
+
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        for (column, value) in difference {
+            let text = value.into_string();
+            self.0 = text.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> Option<()> {
+        Some(())
+    }
+}
+
+/// The address sets that a NAT rule refers to: two columns of one element at most, the second of which old schemas lack.
+#[derive(Default)]
+struct Nat {
+    allowed: Option<Uuid>,
+    exempted: Option<Uuid>,
+}
+
+impl Record for Nat {
+    const TABLE: &'static str = "NAT";
+    const COLUMNS: &'static [Column] = &[
+        Column::required("allowed_ext_ips", ColumnType::Set(BaseType::Uuid)),
+        Column::optional("exempted_ext_ips", ColumnType::Set(BaseType::Uuid)),
+    ];
+    type Key = ();
+
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut nat = Self::default();
+        nat.modify(columns)?;
+        Ok(nat)
+    }
+
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        let one = |value: Datum| -> Result<_, ColumnProblem> {
+            let mut all = value.into_set()?.into_iter();
+            let first = all.next().map(|atom| atom.into_uuid()).transpose()?;
+            assert!(all.next().is_none(), "a difference of two");
+            Ok(first)
+        };
+        for (column, value) in difference {
+            let read = match column.as_str() {
+                "allowed_ext_ips" => one(value).map(|uuid| self.allowed = uuid),
+                "exempted_ext_ips" => one(value).map(|uuid| self.exempted = uuid),
+                _ => Err(ColumnProblem::Unknown),
+            };
+            read.map_err(|problem| problem.of(column))?;
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> Option<()> {
+        Some(())
+    }
+}
+
+type All = (AddressSet, Acl, Nat);
+
+async fn changed(client: &mut Client<All>) -> (bool, bool, bool) {
+    let (sets, acls, nats) = match timeout(PATIENCE, client.next()).await.unwrap() {
+        Event::Changed(changes) => changes,
+        other => panic!("{other:?}"),
+    };
+    let some = |keys: HashSet<()>| !keys.is_empty();
+    (!sets.is_empty(), some(acls), some(nats))
+}
+
+#[tokio::test]
+async fn rows_of_several_tables_are_read_at_once_and_change_together() {
+    let database = Database::start().await;
+    let nbctl = |args: &[&str]| {
+        let printed = database.northbound.nbctl(args).unwrap();
+        printed.lines().last().unwrap_or_default().to_owned()
+    };
+    database.create("a1", "www.example.com.", proto::api::Family::V4, "[]");
+    nbctl(&[
+        "ls-add",
+        "sw",
+        "--",
+        "acl-add",
+        "sw",
+        "to-lport",
+        "1",
+        "ip4.dst == $a1",
+        "drop",
+    ]);
+    nbctl(&["lr-add", "r"]);
+    let mut client = Client::<All>::new(
+        &database.northbound.remote().parse().unwrap(),
+        ClientOptions::new(NORTHBOUND),
+    );
+    let first = timeout(PATIENCE, client.next()).await.unwrap();
+    assert!(matches!(first, Event::Up { .. }), "{first:?}");
+    let (sets, acls, nats) = client.replica().unwrap();
+    assert_eq!((sets.len(), acls.len(), nats.len()), (1, 1, 0));
+    let set = sets.iter().next().unwrap().0;
+    assert_eq!(acls.iter().next().unwrap().1.0, "ip4.dst == $a1");
+
+    // Two tables in one transaction are one event.
+    nbctl(&[
+        "acl-del",
+        "sw",
+        "--",
+        "add",
+        "Address_Set",
+        "a1",
+        "addresses",
+        "10.0.0.1",
+    ]);
+    assert_eq!(changed(&mut client).await, (true, true, false));
+    assert!(client.replica().unwrap().1.is_empty());
+
+    // A reference comes, becomes another one, and goes.
+    let other = nbctl(&["create", "Address_Set", "name=b1"]);
+    let other: Uuid = other.parse().unwrap();
+    let nat = nbctl(&[
+        "--id=@nat",
+        "create",
+        "NAT",
+        "type=snat",
+        "external_ip=10.0.0.1",
+        "logical_ip=10.1.0.0/16",
+        &format!("allowed_ext_ips={set}"),
+        "--",
+        "add",
+        "Logical_Router",
+        "r",
+        "nat",
+        "@nat",
+    ]);
+    assert_eq!(changed(&mut client).await, (false, false, true));
+    let nat: Uuid = nat.parse().unwrap();
+    let allowed = |client: &Client<All>| client.replica().unwrap().2.get(nat).unwrap().allowed;
+    assert_eq!(allowed(&client), Some(set));
+    let assign = format!("allowed_ext_ips={other}");
+    nbctl(&["set", "NAT", &nat.to_string(), &assign]);
+    assert_eq!(changed(&mut client).await, (false, false, true));
+    assert_eq!(allowed(&client), Some(other));
+    nbctl(&["clear", "NAT", &nat.to_string(), "allowed_ext_ips"]);
+    assert_eq!(changed(&mut client).await, (false, false, true));
+    assert_eq!(allowed(&client), None);
+}
+
+#[tokio::test]
+async fn a_column_that_an_older_schema_lacks_is_done_without() {
+    let workdir = Workdir::new();
+    create(workdir.path(), "nb", |schema| {
+        let columns = &mut schema["tables"]["NAT"]["columns"];
+        columns.as_object_mut().unwrap().remove("exempted_ext_ips");
+    });
+    let server = Server::start(workdir.path(), "nb", &[]).await;
+    let mut client = Client::<All>::new(
+        &server.remote().parse().unwrap(),
+        ClientOptions::new(NORTHBOUND),
+    );
+    let first = timeout(PATIENCE, client.next()).await.unwrap();
+    assert!(matches!(first, Event::Up { .. }), "{first:?}");
+}
