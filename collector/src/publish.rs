@@ -1,5 +1,7 @@
 //! Writes to the store: one attempt each, and what the store then has.
 
+use std::time::Duration;
+
 use proto::api::DnsNameResolver;
 use runtime::store::{ObjectKey, Precondition, Store, StoreError};
 use tracing::{debug, warn};
@@ -26,8 +28,8 @@ pub enum Outcome {
     Gone,
     /// The store refuses this object: try again later, or when it has changed.
     Refused,
-    /// The store cannot be reached, or takes no writes: try again later.
-    Failed,
+    /// The store cannot be reached, or takes no writes: try again later, and not before what it asks for, if it does.
+    Failed(Option<Duration>),
 }
 
 impl Write {
@@ -90,9 +92,9 @@ impl Write {
 
 fn failed(key: &ObjectKey, label: &'static str, error: &StoreError) -> Outcome {
     warn!(object = %key, write = label, %error, "cannot write");
-    if let StoreError::Unavailable { .. } = error {
+    if let StoreError::Unavailable { retry_after, .. } = error {
         count(label, "failed");
-        Outcome::Failed
+        Outcome::Failed(*retry_after)
     } else {
         count(label, "refused");
         Outcome::Refused

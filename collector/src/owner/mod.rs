@@ -52,6 +52,12 @@ use crate::{
     state::{Learned, Limits},
 };
 
+/// The longest wait after a write that failed.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+/// The longest wait that the store is granted if it asks for one.
+const MAX_ASKED: Duration = Duration::from_secs(60);
+
 /// How the owner does its work.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -240,7 +246,8 @@ impl Owner {
             }
             Outcome::Stale(object) => self.taken(key, write, *object, now),
             Outcome::Gone => self.remove(key, now),
-            Outcome::Refused | Outcome::Failed => self.failed(key, write, now),
+            Outcome::Refused => self.failed(key, write, Duration::ZERO, now),
+            Outcome::Failed(wait) => self.failed(key, write, wait.unwrap_or_default(), now),
         }
         for event in later {
             self.event(event, now);
@@ -391,7 +398,8 @@ impl Owner {
         self.dirty.insert(spec);
     }
 
-    fn failed(&mut self, key: &ObjectKey, write: &Write, now: Timestamp) {
+    /// It is tried again, each time later, and not before what the store asks for.
+    fn failed(&mut self, key: &ObjectKey, write: &Write, asked: Duration, now: Timestamp) {
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
             _ => self.objects.get(key).cloned(),
@@ -403,7 +411,8 @@ impl Owner {
             entry.creating = false;
             entry.failures = entry.failures.saturating_add(1);
             let backoff = Duration::from_millis(100) * 2_u32.pow(entry.failures.min(7) - 1);
-            entry.retry_at = now + backoff.min(Duration::from_secs(10));
+            let wait = backoff.min(MAX_BACKOFF).max(asked.min(MAX_ASKED));
+            entry.retry_at = now + wait;
         }
         self.dirty.insert(spec);
     }

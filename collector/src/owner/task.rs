@@ -194,7 +194,7 @@ impl<S: Store> Task<S> {
     fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
         let (key, write, outcome) = written.context("a write to the store failed")?;
         match outcome {
-            Outcome::Failed => {
+            Outcome::Failed(_) => {
                 self.failed_writes = self.failed_writes.saturating_add(1);
                 if self.failed_writes == FAILED_WRITES {
                     self.gates

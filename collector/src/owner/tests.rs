@@ -391,7 +391,7 @@ fn a_failed_write_is_tried_again_after_a_while() {
         };
         world
             .owner
-            .written(&write.key(), write, Outcome::Failed, at(world.now));
+            .written(&write.key(), write, Outcome::Failed(None), at(world.now));
         assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
         let wake = world.owner.next_wake().unwrap();
         assert!(wake > at(world.now) && wake <= at(world.now + 400));
@@ -400,6 +400,34 @@ fn a_failed_write_is_tried_again_after_a_while() {
     }
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    for (asked, waits) in [(3, 3), (86_400, 60)] {
+        let writes = world.owner.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        let outcome = Outcome::Failed(Some(Duration::from_secs(asked)));
+        world
+            .owner
+            .written(&write.key(), write, outcome, at(world.now));
+        world.observe("www.example.com", "1.1.1.2");
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        world.now += waits * 1000 - 1;
+        world.owner.tick(at(world.now));
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not before");
+        world.now += 1;
+        // The others have expired meanwhile.
+        world.observe("www.example.com", "1.1.1.1");
+        world.owner.tick(at(world.now));
+    }
+    assert_eq!(world.owner.writes(at(world.now)).len(), 1);
 }
 
 #[test]
