@@ -3,28 +3,42 @@
 //! - A watch goes on from the version that it last saw, through dropped connections. After five failures in a row, within
 //!   about two seconds if the API server is not there at all, it says [`Event::OutOfSync`] and begins with a list again;
 //!   so it does when the server no longer knows that version.
-//! - Every request is tried once and takes at most 10 s. `managedFields` are left out of what is read.
+//! - Every request is tried once and takes at most 10 s from its turn on. `managedFields` are left out of what is read.
+//! - A request under way has a connection of its own, so only so many are at once; that many objects are made or deleted
+//!   delays no status.
 //! - A status is written to the subresource `status`, as a whole.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use futures_util::Stream;
 use kube::api::{DeleteParams, GetParams, PostParams, Preconditions};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names};
 use crate::cluster::{Cluster, Refusal, Watching, watch};
+
+/// How many statuses are written at once, or objects read; and how many made or deleted.
+const AT_ONCE: usize = 32;
 
 /// A store in a Kubernetes cluster. Clones share its connections.
 #[derive(Clone)]
 pub struct KubeStore {
     cluster: Cluster,
+    /// Turns to write a status, or to read.
+    statuses: Arc<Semaphore>,
+    /// Turns to make or to delete.
+    objects: Arc<Semaphore>,
 }
 
 impl KubeStore {
     /// The store of a cluster. Makes no connection yet.
     pub fn new(cluster: Cluster) -> Self {
-        Self { cluster }
+        Self {
+            cluster,
+            statuses: Arc::new(Semaphore::new(AT_ONCE)),
+            objects: Arc::new(Semaphore::new(AT_ONCE)),
+        }
     }
 
     /// The cluster.
@@ -56,6 +70,7 @@ impl KubeStore {
         });
         let requests = Cluster::requests::<K>(&key.namespace);
         let request = requests.create(&self.written_by_us(), body.to_string().into_bytes());
+        let _turn = self.objects.acquire().await;
         let stored = self.cluster.send(request).await;
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
@@ -74,6 +89,7 @@ impl KubeStore {
             ..DeleteParams::default()
         };
         let request = Cluster::requests::<K>(&key.namespace).delete(&key.name, &params);
+        let _turn = self.objects.acquire().await;
         let deleted = self.cluster.send_for_bytes(request).await;
         deleted.map(drop).map_err(|refusal| error(refusal, &key))
     }
@@ -105,6 +121,7 @@ impl KubeStore {
             &self.written_by_us(),
             body.to_string().into_bytes(),
         );
+        let _turn = self.statuses.acquire().await;
         let stored = self.cluster.send(request).await;
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
@@ -120,6 +137,7 @@ impl Store for KubeStore {
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
         let key = checked(key.clone())?;
         let request = Cluster::requests::<K>(&key.namespace).get(&key.name, &GetParams::default());
+        let _turn = self.statuses.acquire().await;
         let object = self.cluster.send(request).await;
         object.map(stripped).map_err(|refusal| error(refusal, &key))
     }

@@ -1,7 +1,15 @@
 //! Writing, and what the server says when it does not.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
+use axum::{
+    Router,
+    extract::{Request, State},
+};
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, api::PostParams, core::ObjectMeta};
 use proto::api::DnsNameResolver;
@@ -14,8 +22,11 @@ use runtime::{
     },
 };
 use serde_json::json;
-use tests::{kube::ApiServer, wait::PATIENCE};
-use tokio::{net::TcpListener, time::timeout};
+use tests::{
+    kube::ApiServer,
+    wait::{PATIENCE, eventually},
+};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::timeout};
 
 use crate::cluster::{key, store};
 
@@ -75,35 +86,52 @@ async fn nothing_but_the_status_is_ours() {
     assert_eq!(owned, ["f:status"]);
 }
 
-/// The API server takes requests of 3 MiB, and etcd objects of half of that; the server leaves `managedFields` out when they
-/// are what makes the object too large.
+/// etcd takes objects of 1.5 MiB, the connection to it messages of 2 MiB, and the API server requests of 3 MiB; the server
+/// leaves `managedFields` out when they are what makes the object too large.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_only_etcd_finds_too_large_is_too_large() {
+async fn what_is_too_large_is_so_whoever_says_it() {
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let store = store(&server).await;
     let mut object = store.create(&resolver(&namespace, "a")).await.unwrap();
-    let addresses: Vec<_> = (0..25_000)
-        .map(|i| {
+    // As much in few words: many addresses take the server ten times as long.
+    let with = |kilobytes: usize| {
+        let conditions = (0..kilobytes / 30).map(|i| {
             json!({
-                "ip": format!("2001:db8::{i:x}"),
-                "ttlSeconds": 30,
-                "lastLookupTime": "2026-01-31T12:00:00Z",
+                "type": format!("T{i}"),
+                "status": "True",
+                "reason": "Large",
+                "message": "x".repeat(30_000),
+                "lastTransitionTime": "2026-01-31T12:00:00Z",
             })
-        })
-        .collect();
-    let names = json!({ "resolvedNames": [
-        { "dnsName": "www.example.com.", "resolvedAddresses": addresses },
-    ] });
-    object.status = Some(serde_json::from_value(names).unwrap());
-    let refused = store.replace_status(&object).await;
-    let Err(StoreError::TooLarge { reason, .. }) = &refused else {
-        panic!("{refused:?}");
+        });
+        let mut status = status(&["www.example.com."]);
+        let conditions = serde_json::from_value(conditions.collect());
+        status.resolved_names[0].conditions = conditions.unwrap();
+        status
     };
-    assert!(
-        reason.contains("too large") || reason.contains("larger than max"),
-        "{reason}"
-    );
+    object.status = Some(with(1_400));
+    object = store.replace_status(&object).await.unwrap();
+    for (kilobytes, words) in [
+        (1_800, "etcdserver: request is too large"),
+        (2_600, "message larger than max"),
+        (3_300, "Request entity too large"),
+        // It closes the connection before it has read all of these.
+        (5_000, "Request entity too large"),
+        (5_000, "Request entity too large"),
+        (5_000, "Request entity too large"),
+        (16_000, "Request entity too large"),
+    ] {
+        object.status = Some(with(kilobytes));
+        let refused = store.replace_status(&object).await;
+        let Err(StoreError::TooLarge { reason, .. }) = &refused else {
+            panic!("{kilobytes} kB: {refused:?}");
+        };
+        assert!(reason.contains(words), "{kilobytes} kB: {reason}");
+    }
+    // Less of it is taken, from the same version.
+    object.status = Some(status(&["www.example.com."]));
+    store.replace_status(&object).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,4 +212,68 @@ async fn a_server_that_does_not_answer_is_given_up_in_time() {
         panic!("{got:?}");
     };
     assert!(reason.contains("refused"), "{reason}");
+}
+
+/// What a server sees of many writes at once.
+#[derive(Default)]
+struct Crowd {
+    now: usize,
+    most: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_objects_at_once_take_few_connections_and_delay_no_status() {
+    let crowd = Arc::<Mutex<Crowd>>::default();
+    let (release, released) = watch::channel(false);
+    let answer =
+        |State((crowd, mut released)): State<(Arc<Mutex<Crowd>>, watch::Receiver<bool>)>,
+         request: Request| async move {
+            if request.method() == Method::POST {
+                {
+                    let mut crowd = crowd.lock().unwrap();
+                    crowd.now += 1;
+                    crowd.most = crowd.most.max(crowd.now);
+                }
+                released.wait_for(|released| *released).await.unwrap();
+                crowd.lock().unwrap().now -= 1;
+            }
+            StatusCode::NOT_IMPLEMENTED
+        };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new()
+        .fallback(answer)
+        .with_state((Arc::clone(&crowd), released));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+    let cluster = Cluster::of(kube::Config::new(url.parse().unwrap()), "tests").unwrap();
+    let store = KubeStore::new(cluster);
+    let mut creations = JoinSet::new();
+    for i in 0..1000 {
+        let store = store.clone();
+        creations.spawn(async move { store.create(&resolver("x", &format!("n{i}"))).await });
+    }
+    eventually("the first wait for their answers", async || {
+        let now = crowd.lock().unwrap().now;
+        (now >= 32).then_some(()).ok_or_else(|| format!("{now}"))
+    })
+    .await;
+    let mut object = resolver("x", "a");
+    object.metadata.resource_version = Some("1".to_owned());
+    let written = timeout(Duration::from_secs(5), store.replace_status(&object)).await;
+    let written = written.expect("it does not wait for them");
+    assert!(
+        matches!(written, Err(StoreError::Unavailable { .. })),
+        "{written:?}"
+    );
+    release.send_replace(true);
+    while let Some(created) = timeout(PATIENCE, creations.join_next()).await.unwrap() {
+        let created = created.unwrap();
+        assert!(
+            matches!(created, Err(StoreError::Unavailable { .. })),
+            "{created:?}"
+        );
+    }
+    assert_eq!(crowd.lock().unwrap().most, 32);
 }
