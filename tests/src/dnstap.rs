@@ -2,11 +2,15 @@
 //!
 //! Frames are put together by hand here, so that the collector's reader is not tested with its own twin.
 
-use std::{io, net::Ipv4Addr, path::Path};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
 
 use hickory_proto::{
     op::{Message, MessageType, OpCode, Query},
-    rr::{Name, RData, Record, RecordType},
+    rr::{Name, Record, RecordType},
 };
 use prost::Message as _;
 use proto::dnstap::pb;
@@ -15,7 +19,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::wait::eventually;
+use crate::{upstream::data as data_of, wait::eventually};
 
 /// The content type of dnstap.
 pub const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
@@ -74,10 +78,21 @@ pub fn event(response: Vec<u8>) -> Vec<u8> {
 
 /// The DNS message that answers the A question for `name` with one address and a TTL of 300 seconds.
 pub fn response(name: &str, address: Ipv4Addr) -> Vec<u8> {
+    answer(name, &[address.into()], 300)
+}
+
+/// The DNS message that answers the question for `name` in the family of the first address, with a TTL in seconds.
+pub fn answer(name: &str, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
     let name = Name::from_ascii(name).expect("a DNS name");
+    let kind = match addresses.first() {
+        Some(IpAddr::V6(_)) => RecordType::AAAA,
+        _ => RecordType::A,
+    };
     let mut message = Message::new(1, MessageType::Response, OpCode::Query);
-    message.add_query(Query::query(name.clone(), RecordType::A));
-    message.add_answer(Record::from_rdata(name, 300, RData::A(address.into())));
+    message.add_query(Query::query(name.clone(), kind));
+    for address in addresses {
+        message.add_answer(Record::from_rdata(name.clone(), ttl, data_of(*address)));
+    }
     message.to_vec().expect("a message")
 }
 

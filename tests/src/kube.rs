@@ -21,11 +21,12 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Config,
-    api::{DynamicObject, ListParams, PostParams},
+    Api, Client, Config, ResourceExt,
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::{ApiResource, GroupVersionKind, ObjectMeta},
 };
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -112,6 +113,16 @@ impl ApiServer {
     /// Kills it; etcd stays.
     pub fn stop(&mut self) {
         self.server.process.kill();
+    }
+
+    /// Stops it (SIGSTOP): connections to it are made, and nothing answers.
+    pub fn pause(&self) {
+        self.server.process.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.server.process.signal(Signal::CONT);
     }
 
     /// Starts it again where it was.
@@ -247,6 +258,26 @@ impl ApiServer {
             let made = api.create(&PostParams::default(), &object).await;
             made.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         }
+    }
+
+    /// Makes the CRD of a kind of ours, by its plural, one that lets everything pass, as somebody else's might. The server
+    /// goes by it a moment later.
+    pub async fn take_any(&self, plural: &str) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
+        let all = definitions.list(&ListParams::default()).await;
+        let all = all.expect("the CRDs").items;
+        let ours = all.into_iter().find(|crd| crd.spec.names.plural == plural);
+        let name = ours.expect("the CRD").name_any();
+        let anything = json!([{
+            "op": "replace",
+            "path": "/spec/versions/0/schema/openAPIV3Schema",
+            "value": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        }]);
+        let anything = serde_json::from_value(anything).expect("a patch");
+        let anything: Patch<()> = Patch::Json(anything);
+        let params = PatchParams::default();
+        let patched = definitions.patch(&name, &params, &anything).await;
+        patched.expect("another CRD");
     }
 
     async fn install_crds(&self) {

@@ -4,18 +4,27 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
     missing_docs,
     reason = "tests"
 )]
 
+mod bad_input;
 mod cluster;
+mod collectors;
 mod contract;
 mod endpoints;
 mod events;
+mod foreign;
+mod history;
 mod leader;
+mod nameserver;
 mod programs;
+mod proxy;
 mod rbac;
 mod reports;
+mod soak;
+mod throttled;
 mod watches;
 mod writes;

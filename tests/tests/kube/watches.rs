@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::StreamExt;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
@@ -177,20 +176,7 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     let server = ApiServer::start().await;
     let namespace = server.namespace().await;
     let client = server.client().await;
-    // A CRD of somebody else, that lets everything pass.
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let anything = json!([{
-        "op": "replace",
-        "path": "/spec/versions/0/schema/openAPIV3Schema",
-        "value": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-    }]);
-    let anything: Patch<()> = Patch::Json(serde_json::from_value(anything).unwrap());
-    let name = "dnsnameresolvers.network.openshift.io";
-    definitions
-        .patch(name, &PatchParams::default(), &anything)
-        .await
-        .unwrap();
-
+    server.take_any("dnsnameresolvers").await;
     let store = store(&server).await;
     let scope = Scope::Namespace(namespace.clone());
     let mut events = watch::<DnsNameResolver, _>(&store, scope.clone());

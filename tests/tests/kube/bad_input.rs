@@ -1,0 +1,246 @@
+//! What nobody should write, and somebody does.
+
+use std::time::Instant;
+
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+};
+use proto::api::{DnsNameResolver, EgressFirewall};
+use serde_json::{Value, json};
+use tests::{kube::ApiServer, wait::eventually};
+
+use crate::{
+    collectors::{Collector, NEVER, Objects, egress_firewall},
+    history::addresses,
+};
+
+const NAME: &str = "www.example.com.";
+
+const OTHER: &str = "other.example.com.";
+
+const FUTURE: &str = "2099-01-31T12:00:00Z";
+
+/// At most so many addresses of a name are kept.
+const MAX_ADDRESSES: usize = 1000;
+
+fn address(ip: &str, ttl: i64, looked_up: &str) -> Value {
+    json!({ "ip": ip, "ttlSeconds": ttl, "lastLookupTime": looked_up })
+}
+
+/// Writes a status as it is, whatever the collector has written.
+async fn write(objects: &Objects, object: &str, status: Value) -> Result<(), String> {
+    let patch = Patch::Merge(json!({ "status": status }));
+    let params = PatchParams::default();
+    let resource = ApiResource::erase::<DnsNameResolver>(&());
+    let client = objects.api.clone().into_client();
+    let raw: Api<DynamicObject> = Api::namespaced_with(client, &objects.namespace, &resource);
+    let written = raw.patch_status(object, &params, &patch).await;
+    written.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_that_the_crd_takes_is_believed_no_further_than_it_can_be() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("a", NAME).await;
+    let collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    collector.nameserver.set(NAME, &["192.0.2.1"], 1);
+    objects.expect(NAME, &["192.0.2.1"]).await;
+    let status = json!({ "resolvedNames": [
+        { "dnsName": OTHER, "resolvedAddresses": [address("10.0.0.1", 600, FUTURE)] },
+        { "dnsName": NAME, "resolutionFailures": -7, "resolvedAddresses": [
+            address("10.0.0.2", 3600, FUTURE),
+            address("10.0.0.3", 3, FUTURE),
+            address("10.0.0.4", 3600, "1970-01-01T00:00:00Z"),
+            address("10.0.0.5", -3, FUTURE),
+            // Two texts of one address, and two that must never be programmed.
+            address("2001:db8::1", 3600, FUTURE),
+            address("2001:DB8:0:0::1", 3600, FUTURE),
+            address("127.0.0.1", 3600, FUTURE),
+            address("::ffff:169.254.169.254", 3600, FUTURE),
+        ] },
+    ] });
+    write(&objects, "a", status).await.unwrap();
+    let written = Instant::now();
+    // What is expired by its times is looked up before it goes; what has no time left goes as soon.
+    objects
+        .expect(NAME, &["192.0.2.1", "10.0.0.2", "2001:db8::1"])
+        .await;
+    let put_right = written.elapsed();
+    let object = objects.api.get("a").await.unwrap();
+    let names = object.status.unwrap().resolved_names;
+    let [entry] = names.as_slice() else {
+        panic!("{names:?}");
+    };
+    assert_eq!(entry.resolution_failures, 0);
+    let now = k8s_openapi::jiff::Timestamp::now();
+    for address in &entry.resolved_addresses {
+        assert!(address.last_lookup_time.0 <= now, "{address:?}");
+    }
+    println!("a status with times in the future was right after {put_right:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_10_000_addresses_in_a_status_a_thousand_are_kept() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("a", NAME).await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    let kib = collector.resident_kib();
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    let addresses: Vec<_> = (0..10_000)
+        .map(|i| address(&format!("10.0.{}.{}", i / 250, i % 250), 600, &now))
+        .collect();
+    let status = json!({ "resolvedNames": [{ "dnsName": NAME, "resolvedAddresses": addresses }] });
+    write(&objects, "a", status).await.unwrap();
+    let written = Instant::now();
+    let count = async |what: &str, expected: usize| {
+        eventually(what, async || {
+            let found = objects.addresses(NAME).await?.len();
+            (found == expected)
+                .then_some(())
+                .ok_or_else(|| format!("{found}"))
+        })
+        .await;
+    };
+    count("the surplus is evicted", MAX_ADDRESSES).await;
+    let took = written.elapsed();
+    // And it goes on.
+    let new = "192.0.2.1".parse().unwrap();
+    collector.hears(NAME, &[new], 600).await;
+    eventually("a new address is there", async || {
+        let found = objects.addresses(NAME).await?;
+        let new = (NAME.to_owned(), new.to_string());
+        found.contains(&new).then_some(()).ok_or_else(String::new)
+    })
+    .await;
+    count("as many as before", MAX_ADDRESSES).await;
+    let more = collector.resident_kib().saturating_sub(kib);
+    assert!(more < 64 * 1024, "{more} KiB");
+    println!("10,000 addresses were 1,000 after {took:?}; {more} KiB more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_laxer_crd_takes_costs_itself_alone() {
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let objects = Objects::of(&server, &namespace).await;
+    for (object, name) in [("a", NAME), ("b", OTHER)] {
+        objects.make(object, name).await;
+    }
+    server.take_any("dnsnameresolvers").await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    for name in [NAME, OTHER] {
+        collector.nameserver.set(name, &["192.0.2.1"], 1);
+        objects.expect(name, &["192.0.2.1"]).await;
+    }
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    let status = json!({ "resolvedNames": [
+        { "dnsName": NAME, "resolvedAddresses": [
+            address("10.0.0.1", 3600, &now),
+            address("10.0.0.1", 1, &now),
+            address("no address", 3600, &now),
+            address("10.0.0.0/8", 3600, &now),
+            address("", 3600, &now),
+        ] },
+        { "dnsName": NAME, "resolvedAddresses": [address("10.0.0.2", 3600, &now)] },
+        { "dnsName": "no name", "resolvedAddresses": [address("10.0.0.3", 3600, &now)] },
+        { "dnsName": "WWW.example.com.", "resolvedAddresses": [address("10.0.0.4", 3600, &now)] },
+    ] });
+    // The CRD in force changes a moment later.
+    eventually("the CRD takes everything", async || {
+        write(&objects, "a", status.clone()).await
+    })
+    .await;
+    objects
+        .expect(NAME, &["192.0.2.1", "10.0.0.1", "10.0.0.2"])
+        .await;
+
+    // One that does not decode. What is known of it holds, and is written when it can be.
+    let undecodable = json!({ "resolvedNames": [
+        { "dnsName": OTHER, "resolvedAddresses": "many" },
+    ] });
+    write(&objects, "b", undecodable).await.unwrap();
+    collector
+        .program
+        .counts("store_bad_objects", &["DNSNameResolver"], 1.0)
+        .await;
+    let pid = collector.program.process().pid();
+    for name in [NAME, OTHER] {
+        collector.hears(name, &[[10, 0, 0, 9].into()], 600).await;
+    }
+    let told = (NAME.to_owned(), "10.0.0.9".to_owned());
+    eventually("others go on", async || {
+        let object = objects.api.get("a").await.map_err(|e| e.to_string())?;
+        let found = addresses(&object);
+        found
+            .contains(&told)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    collector.program.ready().await;
+    write(&objects, "b", Value::Null).await.unwrap();
+    objects.expect(OTHER, &["192.0.2.1", "10.0.0.9"]).await;
+    let bad = collector
+        .metric("store_bad_objects", &["DNSNameResolver"])
+        .await;
+    assert_eq!(bad, 0.0);
+    assert!(collector.is_the_process(pid));
+}
+
+/// As large as etcd takes it, or nearly.
+const ETCD_LIMIT: usize = 1_500_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_egress_firewall_of_8000_rules_or_of_etcds_limit_is_taken() {
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let firewalls = async |namespace: &str| -> Api<EgressFirewall> {
+        Api::namespaced(server.client().await, namespace)
+    };
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    let (pid, kib) = (collector.program.process().pid(), collector.resident_kib());
+    let short: Vec<String> = (0..8001).map(|i| format!("n{i}.example.com.")).collect();
+    let long = "x".repeat(60);
+    let long: Vec<String> = (0..7_900)
+        .map(|i| format!("n{i}.{long}.{long}.example.com"))
+        .collect();
+    let mut took = Vec::new();
+    let mut expected = 0;
+    for (names, counted) in [(&short, 8000), (&long, 7900)] {
+        let team = server.namespace().await;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let firewall = egress_firewall(&names);
+        let bytes = serde_json::to_vec(&firewall).unwrap().len();
+        let made = firewalls(&team)
+            .await
+            .create(&PostParams::default(), &firewall)
+            .await;
+        made.unwrap();
+        let made = Instant::now();
+        expected += counted;
+        collector
+            .program
+            .counts("collector_names", &[], f64::from(expected))
+            .await;
+        took.push((bytes, made.elapsed()));
+    }
+    assert!(
+        took[1].0 > ETCD_LIMIT * 9 / 10 && took[1].0 < ETCD_LIMIT,
+        "{took:?}"
+    );
+    let names = collector.metric("collector_names", &[]).await;
+    assert_eq!(
+        names,
+        f64::from(expected),
+        "the 8,001st rule is over the limit"
+    );
+    collector.program.ready().await;
+    assert!(collector.is_the_process(pid));
+    let more = collector.resident_kib().saturating_sub(kib);
+    println!("EgressFirewalls of {took:?}; {more} KiB more");
+}

@@ -1,0 +1,160 @@
+//! Somebody else at the same objects: writes their status, makes them again, has its own.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant, SystemTime},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use proto::api::{DnsNameResolver, EgressFirewall, ResolvedAddress, ResolvedName};
+use runtime::{
+    cluster::Cluster,
+    store::{ObjectKey, Store, StoreError, kube::KubeStore},
+};
+use tests::{kube::ApiServer, wait::eventually};
+
+use crate::{
+    cluster::key,
+    collectors::{Collector, NEVER, Objects, allow},
+    history::History,
+};
+
+const NAME: &str = "www.example.com.";
+
+/// In auto nothing is made before.
+const CREATE_AFTER: Duration = Duration::from_secs(10);
+
+/// Adds an address to a status, until it holds. Returns how often somebody else was faster.
+pub(crate) async fn add(store: &KubeStore, key: &ObjectKey, ip: IpAddr, ttl: i32) -> usize {
+    let mut conflicts = 0;
+    loop {
+        let mut object: DnsNameResolver = store.get(key).await.unwrap();
+        let names = &mut object.status.get_or_insert_default().resolved_names;
+        if names.is_empty() {
+            names.push(ResolvedName {
+                conditions: Vec::new(),
+                dns_name: object.spec.name.clone(),
+                resolved_addresses: Vec::new(),
+                resolution_failures: 0,
+            });
+        }
+        names[0].resolved_addresses.push(ResolvedAddress {
+            ip: ip.to_string(),
+            ttl_seconds: ttl,
+            last_lookup_time: Time(k8s_openapi::jiff::Timestamp::now()),
+        });
+        match store.replace_status(&object).await {
+            Ok(_) => return conflicts,
+            Err(StoreError::Conflict(_)) => conflicts += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+pub(crate) async fn somebody_else(server: &ApiServer) -> KubeStore {
+    KubeStore::new(Cluster::of(server.config().await, "somebody-else").unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_address_lives_for_its_ttl_and_grace() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("a", NAME).await;
+    let collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    collector.nameserver.set(NAME, &["192.0.2.1"], 1);
+    objects.expect(NAME, &["192.0.2.1"]).await;
+    let history = History::of(&server, &namespace).await;
+    let written = SystemTime::now();
+    let store = somebody_else(&server).await;
+    add(&store, &key(&namespace, "a"), [10, 1, 0, 1].into(), 3).await;
+    objects.expect(NAME, &["192.0.2.1", "10.1.0.1"]).await;
+    objects.expect(NAME, &["192.0.2.1"]).await;
+    let left = history.departures().await;
+    let [left] = left.as_slice() else {
+        panic!("{left:?}");
+    };
+    assert_eq!(left.ip, "10.1.0.1");
+    let lived = left.at.duration_since(written).unwrap();
+    // The API stores whole seconds; the grace is one.
+    assert!(lived >= Duration::from_secs(3), "{lived:?}");
+    assert!(lived < Duration::from_secs(10), "{lived:?}");
+    println!("a foreign address with a TTL of 3 s and 1 s of grace lived for {lived:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_somebody_makes_again_has_its_addresses_at_once() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let name = &format!("www.{namespace}.example.com.");
+    allow(&server, &namespace, &[name]).await;
+    let objects = Objects::of(&server, &namespace).await;
+    let mut uid = objects.make("a", name).await.uid();
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    let ips = ["10.0.0.1", "10.0.0.2", "2001:db8::1"];
+    for ip in ips {
+        collector.hears(name, &[ip.parse().unwrap()], 600).await;
+    }
+    objects.expect(name, &ips).await;
+    let mut slowest = Duration::ZERO;
+    // Under its own name, and under another.
+    for object in ["a", "a", "a", "b", "b", "c", "a", "a"] {
+        for old in objects.named(name).await.unwrap() {
+            let params = DeleteParams::default();
+            let deleted = objects.api.delete(&old.name_any(), &params).await;
+            deleted.unwrap();
+        }
+        let made = objects.make(object, name).await;
+        assert_eq!(made.status, None);
+        assert_ne!(made.uid(), uid);
+        uid = made.uid();
+        slowest = slowest.max(objects.expect(name, &ips).await);
+    }
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert_eq!(objects.named(name).await.unwrap()[0].uid(), uid);
+    println!("made again 8 times, its addresses were back after {slowest:?} at most");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_auto_an_object_is_made_only_when_nobody_else_has_for_10_seconds() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let team = server.namespace().await;
+    let objects = Objects::of(&server, &namespace).await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
+    collector.expect_leading(true).await;
+    let [ours, theirs] = ["ours", "theirs"].map(|name| format!("{name}.{team}.example.com."));
+    collector.nameserver.set(&ours, &["192.0.2.1"], 300);
+    collector.nameserver.set(&theirs, &["192.0.2.2"], 300);
+    let began = Instant::now();
+    allow(&server, &team, &[&ours, &theirs]).await;
+    let foreign = objects.make("of-somebody-else", &theirs).await;
+    objects.expect(&theirs, &["192.0.2.2"]).await;
+    let used = began.elapsed();
+    objects.expect(&ours, &["192.0.2.1"]).await;
+    let made = began.elapsed();
+    assert!(used < CREATE_AFTER, "it was used as it was: {used:?}");
+    assert!(made >= CREATE_AFTER, "{made:?}");
+    assert!(made < CREATE_AFTER + Duration::from_secs(5), "{made:?}");
+    let uids = async |name: &str| {
+        let objects = objects.named(name).await.unwrap();
+        objects.iter().map(ResourceExt::uid).collect::<Vec<_>>()
+    };
+    assert_eq!(uids(&theirs).await, [foreign.uid()], "no second one");
+
+    // Only its own is deleted.
+    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
+    let deleted = firewalls.delete("default", &DeleteParams::default()).await;
+    deleted.unwrap();
+    eventually("its own object is gone", async || {
+        let left = objects.named(&ours).await?.len();
+        (left == 0).then_some(()).ok_or_else(|| format!("{left}"))
+    })
+    .await;
+    // The other is kept up as ever.
+    collector.hears(&theirs, &[[10, 0, 0, 1].into()], 600).await;
+    objects.expect(&theirs, &["192.0.2.2", "10.0.0.1"]).await;
+    assert_eq!(uids(&theirs).await, [foreign.uid()]);
+    println!("in auto: a foreign object used after {used:?}, an own one made after {made:?}");
+}

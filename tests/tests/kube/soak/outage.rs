@@ -1,0 +1,164 @@
+//! The API server is away, or does not answer, while addresses come and go.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+use tests::{
+    kube::ApiServer,
+    soak::or_long,
+    wait::{eventually, eventually_within},
+};
+use tokio::time::sleep;
+
+use crate::{
+    collectors::{Collector, Objects, allow},
+    history::{Addresses, History},
+};
+
+const STEADY: &str = "steady.example.com.";
+
+const MOVING: &str = "moving.example.com.";
+
+const GROWING: &str = "growing.example.com.";
+
+const CHURNING: &str = "churning.example.com.";
+
+const WILDCARD: &str = "*.wild.example.com.";
+
+/// An address of a name keeps less than 4 KiB, whatever happens; at most 1,000 of [`CHURNING`] are kept.
+const MORE_KIB: usize = 16 * 1024;
+
+#[derive(Clone, Copy)]
+enum Outage {
+    /// `kill -9`: connections are refused.
+    Killed,
+    /// Connections are made, and nothing answers.
+    Hanging,
+}
+
+/// How long at least.
+fn at_least() -> Duration {
+    or_long(Duration::ZERO, Duration::from_secs(30))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_seen_while_the_api_server_is_away_is_written_when_it_is_back() {
+    addresses_come_and_go_during(Outage::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_seen_while_the_api_server_hangs_is_written_when_it_goes_on() {
+    addresses_come_and_go_during(Outage::Hanging).await;
+}
+
+async fn addresses_come_and_go_during(outage: Outage) {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let manage = ["--manage-objects", "always"];
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &manage).await;
+    collector.nameserver.set(STEADY, &["192.0.2.1"], 1);
+    collector.nameserver.set(MOVING, &["192.0.2.2"], 1);
+    let names = [STEADY, MOVING, GROWING, CHURNING, WILDCARD];
+    allow(&server, "default", &names).await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.expect(STEADY, &["192.0.2.1"]).await;
+    objects.expect(MOVING, &["192.0.2.2"]).await;
+    for name in names {
+        eventually("the object is there", async || {
+            let found = objects.named(name).await?.len();
+            (found == 1).then_some(()).ok_or_else(|| format!("{found}"))
+        })
+        .await;
+    }
+    let history = History::of(&server, &namespace).await;
+    let (pid, kib) = (collector.program.process().pid(), collector.resident_kib());
+
+    match outage {
+        Outage::Killed => server.stop(),
+        Outage::Hanging => server.pause(),
+    }
+    let began = Instant::now();
+    collector.nameserver.set(MOVING, &["192.0.2.3"], 1);
+    let mut told = Addresses::new();
+    let mut churned: u32 = 0;
+    // Until it knows that it does not lead and that nothing is written, and as long as asked for.
+    loop {
+        let [.., c, d] = u32::try_from(told.len()).unwrap().to_be_bytes();
+        for name in [GROWING.to_owned(), format!("n{c}-{d}.wild.example.com.")] {
+            let ip = IpAddr::from([10, 0, c, d]);
+            collector.hears(&name, &[ip], 600).await;
+            told.insert((name, ip.to_string()));
+        }
+        for _ in 0..100 {
+            churned += 1;
+            let ip = Ipv4Addr::from(0x0b00_0000 + churned);
+            collector.hears(CHURNING, &[ip.into()], 600).await;
+        }
+        let leads = collector.metric("collector_leader", &[]).await;
+        let ready = collector.program.admin().ready().await;
+        if leads == 0.0 && ready.is_err() && began.elapsed() >= at_least() {
+            break;
+        }
+        let patience = at_least() + Duration::from_secs(30);
+        assert!(began.elapsed() < patience, "it leads: {leads}; {ready:?}");
+        // The pace of what pods ask.
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(collector.is_the_process(pid), "it goes on");
+    let more = collector.resident_kib().saturating_sub(kib);
+    assert!(more < MORE_KIB, "{more} KiB for {} addresses", told.len());
+
+    match outage {
+        Outage::Killed => server.start_again().await,
+        Outage::Hanging => server.resume(),
+    }
+    let back = Instant::now();
+    let lasted = began.elapsed();
+    let patience = Duration::from_secs(30);
+    eventually_within(
+        patience,
+        "all that was seen is in the objects",
+        async || {
+            let mut found = objects.addresses(GROWING).await?;
+            found.append(&mut objects.addresses(WILDCARD).await?);
+            let missing: Vec<_> = told.difference(&found).collect();
+            missing
+                .is_empty()
+                .then_some(())
+                .ok_or_else(|| format!("{} lack {missing:?}", found.len()))
+        },
+    )
+    .await;
+    let written = back.elapsed();
+    objects.expect(MOVING, &["192.0.2.3"]).await;
+    let moved = back.elapsed();
+    collector.expect_leading(true).await;
+    collector.program.ready().await;
+    assert!(collector.is_the_process(pid), "it was never restarted");
+
+    let mut left = history.departures().await;
+    left.retain(|departure| departure.name != CHURNING);
+    let left: Vec<_> = left.iter().map(|departure| departure.ip.as_str()).collect();
+    assert_eq!(left, ["192.0.2.2"]);
+    // A large object is written less often.
+    let newest = (
+        CHURNING.to_owned(),
+        Ipv4Addr::from(0x0b00_0000 + churned).to_string(),
+    );
+    let churning = eventually("the newest of many are there", async || {
+        let found = objects.addresses(CHURNING).await?;
+        found
+            .contains(&newest)
+            .then_some(found.len())
+            .ok_or_else(|| format!("{} others", found.len()))
+    })
+    .await;
+    assert!(churning <= 1000, "{churning}");
+    println!(
+        "away for {lasted:?}: {} addresses written {written:?} after its return, one removed after {moved:?}; {churned} \
+         more seen, {more} KiB more",
+        told.len()
+    );
+}
