@@ -14,6 +14,7 @@ mod round;
 pub mod servers;
 mod spec;
 mod tcp;
+mod turns;
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +29,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::{exchange::Exchange, metrics::Metrics, pool::Pool};
+use self::{
+    exchange::Exchange,
+    metrics::Metrics,
+    pool::Pool,
+    turns::{Ended, Turn, Turns},
+};
 pub use self::{
     own::{LINGER, OwnQueries},
     round::{Addresses, Failure, FamilyOutcome, Request, Round},
@@ -124,6 +130,8 @@ impl Resolver {
         let mut lists_come = true;
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
+        // Half of a server's room, as a name is two questions.
+        let mut turns = Turns::new((this.config.per_server / 4).max(1));
         loop {
             this.metrics.in_flight(rounds.len());
             tokio::select! {
@@ -131,13 +139,18 @@ impl Resolver {
                     lists_come = changed.is_ok();
                     pool = Arc::new(this.pool(&pool, &mut inputs));
                 }
-                Some(ended) = rounds.join_next() => check(ended)?,
+                Some(ended) = rounds.join_next() => {
+                    if let Some(turn) = turns.after(check(ended)?) {
+                        this.begin(turn, &pool, &mut rounds);
+                    }
+                }
                 Some(ended) = retries.join_next() => check(ended)?,
                 request = inputs.requests.recv(), if rounds.len() < this.config.concurrency.max(1) => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
-                    let (this, pool) = (Arc::clone(&this), Arc::clone(&pool));
-                    rounds.spawn(async move { this.round(request, &pool).await });
+                    if let Some(turn) = turns.take(request) {
+                        this.begin(turn, &pool, &mut rounds);
+                    }
                 }
             }
         }
@@ -157,15 +170,26 @@ impl Resolver {
         pool
     }
 
-    async fn round(&self, request: Request, pool: &Pool) {
+    fn begin(self: &Arc<Self>, turn: Turn, pool: &Arc<Pool>, rounds: &mut JoinSet<Ended>) {
+        let (this, pool) = (Arc::clone(self), Arc::clone(pool));
+        rounds.spawn(async move {
+            let failed = this.round(turn.request.clone(), &pool).await;
+            turn.ended(failed == Some(Failure::Timeout))
+        });
+    }
+
+    /// Returns why the look-up failed, if it did.
+    async fn round(&self, request: Request, pool: &Pool) -> Option<Failure> {
         let began = Instant::now();
         let round = lookup::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
         self.metrics.round(&round, began.elapsed());
-        if let Some(failure) = round.failed() {
+        let failed = round.failed();
+        if let Some(failure) = failed {
             debug!(name = %round.name, %failure, "look-up failed");
         }
         // Without a reader, the owner has ended, and says why itself.
         let _ = self.rounds.send(round).await;
+        failed
     }
 
     /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no
@@ -184,7 +208,7 @@ impl Resolver {
     }
 }
 
-fn check(ended: Result<(), JoinError>) -> anyhow::Result<()> {
+fn check<T>(ended: Result<T, JoinError>) -> anyhow::Result<T> {
     ended.context("a look-up failed")
 }
 

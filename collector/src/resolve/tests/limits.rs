@@ -395,6 +395,66 @@ async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
 }
 
 #[tokio::test]
+async fn names_that_nobody_answered_for_leave_room_for_others() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let closed = Arc::clone(&gate);
+    let server = Scripted::start(move |asked| {
+        let reply = asked.addresses(&[A, AAAA], 30);
+        if asked.name().starts_with("slow") {
+            return vec![Say::Gated(Arc::clone(&closed), reply)];
+        }
+        reply.say()
+    })
+    .await;
+    let (per_server, slow) = (16, 40);
+    let config = Config {
+        per_server,
+        concurrency: 20,
+        ..hasty()
+    };
+    let mut resolving = Resolving::start(config, &[server.server()]);
+    let look_up_slow = async |resolving: &Resolving| {
+        for i in 0..slow {
+            resolving.request(&format!("slow{i}.example.com"), 0).await;
+        }
+    };
+    look_up_slow(&resolving).await;
+    for _ in 0..slow {
+        let round = resolving.round().await;
+        assert_eq!(round.failed(), Some(Failure::Timeout));
+    }
+    // They are known now: the others, which come after all of them, do not wait for them.
+    look_up_slow(&resolving).await;
+    for i in 0..slow {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    let (mut hosts, mut before) = (0, 0);
+    while hosts < slow {
+        let round = resolving.round().await;
+        if round.name.as_str().starts_with("host") {
+            assert_eq!(round.failed(), None);
+            hosts += 1;
+        } else {
+            before += 1;
+        }
+    }
+    assert!(
+        before < slow / 2,
+        "{before} slow names went before the others"
+    );
+    gate.add_permits(tokio::sync::Semaphore::MAX_PERMITS);
+    for _ in before..slow {
+        resolving.round().await;
+    }
+    // Now they are answered, each one.
+    look_up_slow(&resolving).await;
+    for _ in 0..slow {
+        assert_eq!(resolving.round().await.failed(), None);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn without_servers_every_name_fails_until_there_are_some() {
     let mut resolving = Resolving::start(patient(), &[]);
     let round = resolving.look_up("www.example.com", 3).await;
