@@ -178,10 +178,15 @@ impl Writer {
     fn report(&self) {
         let rows = self.client.replica().map(ovsdb::Replica::len);
         let idle = self.store_synced && rows.is_some() && self.sync.is_idle();
-        if idle {
-            self.database_gate.ready();
-        }
         let (desired, refused) = (self.sync.desired(), self.sync.refused());
+        match refused {
+            _ if !idle => {}
+            0 => self.database_gate.ready(),
+            // One name that the server refuses shall not take the others out.
+            _ => self.database_gate.impaired(
+                "it is not in sync: the server refuses changes, for the names in the log",
+            ),
+        }
         metrics::state(&metrics::State {
             desired,
             rows,

@@ -40,7 +40,9 @@ pub struct Health(Arc<Mutex<Vec<Condition>>>);
 pub struct Condition {
     /// Its name.
     pub name: &'static str,
-    /// Why it does not hold; `None` while it does.
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why it does not hold, or what is wrong though it does.
     pub reason: Option<String>,
 }
 
@@ -55,6 +57,7 @@ impl Health {
         let mut conditions = self.locked();
         conditions.push(Condition {
             name,
+            holds: false,
             reason: Some(reason.into()),
         });
         Gate {
@@ -66,12 +69,18 @@ impl Health {
     /// Whether every gate is ready, and a line about each.
     fn report(&self) -> (bool, String) {
         let conditions = self.locked();
-        let ready = conditions.iter().all(|c| c.reason.is_none());
+        let ready = conditions.iter().all(|condition| condition.holds);
         let mut text = String::from(if ready { "ready\n" } else { "not ready\n" });
-        for Condition { name, reason } in conditions.iter() {
+        for Condition {
+            name,
+            holds,
+            reason,
+        } in conditions.iter()
+        {
             // Writing to a String does not fail.
             let _ok = match reason {
                 None => writeln!(text, "{name}: ok"),
+                Some(reason) if *holds => writeln!(text, "{name}: ok, but {reason}"),
                 Some(reason) => writeln!(text, "{name}: {reason}"),
             };
         }
@@ -99,26 +108,33 @@ pub struct Gate {
 impl Gate {
     /// The condition holds.
     pub fn ready(&self) {
-        self.set(None);
+        self.set(true, None);
+    }
+
+    /// The condition holds, but not all is well, for this reason, which `/readyz` and the log show.
+    pub fn impaired(&self, reason: impl Into<String>) {
+        self.set(true, Some(reason.into()));
     }
 
     /// The condition does not hold, for this reason, which `/readyz` and the log show.
     pub fn not_ready(&self, reason: impl Into<String>) {
-        self.set(Some(reason.into()));
+        self.set(false, Some(reason.into()));
     }
 
-    fn set(&self, reason: Option<String>) {
+    fn set(&self, holds: bool, reason: Option<String>) {
         let mut conditions = self.health.locked();
         let Some(condition) = conditions.get_mut(self.index) else {
             return;
         };
-        if condition.reason == reason {
+        if (condition.holds, &condition.reason) == (holds, &reason) {
             return;
         }
         match &reason {
             None => info!(gate = condition.name, "ready"),
+            Some(reason) if holds => warn!(gate = condition.name, reason, "ready, but impaired"),
             Some(reason) => warn!(gate = condition.name, reason, "not ready"),
         }
+        condition.holds = holds;
         condition.reason = reason;
     }
 }
@@ -258,6 +274,12 @@ mod tests {
         northbound.clone().ready();
         let answer = server.get("/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+
+        store.impaired("two files do not decode");
+        let answer = server.get("/readyz").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let line = "\nready\nstore: ok, but two files do not decode\n";
+        assert!(answer.contains(line), "{answer}");
 
         store.not_ready("the folder is gone");
         let answer = server.get("/readyz").await;

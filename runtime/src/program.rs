@@ -8,6 +8,8 @@ use std::{
 
 use tokio::runtime::Builder;
 
+use crate::shutdown::Ended;
+
 /// The program was asked for something that it cannot do: status 2 instead of 1. It is found anywhere in the causes of
 /// an error.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -17,7 +19,7 @@ pub struct UsageError(pub String);
 /// Runs a program on a multi-threaded tokio runtime. An error is printed on stderr as one line,
 /// `name: error: its cause: …`.
 ///
-/// Returns 0, or 2 if the error is a [`UsageError`], or else 1. Blocking calls still under way do not hold it up.
+/// Returns 0, or 2 if the error is a [`UsageError`], 143 or 130 if a second signal [`Ended`] it, or else 1. Blocking calls still under way do not hold it up.
 pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let result = Builder::new_multi_thread()
         .enable_all()
@@ -39,10 +41,10 @@ pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>
 
 fn status(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| cause.is::<UsageError>()) {
-        2
-    } else {
-        1
+        return 2;
     }
+    let ended = error.chain().find_map(|cause| cause.downcast_ref());
+    ended.copied().map_or(1, Ended::status)
 }
 
 #[cfg(test)]

@@ -22,6 +22,21 @@ pub struct Tasks {
     signals: io::Result<Signals>,
 }
 
+/// A second signal ended the program before it was done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("ended at once by a second {signal}")]
+pub struct Ended {
+    signal: &'static str,
+    number: u8,
+}
+
+impl Ended {
+    /// The status by which a shell tells that a signal ended a program: 130 for SIGINT, 143 for SIGTERM.
+    pub fn status(self) -> u8 {
+        128 + self.number
+    }
+}
+
 /// From its making on, these signals no longer end the process by themselves.
 struct Signals {
     terminate: Signal,
@@ -36,10 +51,10 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self) -> Ended {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => Ended { signal: "SIGTERM", number: 15 },
+            _ = self.interrupt.recv() => Ended { signal: "SIGINT", number: 2 },
         }
     }
 }
@@ -81,14 +96,14 @@ impl Tasks {
     ///
     /// # Errors
     /// What ended a task before it was told to end (an error, a panic, or that it ended at all), or else what went wrong
-    /// in one while it drained; a second signal, which ends at once; signals that cannot be had.
+    /// in one while it drained; [`Ended`] by a second signal, at once; signals that cannot be had.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut signals = std::mem::replace(&mut self.signals, Err(io::Error::other("taken")))
             .context("cannot listen for signals")?;
         let early = tokio::select! {
             biased;
             () = self.token.cancelled() => Ok(()),
-            signal = signals.next() => {
+            Ended { signal, .. } = signals.next() => {
                 info!(signal, "shutting down");
                 Ok(())
             }
@@ -123,9 +138,7 @@ impl Tasks {
                     warn!(tasks = names.join(", "), "tasks did not end within 5 s and are aborted");
                     return outcome;
                 }
-                signal = signals.next() => {
-                    return Err(anyhow!("ended at once by a second {signal}"));
-                }
+                ended = signals.next() => return Err(ended.into()),
             }
         }
     }

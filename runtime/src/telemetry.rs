@@ -20,20 +20,15 @@ const SECONDS: [f64; 18] = [
 ];
 
 /// What is logged without `RUST_LOG`. What notify says of folders that went is no news; what goes wrong with an API server
-/// is said once, by who asked it.
-const DEFAULT_FILTER: &str = "info,notify=error,kube_client=off,kube_runtime=off";
+/// is said once, by who asked it; and hickory has a warning for every reply that is forged or malformed, of which anybody can
+/// send any number.
+const DEFAULT_FILTER: &str =
+    "info,notify=error,kube_client=off,kube_runtime=off,hickory_net=error,hickory_proto=error";
 
 /// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
 /// without it. A second call changes nothing.
 pub fn init_logging(format: LogFormat) {
-    let chosen = env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .parse_lossy(if chosen.is_empty() {
-            DEFAULT_FILTER
-        } else {
-            &chosen
-        });
+    let filter = filter(&env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default());
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal());
@@ -42,6 +37,16 @@ pub fn init_logging(format: LogFormat) {
         LogFormat::Text => registry.with(lines).try_init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+}
+
+fn filter(chosen: &str) -> EnvFilter {
+    EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .parse_lossy(if chosen.is_empty() {
+            DEFAULT_FILTER
+        } else {
+            chosen
+        })
 }
 
 /// Makes the recorder that all metrics of the process go to. The admin server shows it and does its upkeep.
@@ -77,6 +82,24 @@ mod tests {
             "{text}"
         );
         assert!(init_metrics().is_err());
+    }
+
+    /// Whether a warning of hickory's, and one of our own, is logged.
+    fn warns(chosen: &str) -> [bool; 2] {
+        let logged = tracing_subscriber::registry().with(filter(chosen));
+        tracing::subscriber::with_default(logged, || {
+            [
+                tracing::enabled!(target: "hickory_net::udp::udp_client_stream", tracing::Level::WARN),
+                tracing::enabled!(target: "collector::resolve", tracing::Level::WARN),
+            ]
+        })
+    }
+
+    #[test]
+    fn what_anybody_can_make_hickory_warn_of_is_logged_only_if_it_is_asked_for() {
+        assert_eq!(warns(""), [false, true]);
+        assert_eq!(warns("info"), [true, true]);
+        assert_eq!(warns("error,hickory_net=debug"), [true, false]);
     }
 
     #[test]

@@ -43,7 +43,9 @@ pub struct Status {
 pub struct ConditionStatus {
     /// Its name.
     pub name: &'static str,
-    /// Why it does not hold; `null` while it does.
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why it does not hold, or what is wrong though it does.
     pub reason: Option<String>,
 }
 
@@ -158,7 +160,11 @@ impl Status {
     pub(super) fn conditions(&mut self, conditions: Vec<Condition>) {
         let conditions = conditions.into_iter();
         self.conditions = conditions
-            .map(|Condition { name, reason }| ConditionStatus { name, reason })
+            .map(|condition| ConditionStatus {
+                name: condition.name,
+                holds: condition.holds,
+                reason: condition.reason,
+            })
             .collect();
     }
 

@@ -25,6 +25,9 @@ pub struct HostPort {
     pub port: u16,
 }
 
+/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), less the zero at its end).
+const MAX_PATH: usize = 107;
+
 /// Why a text is no remote.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RemoteError {
@@ -37,6 +40,9 @@ pub enum RemoteError {
     /// The path of a socket is missing.
     #[error("{0:?} has no path")]
     NoPath(String),
+    /// The path of a socket is longer than the system takes, with its length in bytes.
+    #[error("the path of a unix socket has at most {MAX_PATH} bytes, and this one {0}")]
+    PathTooLong(usize),
     /// The host is missing, or brackets hold no IPv6 address.
     #[error(
         "{0:?} has no usable host; expected an IPv4 address, an IPv6 address in brackets, or a name"
@@ -56,6 +62,9 @@ impl FromStr for Remote {
         match text.split_once(':') {
             _ if text.is_empty() => Err(RemoteError::Empty),
             Some(("unix", "")) => Err(RemoteError::NoPath(whole())),
+            Some(("unix", path)) if path.len() > MAX_PATH => {
+                Err(RemoteError::PathTooLong(path.len()))
+            }
             Some(("unix", path)) => Ok(Self::Unix(path.into())),
             Some(("tcp", address)) => host_port(text, address).map(Self::Tcp),
             Some(("ssl", address)) => host_port(text, address).map(Self::Ssl),
@@ -214,6 +223,9 @@ mod tests {
         let error = |text: &str| text.parse::<Remote>().unwrap_err();
         assert_eq!(error(""), RemoteError::Empty);
         assert_eq!(error("unix:"), RemoteError::NoPath("unix:".into()));
+        let path = |length: usize| format!("unix:/{}", "x".repeat(length - 1));
+        assert!(path(107).parse::<Remote>().is_ok());
+        assert_eq!(error(&path(108)), RemoteError::PathTooLong(108));
         assert_eq!(error("ptcp:6641"), RemoteError::Method("ptcp:6641".into()));
         assert_eq!(
             error("/run/x.sock"),

@@ -115,6 +115,7 @@ async fn a_second_signal_ends_at_once() {
     kill_process(getpid(), Signal::TERM).unwrap();
     let error = tasks.run().await.unwrap_err();
     assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
+    assert_eq!(error.downcast::<Ended>().unwrap().status(), 143);
 }
 
 async fn pending_until(token: CancellationToken) -> anyhow::Result<()> {

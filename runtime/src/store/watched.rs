@@ -143,6 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn watches_of_one_kind_are_told_apart_by_their_scope() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        ::metrics::with_local_recorder(&recorder, || {
+            for (scope, in_sync) in [("kube-system", true), ("openshift-dns", false)] {
+                let watched =
+                    Watched::new::<EgressFirewall>(scope.to_owned(), BadObjects::default());
+                watched.in_sync(in_sync);
+            }
+        });
+        let text = recorder.handle().render();
+        for sample in ["scope=\"kube-system\"} 1\n", "scope=\"openshift-dns\"} 0\n"] {
+            let sample = format!("store_in_sync{{kind=\"EgressFirewall\",{sample}");
+            assert!(text.contains(&sample), "{text}");
+        }
+    }
+
+    #[test]
     fn so_many_are_named_and_all_are_counted() {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
         ::metrics::with_local_recorder(&recorder, || {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use proto::api::Family;
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use tests::world::{Setup, World};
 
 const NAME: &str = "www.example.com.";
@@ -139,4 +139,49 @@ async fn a_store_that_vanishes_closes_nothing() {
     world.settle().await;
     assert_eq!(history.departures().await, [""; 0]);
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+}
+
+#[tokio::test]
+async fn a_name_whose_rows_the_server_refuses_is_told_of_and_takes_nothing_else_out() {
+    let world = world(&["late.example.com"]).await;
+    // The name of a row is unique, and somebody else's row has the one that is to be made.
+    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);
+    let taken = address_set_name(&id);
+    let set = format!("name={taken}");
+    world
+        .northbound
+        .nbctl(&["create", "Address_Set", &set])
+        .unwrap();
+    world.store.allow("team", &["late.example.com", NAME]);
+    world.look_up(NAME).await;
+    world
+        .ovn_writer
+        .counts("ovn_writer_refused_names", &[], 1.0)
+        .await;
+    expect_in_log(&world.ovn_writer, "the server refuses").await;
+    world
+        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
+        .await;
+    let admin = world.ovn_writer.admin();
+    tests::wait::eventually("/readyz says so and is ready", async || {
+        match admin.get("/readyz").await {
+            Ok((200, body)) if body.contains("northbound: ok, but it is not in sync") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(admin.metric("ovn_writer_in_sync", &[]).await.unwrap(), 0.0);
+
+    world
+        .northbound
+        .nbctl(&["destroy", "Address_Set", &taken])
+        .unwrap();
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    tests::wait::eventually("all is well again", async || {
+        match admin.get("/readyz").await {
+            Ok((200, body)) if body.contains("northbound: ok\n") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }

@@ -1,10 +1,19 @@
 //! How the programs end.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::File,
+    time::{Duration, Instant},
+};
 
 use proto::api::Family;
-use rustix::process::Signal;
-use tests::world::{Setup, World};
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::Signal,
+};
+use tests::{
+    wait::eventually,
+    world::{Setup, World},
+};
 
 async fn world() -> World {
     World::start(Setup {
@@ -60,4 +69,39 @@ async fn the_socket_is_removed_at_the_end() {
     let mut world = world().await;
     world.collector.process().terminate().await;
     assert!(!world.dnstap_socket().exists());
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once_with_its_own_status() {
+    let mut world = world().await;
+    for (second, expected) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        // Whoever holds the lock of the folder holds up the last writes.
+        let lock = File::open(world.store.path().join(".lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        world.store.allow("late", &["late.example.com"]);
+        eventually("a write waits for the lock", async || {
+            let admin = world.collector.admin();
+            match admin.metric("collector_names", &[]).await {
+                Ok(names) if names >= 3.0 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let process = world.collector.process();
+        process.signal(Signal::TERM);
+        eventually("it is shutting down", async || {
+            let log = process.log();
+            log.contains("shutting down").then_some(()).ok_or(log)
+        })
+        .await;
+        let asked = Instant::now();
+        process.signal(second);
+        let status = process.wait().await;
+        assert_eq!(status.code(), Some(expected));
+        assert!(asked.elapsed() < Duration::from_secs(2));
+        drop(lock);
+        world.store.remove_egress_firewall("late");
+        world.collector.restart().await;
+        world.collector.ready().await;
+    }
 }

@@ -42,11 +42,16 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
         (!bad.is_empty()).then_some(status.clone()).ok_or(body)
     })
     .await;
+    world
+        .collector
+        .counts("store_bad_objects", &["kind=\"EgressFirewall\""], 1.0)
+        .await;
     assert_eq!(status["leader"], true);
     assert_eq!(status["badObjects"][0]["kind"], "EgressFirewall");
     assert_eq!(status["badObjects"][0]["place"], bad.to_str().unwrap());
     assert_eq!(status["unknownEgressFirewalls"][0], "bad/default");
     for condition in status["conditions"].as_array().unwrap() {
+        assert_eq!(condition["holds"], true, "{condition}");
         assert_eq!(condition["reason"], Value::Null, "{condition}");
     }
     let [fault] = status["faults"].as_array().unwrap().as_slice() else {

@@ -33,6 +33,7 @@ async fn an_unusable_flag_is_a_usage_error() {
     let collector = ["--store", &store, "--listen", "tcp://127.0.0.1:0"];
     let writer = ["--store", &store, "--nb", "unix:/nowhere"];
     let long = format!("unix:///{}", "x".repeat(200));
+    let long_remote = long.replacen("//", "", 1);
     for (name, usual, more, words) in [
         (
             "collector",
@@ -96,6 +97,12 @@ async fn an_unusable_flag_is_a_usage_error() {
             &["--store", &store, "--nb", "ssl:127.0.0.1:6641"],
             &[],
             "ssl",
+        ),
+        (
+            "ovn-writer",
+            &["--store", &store, "--nb", &long_remote],
+            &[],
+            "107 bytes",
         ),
         (
             "ovn-writer",

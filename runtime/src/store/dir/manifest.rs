@@ -104,7 +104,8 @@ pub(super) fn parse<K: Kind>(
     if let found @ Some(_) = metadata("name") {
         expect(text, "name", found, &key.name, |h| h.metadata?.name)?;
     }
-    let mut object = decode::<K>(&document).map_err(|error| locate::<K>(text, &error))?;
+    let mut object =
+        decode::<K>(&document).map_err(|error| locate::<K>(text, &document, &error))?;
     complete(&mut object, key, version(bytes, inode));
     Ok(Manifest { document, object })
 }
@@ -220,10 +221,19 @@ fn expect(
 }
 
 /// Where a type error is, which JSON does not know: reads the text again, into the type.
-fn locate<K: Kind>(text: &str, error: &serde_json::Error) -> Fault {
+fn locate<K: Kind>(text: &str, document: &Value, error: &serde_json::Error) -> Fault {
+    // What may be left out shall not be what is missed; see `decode`.
+    let completed = format!("{text}\nmetadata: {{}}\n");
+    let text = match document.get("metadata") {
+        Some(Value::Null) => return Fault::new(error.to_string()),
+        Some(_) => text,
+        None => &completed,
+    };
+    // A text in braces cannot be completed like this.
+    let is_whole = serde_saphyr::from_str_with_options::<Value>(text, options()).is_ok();
     match serde_saphyr::from_str_with_options::<K>(text, options()) {
-        Err(located) => located.into(),
-        Ok(_) => Fault::new(error.to_string()),
+        Err(located) if is_whole => located.into(),
+        _ => Fault::new(error.to_string()),
     }
 }
 

@@ -93,6 +93,29 @@ fn a_fault_has_a_line() {
 }
 
 #[test]
+fn the_field_that_is_missing_is_the_one_that_is_said() {
+    let (block, metadata) = (
+        "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\n",
+        "metadata: {name: a}\n",
+    );
+    let flow = "{apiVersion: network.openshift.io/v1alpha1, kind: DNSNameResolver}\n";
+    for text in [
+        block.to_owned(),
+        format!("{block}{metadata}"),
+        format!("{block}metadata:\n"),
+        flow.to_owned(),
+    ] {
+        let reason = read(&text).unwrap_err().reason;
+        assert!(reason.contains("missing field `spec`"), "{reason}");
+    }
+    let reason = read(&format!("{block}spec: {{}}\n")).unwrap_err().reason;
+    assert!(reason.contains("missing field `name`"), "{reason}");
+    // And what is wrong elsewhere has its line.
+    let fault = read(&format!("{block}spec:\n  name: [a]\n")).unwrap_err();
+    assert_eq!(fault.line, Some(4), "{fault}");
+}
+
+#[test]
 fn what_is_no_manifest_is_said_plainly() {
     for empty in ["", "\n", "# a comment\n", "---\n"] {
         assert_eq!(read(empty).unwrap_err().reason, "the file is empty");
