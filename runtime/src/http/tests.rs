@@ -1,0 +1,136 @@
+use std::net::SocketAddr;
+
+use axum::routing::get;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinHandle,
+};
+
+use super::*;
+use crate::listen::{Access, ListenAddress};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+const LONG: Duration = Duration::from_secs(600);
+
+struct Server {
+    address: SocketAddr,
+    token: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Server {
+    async fn start(limits: Limits) -> Self {
+        let any = "tcp://127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(&any, Access::User).await.unwrap();
+        let ListenAddress::Tcp(address) = *listener.address() else {
+            unreachable!()
+        };
+        let token = CancellationToken::new();
+        // More than the buffers of a socket hold.
+        let large = || async { "x".repeat(64 << 20) };
+        let router = Router::new()
+            .route("/", get("yes"))
+            .route("/large", get(large));
+        let task = tokio::spawn(serve(listener, router, limits, token.clone()));
+        Self {
+            address,
+            token,
+            task,
+        }
+    }
+
+    async fn send(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn end(self) {
+        self.token.cancel();
+        let ended = timeout(Duration::from_secs(10), self.task).await;
+        ended.unwrap().unwrap().unwrap();
+    }
+}
+
+/// All that comes until the server closes.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = timeout(Duration::from_secs(30), stream.read_to_end(&mut bytes));
+    // It may be reset, if something was left unread.
+    let _ = read.await.expect("the server closes");
+    String::from_utf8(bytes).unwrap()
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+#[tokio::test]
+async fn a_connection_has_one_request() {
+    let server = Server::start(Limits::default()).await;
+    let answer = rest(server.send(&GET.repeat(2)).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    assert_eq!(answer.matches("yes").count(), 1, "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_closes_the_connection() {
+    let limits = Limits {
+        head: SHORT,
+        exchange: LONG,
+        ..Limits::default()
+    };
+    let server = Server::start(limits).await;
+    for part in ["", "GET / HTTP/1.1\r\nho"] {
+        let answer = rest(server.send(part).await).await;
+        assert!(!answer.contains("200"), "{answer}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_does_not_read_the_answer_is_let_go() {
+    let limits = Limits {
+        connections: 1,
+        exchange: SHORT,
+        ..Limits::default()
+    };
+    let server = Server::start(limits).await;
+    let _idle = server.send("GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = rest(server.send(GET).await).await;
+    assert!(answer.ends_with("yes"), "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_comes_when_all_connections_are_taken_waits_for_one() {
+    let limits = Limits {
+        connections: 2,
+        head: LONG,
+        exchange: LONG,
+    };
+    let server = Server::start(limits).await;
+    let idle = [server.send("GET").await, server.send("GET").await];
+    let mut third = server.send(GET).await;
+    let mut byte = [0];
+    let early = timeout(SHORT, third.read(&mut byte)).await;
+    assert!(early.is_err(), "it was answered: {early:?}");
+    let [first, _second] = idle;
+    drop(first);
+    let answer = rest(third).await;
+    assert!(answer.ends_with("yes"), "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_request_larger_than_the_buffer_is_refused() {
+    let server = Server::start(Limits::default()).await;
+    let mut stream = server.send("GET / HTTP/1.1\r\nx: ").await;
+    // The server may close before all of it is sent.
+    let _ = stream.write_all(&vec![b'x'; 1 << 20]).await;
+    let answer = rest(stream).await;
+    assert!(!answer.contains("200"), "{answer}");
+    server.end().await;
+}
