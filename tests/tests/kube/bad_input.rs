@@ -159,6 +159,23 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
         .expect(NAME, &["192.0.2.1", "10.0.0.1", "10.0.0.2"])
         .await;
 
+    // Of an EgressFirewall that does not decode nothing follows.
+    server.take_any("egressfirewalls").await;
+    let resource = ApiResource::erase::<EgressFirewall>(&());
+    let raw: Api<DynamicObject> =
+        Api::namespaced_with(server.client().await, &namespace, &resource);
+    let mut firewall = DynamicObject::new("default", &resource);
+    firewall.data = json!({ "spec": { "egress": "everything" } });
+    eventually("the CRD takes everything", async || {
+        let made = raw.create(&PostParams::default(), &firewall).await;
+        made.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    collector
+        .program
+        .counts("store_bad_objects", &["EgressFirewall"], 1.0)
+        .await;
+
     // One that does not decode. What is known of it holds, and is written when it can be.
     let undecodable = json!({ "resolvedNames": [
         { "dnsName": OTHER, "resolvedAddresses": "many" },

@@ -124,11 +124,13 @@ async fn in_auto_an_object_is_made_only_when_nobody_else_has_for_10_seconds() {
     let objects = Objects::of(&server, &namespace).await;
     let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
     collector.expect_leading(true).await;
-    let [ours, theirs] = ["ours", "theirs"].map(|name| format!("{name}.{team}.example.com."));
+    let [ours, theirs, late] =
+        ["ours", "theirs", "late"].map(|name| format!("{name}.{team}.example.com."));
     collector.nameserver.set(&ours, &["192.0.2.1"], 300);
     collector.nameserver.set(&theirs, &["192.0.2.2"], 300);
+    collector.nameserver.set(&late, &["192.0.2.3"], 300);
     let began = Instant::now();
-    allow(&server, &team, &[&ours, &theirs]).await;
+    allow(&server, &team, &[&ours, &theirs, &late]).await;
     let foreign = objects.make("of-somebody-else", &theirs).await;
     objects.expect(&theirs, &["192.0.2.2"]).await;
     let used = began.elapsed();
@@ -143,6 +145,14 @@ async fn in_auto_an_object_is_made_only_when_nobody_else_has_for_10_seconds() {
     };
     assert_eq!(uids(&theirs).await, [foreign.uid()], "no second one");
 
+    // Others may make theirs in its place, which is then theirs.
+    objects.expect(&late, &["192.0.2.3"]).await;
+    let own = objects.named(&late).await.unwrap().remove(0).name_any();
+    let deleted = objects.api.delete(&own, &DeleteParams::default()).await;
+    deleted.unwrap();
+    let replacing = objects.make(&own, &late).await;
+    objects.expect(&late, &["192.0.2.3"]).await;
+
     // Only its own is deleted.
     let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
     let deleted = firewalls.delete("default", &DeleteParams::default()).await;
@@ -152,9 +162,13 @@ async fn in_auto_an_object_is_made_only_when_nobody_else_has_for_10_seconds() {
         (left == 0).then_some(()).ok_or_else(|| format!("{left}"))
     })
     .await;
-    // The other is kept up as ever.
-    collector.hears(&theirs, &[[10, 0, 0, 1].into()], 600).await;
+    // The others are kept up as ever.
+    for name in [&theirs, &late] {
+        collector.hears(name, &[[10, 0, 0, 1].into()], 600).await;
+    }
     objects.expect(&theirs, &["192.0.2.2", "10.0.0.1"]).await;
+    objects.expect(&late, &["192.0.2.3", "10.0.0.1"]).await;
     assert_eq!(uids(&theirs).await, [foreign.uid()]);
+    assert_eq!(uids(&late).await, [replacing.uid()]);
     println!("in auto: a foreign object used after {used:?}, an own one made after {made:?}");
 }

@@ -1,6 +1,7 @@
 //! What must hold for long, on a cluster whose API server and collectors fail. Each of these has a long version, see
 //! [`tests::soak`].
 
+mod crowd;
 mod failover;
 mod outage;
 mod writers;
