@@ -52,7 +52,7 @@ static NAMESPACES: AtomicUsize = AtomicUsize::new(0);
 pub struct ApiServer {
     server: Kept,
     address: SocketAddr,
-    _etcd: Kept,
+    etcd: Kept,
     etcd_address: SocketAddr,
     workdir: Workdir,
 }
@@ -85,7 +85,7 @@ impl ApiServer {
                 let started = Self {
                     server,
                     address,
-                    _etcd: etcd,
+                    etcd,
                     etcd_address: client,
                     workdir,
                 };
@@ -120,9 +120,16 @@ impl ApiServer {
         self.server.process.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Stops its etcd: it answers, and nothing that it has no memory of.
+    pub fn pause_etcd(&self) {
+        self.etcd.process.signal(Signal::STOP);
+    }
+
+    /// Lets both go on.
     pub fn resume(&self) {
-        self.server.process.signal(Signal::CONT);
+        for kept in [&self.etcd, &self.server] {
+            kept.process.signal(Signal::CONT);
+        }
     }
 
     /// Starts it again where it was.

@@ -36,6 +36,8 @@ enum Outage {
     Killed,
     /// Connections are made, and nothing answers.
     Hanging,
+    /// Its etcd does not answer: what was watched is watched on, and nothing is written.
+    WithoutEtcd,
 }
 
 /// How long at least.
@@ -51,6 +53,11 @@ async fn what_is_seen_while_the_api_server_is_away_is_written_when_it_is_back() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_seen_while_the_api_server_hangs_is_written_when_it_goes_on() {
     addresses_come_and_go_during(Outage::Hanging).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_seen_while_etcd_hangs_is_written_when_it_goes_on() {
+    addresses_come_and_go_during(Outage::WithoutEtcd).await;
 }
 
 async fn addresses_come_and_go_during(outage: Outage) {
@@ -78,6 +85,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
     match outage {
         Outage::Killed => server.stop(),
         Outage::Hanging => server.pause(),
+        Outage::WithoutEtcd => server.pause_etcd(),
     }
     let began = Instant::now();
     collector.nameserver.set(MOVING, &["192.0.2.3"], 1);
@@ -112,7 +120,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
 
     match outage {
         Outage::Killed => server.start_again().await,
-        Outage::Hanging => server.resume(),
+        Outage::Hanging | Outage::WithoutEtcd => server.resume(),
     }
     let back = Instant::now();
     let lasted = began.elapsed();
