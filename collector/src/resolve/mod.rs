@@ -81,7 +81,8 @@ impl Default for Config {
 /// What the task is fed.
 #[derive(Debug)]
 pub struct Inputs {
-    /// The servers to ask. An empty list fails every look-up; a closed channel keeps its last list.
+    /// The servers to ask. Look-ups wait for the first list; an empty one that is sent fails them all. A closed channel keeps
+    /// its last list.
     pub servers: watch::Receiver<Servers>,
     /// The names to look up, in this order. None is taken while [`Config::concurrency`] are under way, so whoever sends
     /// should not wait here while it leaves rounds unread.
@@ -128,7 +129,10 @@ impl Resolver {
     async fn run(self, mut inputs: Inputs, shutdown: &CancellationToken) -> anyhow::Result<()> {
         let this = Arc::new(self);
         let mut lists_come = true;
+        // Before the first list nobody knows whom to ask, which is no failure of a name.
+        let mut listed = inputs.servers.has_changed().unwrap_or(true);
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
+        listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
         // Half of a server's room, as a name is two questions.
         let mut turns = Turns::new((this.config.per_server / 4).max(1));
@@ -137,6 +141,7 @@ impl Resolver {
             tokio::select! {
                 changed = inputs.servers.changed(), if lists_come => {
                     lists_come = changed.is_ok();
+                    listed = true;
                     pool = Arc::new(this.pool(&pool, &mut inputs));
                 }
                 Some(ended) = rounds.join_next() => {
@@ -145,7 +150,7 @@ impl Resolver {
                     }
                 }
                 Some(ended) = retries.join_next() => check(ended)?,
-                request = inputs.requests.recv(), if rounds.len() < this.config.concurrency.max(1) => {
+                request = inputs.requests.recv(), if listed && rounds.len() < this.config.concurrency.max(1) => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
                     if let Some(turn) = turns.take(request) {

@@ -110,6 +110,9 @@ impl Source {
                 };
                 let mut ticks = interval(every);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                // Also if there is none: who waits for the list shall know.
+                file.read(&servers).await;
+                servers.send_modify(|_| ());
                 while shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
                     file.read(&servers).await;
                 }

@@ -127,3 +127,23 @@ async fn a_file_that_goes_or_is_emptied_leaves_the_servers() {
     file.read(&sender).await;
     assert_eq!(**servers.borrow(), known);
 }
+
+#[tokio::test]
+async fn that_the_file_names_no_server_is_told_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sender, mut servers) = watch::channel(Servers::default());
+    let shutdown = CancellationToken::new();
+    let source = Source::ResolvConf {
+        path: folder.path().join("missing"),
+        tcp_only: false,
+        interval: Duration::from_secs(3600),
+    };
+    let task = tokio::spawn(source.run(sender, shutdown.clone()));
+    timeout(Duration::from_secs(20), servers.changed())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(**servers.borrow(), []);
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}

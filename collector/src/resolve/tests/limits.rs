@@ -455,8 +455,23 @@ async fn names_that_nobody_answered_for_leave_room_for_others() {
 }
 
 #[tokio::test]
+async fn look_ups_wait_for_the_first_list_of_servers() {
+    let mut resolving = Resolving::start(patient(), &[]);
+    let server = good().await;
+    resolving.request("www.example.com", 0).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(resolving.rounds.is_empty(), "nobody was asked");
+    resolving.servers.send_replace([server.server()].into());
+    assert_eq!(resolving.round().await.failed(), None);
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn without_servers_every_name_fails_until_there_are_some() {
     let mut resolving = Resolving::start(patient(), &[]);
+    resolving.servers.send_replace(Servers::default());
     let round = resolving.look_up("www.example.com", 3).await;
     assert_eq!(round.failed(), Some(Failure::NoServer));
     let server = good().await;
