@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::tests::{World, at, name};
+use super::tests::{World, at, name, wanted};
 use crate::{
     args::ManageObjects,
     resolve::{Failure, FamilyOutcome, Round},
@@ -354,4 +354,42 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
         world.settle();
     }
     assert!(world.now - start > 50_000, "not before five failures");
+}
+
+#[test]
+fn a_name_of_which_only_retained_addresses_are_left_is_looked_up_as_one_without() {
+    let mut world = world();
+    world.owner.want(wanted(&[WWW], 24 * 3600), at(0));
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    world.settle();
+    world.skip();
+    assert_eq!(world.due(), ["www.example.com."]);
+    world.round(WWW, FamilyOutcome::NoData);
+    world.settle();
+    let waited = world.skip();
+    assert!((5_000..=5_100).contains(&waited), "{waited}");
+    assert_eq!(world.due(), ["www.example.com."]);
+    world.answer(WWW, &["2.2.2.2"]);
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
+}
+
+#[test]
+fn a_name_that_clients_find_again_is_looked_up_when_that_expires() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    for _ in 0..30 {
+        world.skip();
+        world.due();
+        world.fail(WWW, Failure::Timeout);
+    }
+    world.now += 1000;
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.settle();
+    let waited = world.skip();
+    assert!((29_000..=31_250).contains(&waited), "{waited}");
+    assert_eq!(world.due(), ["www.example.com."]);
 }

@@ -84,7 +84,8 @@ impl Owner {
         self.leader && self.config.limits.lookups
     }
 
-    /// Sets when the name is looked up: when its first address expires, and at once while it is in use without any.
+    /// Sets when the name is looked up: when its first address expires. A name in use without any, or with none but those
+    /// that a look-up no longer gave and that are only retained, is looked up at once, and as often as one that gives none.
     pub(super) fn reschedule(&mut self, name: &DnsName) {
         let mut at: Option<Timestamp> = None;
         let mut grace = Duration::MAX;
@@ -93,9 +94,9 @@ impl Owner {
                 let Some(entry) = self.entries.get(&spec) else {
                     continue;
                 };
-                let nothing_known = spec == *name && entry.memory.addresses_of(name) == 0;
                 let next = entry.memory.next_lookup(name, &entry.limits);
-                let now = nothing_known.then(Timestamp::default);
+                let nothing_fresh = spec == *name && next.is_none();
+                let now = nothing_fresh.then(Timestamp::default);
                 at = at.into_iter().chain(next).chain(now).min();
                 grace = grace.min(entry.limits.grace);
             }

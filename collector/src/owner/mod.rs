@@ -148,6 +148,9 @@ impl Owner {
             }
             self.learned(spec, learned);
         }
+        if observation.client.is_some() {
+            self.schedule.answered(&observation.name);
+        }
         self.reschedule(&observation.name);
         // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
         if observation.truncated && observation.client.is_some() && self.looks_up() {
@@ -245,6 +248,10 @@ impl Owner {
                 }
             }
             Outcome::Stale(object) => self.taken(key, write, *object, now),
+            // What stood in its place has gone again, or there is no such namespace.
+            Outcome::Gone if matches!(write, Write::Create(_)) => {
+                self.failed(key, write, Duration::ZERO, now);
+            }
             Outcome::Gone => self.remove(key, now),
             Outcome::Refused => self.failed(key, write, Duration::ZERO, now),
             Outcome::Failed(wait) => self.failed(key, write, wait.unwrap_or_default(), now),

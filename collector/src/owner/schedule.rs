@@ -22,6 +22,9 @@ const WILDCARD_RATE: u32 = 100;
 /// Clients that get cut-off answers all the time cause a look-up this often.
 const HURRY_INTERVAL: Duration = Duration::from_secs(5);
 
+/// A name is looked up at most this often, whatever its addresses, its TTLs and the grace are.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How far they may run ahead of that rate.
 const BURST: Duration = Duration::from_secs(1);
 
@@ -76,6 +79,15 @@ impl Schedule {
         }
     }
 
+    /// A client got addresses for the name: what our own look-ups gave before no longer counts.
+    pub(super) fn answered(&mut self, name: &DnsName) {
+        let barren = |lookup: &&mut Lookup| !lookup.running && lookup.barren > 0;
+        if let Some(lookup) = self.names.get_mut(name).filter(barren) {
+            lookup.barren = 0;
+            lookup.not_before = Timestamp::default();
+        }
+    }
+
     fn queue_at(&mut self, name: &DnsName, due: Option<Timestamp>) {
         let Some(lookup) = self.names.get_mut(name).filter(|lookup| lookup.due != due) else {
             return;
@@ -124,7 +136,7 @@ impl Schedule {
         lookup.done = now;
         if fruitful {
             lookup.barren = 0;
-            lookup.not_before = Timestamp::default();
+            lookup.not_before = now + MIN_INTERVAL;
         } else {
             let wait = if name.is_wildcard() {
                 WILDCARD_RETRY

@@ -38,6 +38,23 @@ pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
     }
 }
 
+/// The names, used with addresses that are retained for so many seconds.
+pub(super) fn wanted(names: &[&str], retain: u64) -> Wanted {
+    let seconds = Duration::from_secs;
+    let terms = Terms {
+        grace: seconds(5),
+        min_ttl: seconds(5),
+        retain: seconds(retain),
+        allowed: true,
+        ..Terms::default()
+    };
+    let names = names.iter().map(|text| (name(text), terms)).collect();
+    Wanted {
+        names,
+        in_sync: true,
+    }
+}
+
 /// An owner, and a store that its writes are carried out on when the test says so.
 pub(super) struct World {
     pub(super) owner: Owner,
@@ -81,21 +98,7 @@ impl World {
     }
 
     pub(super) fn want(&mut self, names: &[&str]) {
-        let seconds = Duration::from_secs;
-        let terms = Terms {
-            grace: seconds(5),
-            min_ttl: seconds(5),
-            allowed: true,
-            ..Terms::default()
-        };
-        let names = names.iter().map(|text| (name(text), terms)).collect();
-        self.owner.want(
-            Wanted {
-                names,
-                in_sync: true,
-            },
-            at(self.now),
-        );
+        self.owner.want(wanted(names, 0), at(self.now));
     }
 
     pub(super) fn observe(&mut self, asked: &str, ip: &str) {
@@ -126,7 +129,7 @@ impl World {
         object
     }
 
-    fn carry_out(&mut self, write: &Write) -> Outcome {
+    pub(super) fn carry_out(&mut self, write: &Write) -> Outcome {
         let key = write.key();
         match (write, self.store.get(&key).cloned()) {
             (Write::Status(object), Some(stored))
@@ -465,4 +468,28 @@ fn the_index_has_names_in_use_and_names_of_objects() {
     let foreign = world.put(foreign);
     world.owner.event(Event::Applied(foreign), at(0));
     assert!(wants(&mut world, "a.example.net"));
+}
+
+#[test]
+fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    // Another's object stood there and went, or its namespace did.
+    for _ in 0..3 {
+        let writes = world.owner.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        assert!(matches!(write, Write::Create(_)), "{write:?}");
+        let key = write.key();
+        world
+            .owner
+            .written(&key, write, Outcome::Gone, at(world.now));
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        world.now += 400;
+        world.owner.tick(at(world.now));
+    }
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }
