@@ -11,6 +11,8 @@ mod evictions;
 #[cfg(test)]
 mod lookup_tests;
 mod lookups;
+#[cfg(test)]
+mod replica_tests;
 mod schedule;
 pub mod task;
 #[cfg(test)]

@@ -110,6 +110,11 @@ impl Owner {
             let Some(change) = entry.memory.render(&stored, now) else {
                 continue;
             };
+            let has_news = change.added + change.removed > 0 || change.nearest.is_some();
+            if !self.leader && !has_news {
+                // Which names are degraded is for who leads to say, or replicas that saw different things would never agree.
+                continue;
+            }
             let urgent = change.is_urgent();
             let nearest = change.nearest.unwrap_or(now);
             let at = due(
