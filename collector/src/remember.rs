@@ -21,10 +21,13 @@ use runtime::clock::Timestamp;
 
 use crate::{observation::Observation, resolve::Addresses};
 
+/// How many addresses of one name are remembered in a family, if its answers change.
+const MAX_ADDRESSES: usize = 64;
+
 /// So that readers do not wait for each other.
 const SHARDS: usize = 16;
 
-/// The last answers for names that nobody wants, least recently seen out first. Clones share them.
+/// The answers for names that nobody wants, least recently seen out first. Clones share them.
 #[derive(Clone)]
 pub struct Remembered {
     shards: Option<Arc<[Shard]>>,
@@ -32,7 +35,7 @@ pub struct Remembered {
 
 type Shard = Mutex<LruCache<dns::Name, Answers, FixedState>>;
 
-/// The last answer in each family, in the order of [`Family::ALL`].
+/// What was answered in each family, in the order of [`Family::ALL`].
 #[derive(Debug, Default)]
 struct Answers([Option<Answer>; 2]);
 
@@ -58,7 +61,7 @@ impl Remembered {
         self.shards.is_some()
     }
 
-    /// Keeps an answer, in the place of the last one for the name and the family.
+    /// Keeps an answer, and what is not expired of earlier ones for the name and the family: pods use that too.
     pub fn keep(
         &self,
         name: &dns::Name,
@@ -155,7 +158,12 @@ impl fmt::Debug for Remembered {
 impl Answers {
     fn set(&mut self, family: Family, answer: Answer) {
         let [v4, v6] = &mut self.0;
-        *(if family == Family::V4 { v4 } else { v6 }) = Some(answer);
+        let known = if family == Family::V4 { v4 } else { v6 };
+        let earlier = known.take();
+        let answer = known.insert(answer);
+        if let Some(earlier) = earlier {
+            answer.join(&earlier);
+        }
     }
 
     fn observations(
@@ -190,6 +198,25 @@ impl Answers {
     }
 }
 
+impl Answer {
+    /// Takes in what an earlier answer had, but for what is expired. The latest expiry wins.
+    fn join(&mut self, earlier: &Self) {
+        let passed = self.at.since(earlier.at).as_millis().div_ceil(1000);
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        for (ip, ttl) in &earlier.addresses {
+            let left = ttl.saturating_sub(passed);
+            let has_room = self.addresses.len() < MAX_ADDRESSES;
+            match self.addresses.iter_mut().find(|(known, _)| known == ip) {
+                Some((_, ttl)) => *ttl = left.max(*ttl),
+                None if left > 0 && has_room => {
+                    self.addresses.push((*ip, left));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,9 +224,14 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
     fn keep(remembered: &Remembered, name: &str, ip: &str, ttl: u32) {
+        keep_at(remembered, name, ip, ttl, 0);
+    }
+
+    fn keep_at(remembered: &Remembered, name: &str, ip: &str, ttl: u32, later: u64) {
         let name = dns::Name::from_text(name).unwrap();
         let addresses = [(ip.parse().unwrap(), ttl)].into_iter().collect();
-        remembered.keep(&name, Family::V4, addresses, NOW, None);
+        let at = NOW + Duration::from_secs(later);
+        remembered.keep(&name, Family::V4, addresses, at, None);
     }
 
     fn recall(remembered: &Remembered, wanted: &str, later: u64) -> Vec<String> {
@@ -209,10 +241,12 @@ mod tests {
             now,
             Duration::from_secs(5),
         );
-        let mut texts: Vec<_> = found
-            .iter()
-            .map(|found| format!("{} {}", found.name, found.addresses[0].0))
-            .collect();
+        let of_name = |found: &Observation| {
+            let addresses = found.addresses.iter();
+            let ips: Vec<_> = addresses.map(|(ip, _)| ip.to_string()).collect();
+            format!("{} {}", found.name, ips.join(" "))
+        };
+        let mut texts: Vec<_> = found.iter().map(of_name).collect();
         texts.sort();
         texts
     }
@@ -250,6 +284,38 @@ mod tests {
             ["www.example.com. 1.1.1.1"]
         );
         assert!(recall(&remembered, "*.example.com", 30).is_empty());
+    }
+
+    #[test]
+    fn every_address_that_some_pod_still_uses_is_found() {
+        let remembered = Remembered::new(100);
+        let www = "www.example.com";
+        keep_at(&remembered, www, "1.1.1.1", 300, 0);
+        keep_at(&remembered, www, "2.2.2.2", 10, 5);
+        keep_at(&remembered, www, "1.1.1.1", 3, 8);
+        assert_eq!(
+            recall(&remembered, www, 8),
+            ["www.example.com. 1.1.1.1 2.2.2.2"]
+        );
+        keep_at(&remembered, www, "3.3.3.3", 30, 20);
+        assert_eq!(
+            recall(&remembered, www, 20),
+            ["www.example.com. 3.3.3.3 1.1.1.1"]
+        );
+        assert_eq!(recall(&remembered, www, 299), ["www.example.com. 1.1.1.1"]);
+        assert!(recall(&remembered, www, 300).is_empty());
+        for i in 0..1000 {
+            keep_at(
+                &remembered,
+                www,
+                &format!("10.0.{}.{}", i / 250, i % 250),
+                300,
+                301,
+            );
+        }
+        let found = recall(&remembered, www, 302);
+        assert_eq!(found[0].split(' ').count(), 1 + MAX_ADDRESSES);
+        assert!(found[0].contains(" 10.0.3.249 "), "the newest stays");
     }
 
     #[test]
