@@ -393,3 +393,21 @@ fn a_name_that_clients_find_again_is_looked_up_when_that_expires() {
     assert!((29_000..=31_250).contains(&waited), "{waited}");
     assert_eq!(world.due(), ["www.example.com."]);
 }
+
+#[test]
+fn addresses_that_wait_for_the_spacing_of_writes_are_written_at_the_end() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.settle();
+    for i in 0..1000 {
+        world.observe(WWW, &format!("10.1.{}.{}", i / 250, i % 250));
+    }
+    world.now += 1000;
+    world.settle();
+    world.now += 1;
+    world.observe(WWW, "192.0.2.1");
+    assert!(world.owner.writes(at(world.now)).is_empty(), "it is spaced");
+    world.owner.end();
+    assert_eq!(world.settle(), 1);
+    assert!(world.addresses()[0].contains("192.0.2.1"));
+}

@@ -99,6 +99,8 @@ pub struct Owner {
     names_changed: bool,
     /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
+    /// The program ends: what is not written now never is.
+    ending: bool,
     schedule: Schedule,
     budget: Budget,
     evictions: Evictions,
@@ -121,6 +123,7 @@ impl Owner {
             wakes: BTreeSet::new(),
             names_changed: false,
             leader: false,
+            ending: false,
             schedule: Schedule::default(),
             evictions: Evictions::default(),
             untold: BTreeSet::new(),
@@ -135,6 +138,12 @@ impl Owner {
             self.gap(now);
             self.dirty.extend(self.entries.keys().cloned());
         }
+    }
+
+    /// The program ends: addresses that wait because their object was just written wait no longer.
+    pub fn end(&mut self) {
+        self.ending = true;
+        self.dirty.extend(self.entries.keys().cloned());
     }
 
     /// Takes in an answer: for the name itself, and for the wildcard above it.

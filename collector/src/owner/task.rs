@@ -265,6 +265,7 @@ impl<S: Store> Task<S> {
         while let Ok(1..) = timeout_at(deadline, observations.recv_many(&mut batch, BATCH)).await {
             self.observe(&mut batch);
         }
+        self.owner.end();
         self.advance();
         while !self.owner.is_settled() {
             match timeout_at(deadline, self.writes.join_next()).await {

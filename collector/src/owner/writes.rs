@@ -124,7 +124,7 @@ impl Owner {
                 self.leader,
                 self.config.times_interval,
             );
-            if at > now {
+            if at > now && !(self.ending && urgent) {
                 waiting |= urgent;
                 entry.look_again(at);
                 continue;
