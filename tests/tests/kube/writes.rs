@@ -17,7 +17,7 @@ use runtime::{
     cluster::Cluster,
     store::{
         Store, StoreError,
-        contract::{add_name, resolver, status},
+        contract::{resolver, status},
         kube::KubeStore,
     },
 };
@@ -29,29 +29,6 @@ use tests::{
 use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::timeout};
 
 use crate::cluster::{key, store};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_writers_of_100_updates_each_lose_none() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let key = key(&namespace, "a");
-    let ours = store(&server).await;
-    ours.create(&resolver(&namespace, "a")).await.unwrap();
-    let foreign = Cluster::of(server.config().await, "somebody-else").unwrap();
-    let writers = [(ours.clone(), "x"), (KubeStore::new(foreign), "y")].map(|(store, writer)| {
-        let key = key.clone();
-        tokio::spawn(async move {
-            for i in 0..100 {
-                add_name(&store, &key, &format!("{writer}{i}.example.com.")).await;
-            }
-        })
-    });
-    for writer in writers {
-        timeout(PATIENCE, writer).await.unwrap().unwrap();
-    }
-    let got: DnsNameResolver = ours.get(&key).await.unwrap();
-    assert_eq!(got.status.unwrap().resolved_names.len(), 200);
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_but_the_status_is_ours() {
