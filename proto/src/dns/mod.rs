@@ -1,7 +1,7 @@
 //! DNS responses (RFC 1035), borrowed from the wire.
 //!
-//! Nothing here allocates except [`std::fmt`] implementations, and nothing does more than linear work in the length of the
-//! message, whatever the message says.
+//! Nothing here allocates except [`std::fmt`] implementations. The work is linear in the length of the message, whatever the
+//! message says; what its compression pointers multiply has a limit of its own.
 
 mod name;
 mod response;
@@ -13,7 +13,7 @@ mod differential;
 pub use self::{
     name::{Name, NameError},
     response::{Header, MAX_ALIASES, Question, Response},
-    wire::{Error, MAX_HOPS},
+    wire::{Error, MAX_HOPS, MAX_STEPS},
 };
 
 /// Type A: an IPv4 address (RFC 1035 section 3.2.2).

@@ -155,19 +155,22 @@ impl<'a> Response<'a> {
     ///   owner, which RFC 2181 section 10.1 forbids, the first counts. A loop ends where it comes back to a name.
     /// - A DNAME plays no part: the CNAME that is synthesised from it stands beside it (RFC 6672 section 3.1).
     ///
-    /// The answer section is read whole before the first call of `sink`, so with an error there is none. The work is linear
-    /// in the message: each record is read twice, and its owner is compared with at most `MAX_ALIASES + 1` names of at
-    /// most 255 octets and [`MAX_HOPS`](super::MAX_HOPS) pointers.
+    /// The answer section is read whole before the first call of `sink`, so with an error there is none. Each record is
+    /// read twice, and its owner, if it is not that of the record before, is compared with at most `MAX_ALIASES + 1` names;
+    /// [`MAX_STEPS`](super::MAX_STEPS) bounds what all owners together take.
     ///
     /// # Errors
-    /// [`Error`] if a record of the answer section cannot be read, has data that do not fit its type (A, AAAA, CNAME), or
-    /// if there are more than [`MAX_ALIASES`] CNAME records.
+    /// [`Error`] if a record of the answer section cannot be read, has data that do not fit its type (A, AAAA, CNAME), if
+    /// there are more than [`MAX_ALIASES`] CNAME records, or if the names take more than [`MAX_STEPS`](super::MAX_STEPS)
+    /// steps.
     pub fn addresses(&self, mut sink: impl FnMut(IpAddr, u32)) -> Result<(), Error> {
         let Question { qtype, qclass, .. } = self.question;
         if qclass != CLASS_IN || !matches!(qtype, TYPE_A | TYPE_AAAA) {
             return Ok(());
         }
         let chain = self.chain()?;
+        // What the chain says of the last owner: most records have that of the one before.
+        let mut last: Option<(NameAt, Option<u32>)> = None;
         for record in self.records() {
             let Record {
                 owner,
@@ -180,15 +183,27 @@ impl<'a> Response<'a> {
                 Data::Ipv6 => Ipv6Addr::from(octets::<16>(self.message, at)?).into(),
                 Data::Alias(_) | Data::Other => continue,
             };
-            // Most addresses belong to the end of the chain.
-            for link in chain.iter().rev() {
-                if owner.is(link.name, self.message)? {
-                    sink(canonical(address), link.ttl.min(ttl));
-                    break;
-                }
+            let least = match last {
+                Some((name, least)) if name.is_there(owner) => least,
+                _ => self.least(&chain, owner)?,
+            };
+            last = Some((owner, least));
+            if let Some(least) = least {
+                sink(canonical(address), least.min(ttl));
             }
         }
         Ok(())
+    }
+
+    /// The smallest TTL on the way to a name, if the chain leads there.
+    fn least(&self, chain: &[Link], owner: NameAt) -> Result<Option<u32>, Error> {
+        // Most addresses belong to the end of the chain.
+        for link in chain.iter().rev() {
+            if owner.is(link.name, self.message)? {
+                return Ok(Some(link.ttl));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads every record once, and follows the CNAME records among them from the question: its name and the canonical

@@ -3,6 +3,11 @@
 /// How many compression pointers one name may follow: as many as it can have labels.
 pub const MAX_HOPS: u8 = 127;
 
+/// How many labels and compression pointers the names of one answer section may make a reader walk through, those of a
+/// name that is the same as the one before not counted. The names of the longest chain of CNAME records take half of them;
+/// without a limit, 64 KiB of pointers into one long name would take 700,000.
+pub const MAX_STEPS: u16 = 16_384;
+
 /// The octets of a header; no name starts before its end.
 pub(super) const HEADER: usize = 12;
 
@@ -40,6 +45,12 @@ pub enum Error {
     #[error("the name has too many compression pointers, the last at octet {at}")]
     Hops {
         /// The first pointer too many.
+        at: usize,
+    },
+    /// The names of the answer section take more than [`MAX_STEPS`] steps.
+    #[error("the names take too many steps to read, the last at octet {at}")]
+    Steps {
+        /// The label or pointer that is one too many.
         at: usize,
     },
     /// A name has over 255 octets.
@@ -98,10 +109,16 @@ impl NameAt {
         message.get(self.at..self.at + length).filter(|_| self.flat)
     }
 
+    /// Whether the names are the same octets of the message.
+    #[inline]
+    pub(super) fn is_there(self, other: Self) -> bool {
+        self.at == other.at
+    }
+
     /// Whether the names are the same in any case (RFC 4343).
     #[inline]
     pub(super) fn is(self, other: Self, message: &[u8]) -> Result<bool, Error> {
-        if self.at == other.at {
+        if self.is_there(other) {
             Ok(true)
         } else if self.length != other.length {
             Ok(false)
@@ -133,6 +150,8 @@ impl NameAt {
 pub(super) struct Names<'a> {
     message: &'a [u8],
     last: NameAt,
+    /// How many steps may still be taken.
+    steps: u16,
 }
 
 impl<'a> Names<'a> {
@@ -141,6 +160,7 @@ impl<'a> Names<'a> {
         Self {
             message,
             last: question,
+            steps: MAX_STEPS,
         }
     }
 
@@ -165,7 +185,10 @@ impl<'a> Names<'a> {
 
     #[inline(never)]
     fn walk(&mut self, at: usize) -> Result<(NameAt, usize), Error> {
-        let mut labels = Labels::new(self.message, at);
+        let mut labels = Labels {
+            steps: self.steps,
+            ..Labels::new(self.message, at)
+        };
         let mut start = None;
         let mut hops = 0;
         while let Some(label) = labels.next()? {
@@ -174,6 +197,7 @@ impl<'a> Names<'a> {
                 hops = labels.hops;
             }
         }
+        self.steps = labels.steps;
         self.last = NameAt {
             at: start.unwrap_or(labels.at),
             length: labels.length as u8,
@@ -197,6 +221,8 @@ pub(super) struct Labels<'a> {
     /// Octets of the name so far, with the root's.
     length: usize,
     hops: u8,
+    /// How many more labels and pointers may be read.
+    steps: u16,
 }
 
 impl<'a> Labels<'a> {
@@ -208,6 +234,7 @@ impl<'a> Labels<'a> {
             end: None,
             length: 1,
             hops: 0,
+            steps: MAX_STEPS,
         }
     }
 
@@ -219,7 +246,9 @@ impl<'a> Labels<'a> {
             let length = usize::from(octet);
             if length == 0 {
                 return Ok(None);
-            } else if length <= MAX_LABEL {
+            }
+            self.steps = self.steps.checked_sub(1).ok_or(Error::Steps { at })?;
+            if length <= MAX_LABEL {
                 let start = at + 1;
                 let label = self
                     .message

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use proptest::{prelude::*, sample::Index};
 
 use super::*;
-use crate::dns::{MAX_HOPS, RCODE_NOERROR, RCODE_NXDOMAIN};
+use crate::dns::{MAX_HOPS, MAX_STEPS, RCODE_NOERROR, RCODE_NXDOMAIN};
 
 const TYPE_DNAME: u16 = 39;
 const TYPE_MX: u16 = 15;
@@ -383,6 +383,46 @@ fn pointers_to_pointers_are_followed_127_times() {
     expect(&chain(1).unwrap(), &[("192.0.2.1", 60)]);
     expect(&chain(most).unwrap(), &[("192.0.2.1", 60)]);
     assert_eq!(chain(most + 1), Err(Error::Hops { at: 12 + 9 + 11 }));
+}
+
+#[test]
+fn pointers_into_one_long_name_cost_no_more_than_it_may_take() {
+    let records = |count: u16| {
+        // Data of an unknown type: 126 labels. Then owners that begin with its first and its second label in turn.
+        let mut answer = b"\0\xff\x01\0\x01\0\0\0\0\0\xfd".to_vec();
+        answer.extend(b"\x01x".repeat(126));
+        answer.push(0);
+        for number in 0..count {
+            answer.extend((0xc000 | (RAW as u16 + 11 + 2 * (number & 1))).to_be_bytes());
+            answer.extend(FIXED);
+        }
+        let mut message = raw(&answer);
+        message[6..8].copy_from_slice(&(count + 1).to_be_bytes());
+        read(&message)
+    };
+    // A pointer and its labels each.
+    let most = MAX_STEPS / 253 * 2;
+    assert_eq!(records(most), Ok(vec![]));
+    let result = records(most + 2);
+    assert!(matches!(result, Err(Error::Steps { .. })), "{result:?}");
+}
+
+#[test]
+fn the_longest_chain_of_the_longest_names_is_read() {
+    let names: Vec<_> = (0..=MAX_ALIASES)
+        .map(|n| format!("{}{}.", "x.".repeat(126), char::from(b'a' + n as u8)))
+        .collect();
+    let mut records: Vec<_> = names
+        .windows(2)
+        .map(|pair| cname(&pair[0], 60, &pair[1]))
+        .collect();
+    records.reverse();
+    let addresses = (0..2_000_u16).map(|n| {
+        let [high, low] = n.to_be_bytes();
+        a(&names[MAX_ALIASES], 60, [10, 0, high, low])
+    });
+    records.extend(addresses);
+    assert_eq!(answer(&names[0], TYPE_A, &records).len(), 2_000);
 }
 
 #[test]
