@@ -7,7 +7,7 @@
 //! | `store_bad_objects_total` | counter | `kind`, `scope` | objects found not to decode, each change of one counted |
 //! | `store_watch_gaps_total` | counter | `kind`, `scope` | times a watch lost changes and read everything again |
 //! | `store_writes_total` | counter | `kind`, `operation`, `outcome` | writes that were asked for |
-//! | `store_write_duration_seconds` | histogram | `kind`, `operation` | how long they took, waiting for others included |
+//! | `store_write_duration_seconds` | histogram | `kind`, `operation` | how long they took, waiting for their turn not included |
 //!
 //! The scope of a watch is its namespace (`*` for all) and its label selector, if it has one.
 
@@ -42,7 +42,7 @@ pub(crate) fn describe() {
     describe_histogram!(
         WRITE_DURATION,
         Unit::Seconds,
-        "How long a write took, waiting for others included."
+        "How long a write took, waiting for its turn not included."
     );
 }
 

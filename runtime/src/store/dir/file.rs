@@ -61,7 +61,9 @@ pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
     pub(super) inode: u64,
     pub(super) mode: Mode,
-    /// `None` if the file is too young for it to mean anything.
+    /// The file as it was read.
+    pub(super) seen: Print,
+    /// The same, `None` if the file is too young for it to mean anything.
     pub(super) print: Option<Print>,
 }
 
@@ -164,6 +166,7 @@ pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, Rea
         bytes,
         inode: print.inode,
         mode: Mode::from_raw_mode(before.st_mode),
+        seen: print,
         print: print.is_settled().then_some(print),
     }))
 }

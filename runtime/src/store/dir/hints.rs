@@ -131,7 +131,7 @@ impl Hints {
             [_] => Place::Folder,
             [_, kind, ..] if *kind != self.plural => Place::Elsewhere,
             [_, _] => Place::Folder,
-            [_, _, layout::TEMPORARY] => Place::Elsewhere,
+            [_, _, name] if layout::is_temporary(name) => Place::Elsewhere,
             [namespace, _, name] => match layout::entry(name) {
                 Entry::Object(name) => Place::File(ObjectKey {
                     namespace: (*namespace).to_owned(),
@@ -288,7 +288,7 @@ mod tests {
             ".lock",
             "ns/others",
             "ns/others/a.yaml",
-            "ns/things/.tmp",
+            "ns/things/.tmp0",
             ".git/things/a.yaml",
             "ns/things/a.yaml/b",
         ] {

@@ -11,8 +11,8 @@ use super::super::{
 /// Held over every write, in `PATH`.
 pub(super) const LOCK: &str = ".lock";
 
-/// What is being written, in the folder of its kind. One name is enough, since only the holder of the lock writes.
-pub(super) const TEMPORARY: &str = ".tmp";
+/// How the names begin of what is being written, in the folder of its kind.
+const TEMPORARY: &str = ".tmp";
 
 const EXTENSION: &str = ".yaml";
 
@@ -22,6 +22,16 @@ const MAX_FILE_NAME: usize = 255;
 /// The name of an object's file.
 pub(super) fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
+}
+
+/// The name of what one of the writes that are carried out together is writing.
+pub(super) fn temporary(slot: usize) -> String {
+    format!("{TEMPORARY}{slot}")
+}
+
+/// Whether a file is being written, or was by a process that was killed.
+pub(super) fn is_temporary(file_name: &str) -> bool {
+    file_name.starts_with(TEMPORARY)
 }
 
 /// What a name in a folder of objects says.

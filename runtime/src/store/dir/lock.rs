@@ -16,7 +16,7 @@ use rustix::{
 use super::{file::open_folder, layout::LOCK};
 
 /// How often a lock that another process holds is tried.
-const RETRY: Duration = Duration::from_millis(1);
+pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// `flock` on a file, until it is dropped or its process ends.
 pub(crate) struct Lock(OwnedFd);

@@ -16,13 +16,15 @@
 //!   nothing. The uid is written when an object is made; a file that was made by hand has none unless it says one.
 //! - Symbolic links are followed when reading (a mounted `ConfigMap` has them), but such an object is never written or
 //!   deleted.
-//! - A write holds `flock` on `PATH/.lock` over read, compare and rename, and waits at most 10 s for it. It syncs the
-//!   file and its folders: what was acknowledged survives a crash. What a killed process leaves behind is `.tmp` in the
-//!   folder of a kind, which nobody reads and the next write there replaces. A status write keeps all else that the
-//!   document says, but not its comments and layout.
+//! - A write holds `flock` on `PATH/.lock` over read, compare and rename, and waits at most 10 s for it. Writes that wait at
+//!   the same time are carried out together, up to 64 with one lock. The files are synced before they are renamed, and
+//!   their folders before anything is acknowledged: what was acknowledged survives a crash, of the machine too. What a
+//!   killed process leaves behind is `.tmp0` to `.tmp63` in the folder of a kind, which nobody reads and later writes
+//!   there replace. A status write keeps all else that the document says, but not its comments and layout.
 //! - Notifications of the file system only say where to look; everything is looked at every 10 s besides, and again
 //!   when notifications were lost.
 
+mod batch;
 mod file;
 mod hints;
 mod layout;
@@ -36,15 +38,19 @@ use std::{
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::Stream;
 use tokio::{sync::Mutex, task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
-use self::{objects::Folder, watch::Watch};
-use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
+use self::{
+    batch::{Job, Queue, Staged, Turn},
+    objects::Folder,
+    watch::Watch,
+};
+use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError};
 
 /// How long a write waits for other processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +59,9 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct DirStore {
     folder: Arc<Folder>,
-    /// Writes of this process take turns here, so that at most one thread waits for other processes.
+    /// The writes of this process.
+    queue: Arc<Queue>,
+    /// Who holds this carries out what is in the queue, so that at most one thread waits for other processes.
     writer: Arc<Mutex<()>>,
 }
 
@@ -91,6 +99,7 @@ impl DirStore {
         let root = std::path::absolute(path).map_err(failed)?;
         Ok(Self {
             folder: Arc::new(Folder::new(root, LOCK_TIMEOUT)),
+            queue: Arc::default(),
             writer: Arc::default(),
         })
     }
@@ -105,22 +114,34 @@ impl DirStore {
         &self.folder.root
     }
 
+    /// Queues a write, and carries out writes until its own is done.
     async fn write<K: Kind, T: Send + 'static>(
         &self,
         operation: &'static str,
-        write: impl FnOnce(&Folder) -> Result<T, StoreError> + Send + 'static,
+        key: ObjectKey,
+        stage: impl FnOnce(&Turn<'_>) -> Result<Staged<T>, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let started = Instant::now();
-        let folder = Arc::clone(&self.folder);
-        // It goes along, so that a caller who gives up does not let the next one in too early.
-        let turn = Arc::clone(&self.writer).lock_owned().await;
-        let result = blocking(move || {
-            let _turn = turn;
-            write(&folder)
-        })
-        .await;
-        metrics::write::<K, T>(operation, started.elapsed(), &result);
-        result
+        let (job, mut reply) = Job::new::<K, T>(operation, key, stage);
+        self.queue.push(job);
+        loop {
+            let turn = tokio::select! {
+                biased;
+                result = &mut reply => {
+                    let lost = || StoreError::unavailable("a write that went along with this one panicked");
+                    return result.unwrap_or_else(|_| Err(lost()));
+                }
+                turn = Arc::clone(&self.writer).lock_owned() => turn,
+            };
+            let (folder, queue) = (Arc::clone(&self.folder), Arc::clone(&self.queue));
+            blocking(move || {
+                // It goes along, so that a caller who gives up does not let the next one in too early.
+                let _turn = turn;
+                folder.carry_out(queue.take());
+                queue.give_way();
+                Ok(())
+            })
+            .await?;
+        }
     }
 }
 
@@ -135,9 +156,9 @@ impl Store for DirStore {
     }
 
     async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let object = object.clone();
-        self.write::<K, _>("create", move |folder| folder.create(&object))
-            .await
+        let (key, object) = (ObjectKey::of(object), object.clone());
+        let create = move |turn: &Turn<'_>| turn.folder.create(turn, &object);
+        self.write::<K, _>("create", key, create).await
     }
 
     async fn delete<K: Kind>(
@@ -145,19 +166,15 @@ impl Store for DirStore {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
-        let (key, precondition) = (key.clone(), precondition.clone());
-        self.write::<K, _>("delete", move |folder| {
-            folder.delete::<K>(&key, &precondition)
-        })
-        .await
+        let (of, precondition) = (key.clone(), precondition.clone());
+        let delete = move |turn: &Turn<'_>| turn.folder.delete::<K>(turn, &of, &precondition);
+        self.write::<K, _>("delete", key.clone(), delete).await
     }
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let object = object.clone();
-        self.write::<K, _>("replace_status", move |folder| {
-            folder.replace_status(&object)
-        })
-        .await
+        let (key, object) = (ObjectKey::of(object), object.clone());
+        let replace = move |turn: &Turn<'_>| turn.folder.replace_status(turn, &object);
+        self.write::<K, _>("replace_status", key, replace).await
     }
 }
 

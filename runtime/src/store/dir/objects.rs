@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat},
+    fs::{AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, unlinkat},
     io::Errno,
 };
 use serde_json::Value;
@@ -20,8 +20,9 @@ use uuid::Uuid;
 
 use super::{
     super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
-    file::{self, Content, ReadError},
-    layout::{self, TEMPORARY, file_name},
+    batch::{Change, Staged, Turn, What},
+    file::{self, Content, Print, ReadError},
+    layout::{self, file_name},
     lock::Lock,
     manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
 };
@@ -154,26 +155,33 @@ impl Folder {
         Ok(self.stored(root, key)?.manifest.object)
     }
 
-    pub(super) fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+    pub(super) fn create<K: Kind>(
+        &self,
+        turn: &Turn<'_>,
+        object: &K,
+    ) -> Result<Staged<K>, StoreError> {
         let key = ObjectKey::of(object);
         layout::check(&key).map_err(|reason| invalid(&key, reason))?;
         let uid = Uuid::new_v4().to_string();
         let document =
             manifest::create(object, &key, &uid).map_err(|fault| invalid(&key, fault.reason))?;
-        let (root, _lock) = self.lock()?;
-        let folder = match self.open::<K>(&root, &key.namespace)? {
+        let folder = match self.open::<K>(turn.root, &key.namespace)? {
             Some(folder) => folder,
-            None => self.make::<K>(&root, &key.namespace)?,
+            None => self.make::<K>(turn.root, &key.namespace)?,
         };
         if let Some(content) = self.content::<K>(&folder, &key)? {
             manifest::parse::<K>(&content.bytes, &key, content.inode)
                 .map_err(|fault| self.faulty::<K>(&key, &fault))?;
             return Err(StoreError::AlreadyExists(key));
         }
-        self.write(&folder, &key, &document, None)
+        self.put(turn, folder, key, &document, None)
     }
 
-    pub(super) fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+    pub(super) fn replace_status<K: Kind>(
+        &self,
+        turn: &Turn<'_>,
+        object: &K,
+    ) -> Result<Staged<K>, StoreError> {
         let key = ObjectKey::of(object);
         let expected = Precondition {
             uid: object.meta().uid.clone(),
@@ -182,29 +190,28 @@ impl Folder {
         if expected.resource_version.is_none() {
             return Err(invalid(&key, "it has no resourceVersion to compare"));
         }
-        let (root, _lock) = self.lock()?;
-        let stored = self.stored::<K>(&root, &key)?;
+        let stored = self.stored::<K>(turn.root, &key)?;
         self.writable(&stored, &key, &expected)?;
         let document = manifest::with_status(stored.manifest.document.clone(), object)
             .map_err(|fault| invalid(&key, fault.reason))?;
         if document == stored.manifest.document {
-            return Ok(stored.manifest.object);
+            return Ok(Staged::Done(stored.manifest.object));
         }
-        let mode = stored.content.mode;
-        self.write(&stored.folder, &key, &document, Some(mode))
+        let Content { mode, seen, .. } = stored.content;
+        self.put(turn, stored.folder, key, &document, Some((seen, mode)))
     }
 
     pub(super) fn delete<K: Kind>(
         &self,
+        turn: &Turn<'_>,
         key: &ObjectKey,
         precondition: &Precondition,
-    ) -> Result<(), StoreError> {
-        let (root, _lock) = self.lock()?;
-        let stored = self.stored::<K>(&root, key)?;
+    ) -> Result<Staged<()>, StoreError> {
+        let stored = self.stored::<K>(turn.root, key)?;
         self.writable(&stored, key, precondition)?;
-        unlinkat(&stored.folder, file_name(&key.name), AtFlags::empty())
-            .and_then(|()| fsync(&stored.folder))
-            .map_err(|errno| StoreError::unavailable(at(&self.file_of::<K>(key), errno)))
+        let before = Some(stored.content.seen);
+        let change = self.change::<K>(stored.folder, key.clone(), before, What::Remove);
+        Ok(Staged::Change(change, ()))
     }
 
     /// Whether an object is still the expected one and its file is ours to change.
@@ -233,7 +240,8 @@ impl Folder {
         }
     }
 
-    fn lock(&self) -> Result<(OwnedFd, Lock), StoreError> {
+    /// Opens the root and takes the lock.
+    pub(super) fn lock(&self) -> Result<(OwnedFd, Lock), StoreError> {
         let root = self.open_root().map_err(StoreError::unavailable)?;
         match Lock::acquire(&root, self.lock_timeout) {
             Ok(lock) => Ok((root, lock)),
@@ -259,39 +267,65 @@ impl Folder {
             .map_err(|error| StoreError::unavailable(at(&path, error)))
     }
 
-    /// Puts a document in the place of the object's file, in one step, durably. The caller holds the lock.
-    fn write<K: Kind>(
+    /// Writes a document that is to take the place of the object's file, of which the print and the mode are given.
+    fn put<K: Kind>(
         &self,
-        folder: &OwnedFd,
-        key: &ObjectKey,
+        turn: &Turn<'_>,
+        folder: OwnedFd,
+        key: ObjectKey,
         document: &Value,
-        mode: Option<Mode>,
-    ) -> Result<K, StoreError> {
-        let text = manifest::emit(document).map_err(|fault| invalid(key, fault.reason))?;
+        before: Option<(Print, Mode)>,
+    ) -> Result<Staged<K>, StoreError> {
+        let text = manifest::emit(document).map_err(|fault| invalid(&key, fault.reason))?;
         if text.len() > MAX_SIZE {
             return Err(StoreError::TooLarge {
-                key: key.clone(),
+                key,
                 reason: too_large().reason,
             });
         }
         let mut object: K =
-            manifest::decode(document).map_err(|error| invalid(key, error.to_string()))?;
-        let inode = replace(folder, &file_name(&key.name), text.as_bytes(), mode)
-            .map_err(|error| StoreError::unavailable(at(&self.file_of::<K>(key), error)))?;
-        self.populated().insert(self.path_of::<K>(&key.namespace));
-        let version = manifest::version(text.as_bytes(), inode);
-        manifest::complete(&mut object, key, version);
-        Ok(object)
+            manifest::decode(document).map_err(|error| invalid(&key, error.to_string()))?;
+        let (before, mode) = before.unzip();
+        let (content, inode) = write(&folder, &turn.temporary, text.as_bytes(), mode)
+            .map_err(|error| StoreError::unavailable(at(&self.file_of::<K>(&key), error)))?;
+        manifest::complete(&mut object, &key, manifest::version(text.as_bytes(), inode));
+        let temporary = turn.temporary.clone();
+        let what = What::Put { temporary, content };
+        let change = self.change::<K>(folder, key, before, what);
+        Ok(Staged::Change(change, object))
+    }
+
+    fn change<K: Kind>(
+        &self,
+        folder: OwnedFd,
+        key: ObjectKey,
+        before: Option<Print>,
+        what: What,
+    ) -> Box<Change> {
+        Box::new(Change {
+            folder,
+            path: self.path_of::<K>(&key.namespace),
+            file_path: self.file_of::<K>(&key),
+            name: file_name(&key.name),
+            key,
+            before,
+            what,
+        })
     }
 }
 
-/// Writes a temporary file and renames it; returns its inode. One that a killed process left is replaced.
-fn replace(folder: &OwnedFd, name: &str, bytes: &[u8], mode: Option<Mode>) -> io::Result<u64> {
+/// Writes a temporary file; returns it with its inode. One that a killed process left is replaced.
+fn write(
+    folder: &OwnedFd,
+    name: &str,
+    bytes: &[u8],
+    mode: Option<Mode>,
+) -> io::Result<(File, u64)> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let open = || openat(folder, TEMPORARY, flags, Mode::from_raw_mode(0o666));
+    let open = || openat(folder, name, flags, Mode::from_raw_mode(0o666));
     let temporary = match open() {
         Err(Errno::EXIST) => {
-            unlinkat(folder, TEMPORARY, AtFlags::empty())?;
+            unlinkat(folder, name, AtFlags::empty())?;
             open()?
         }
         opened => opened?,
@@ -302,19 +336,13 @@ fn replace(folder: &OwnedFd, name: &str, bytes: &[u8], mode: Option<Mode>) -> io
         if let Some(mode) = mode {
             fchmod(&file, mode)?;
         }
-        file.sync_all()?;
-        let inode = fstat(&file)?.st_ino;
-        renameat(folder, TEMPORARY, folder, name)?;
-        Ok(inode)
+        Ok(fstat(&file)?.st_ino)
     })();
     match written {
-        Ok(inode) => {
-            fsync(folder)?;
-            Ok(inode)
-        }
+        Ok(inode) => Ok((file, inode)),
         Err(error) => {
             // A disk that is full shall not stay so for our sake. If this fails too, the next write replaces it.
-            let _left = unlinkat(folder, TEMPORARY, AtFlags::empty());
+            let _left = unlinkat(folder, name, AtFlags::empty());
             Err(error)
         }
     }
@@ -329,7 +357,7 @@ fn make_in(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     file::open_in(parent, name)?.ok_or_else(|| io::ErrorKind::NotADirectory.into())
 }
 
-fn at(path: &Path, error: impl Display) -> String {
+pub(super) fn at(path: &Path, error: impl Display) -> String {
     format!("{}: {error}", path.display())
 }
 

@@ -28,6 +28,7 @@ async fn subject() -> contract::Subject<DirStore> {
     }
 }
 
+mod batches;
 mod files;
 mod processes;
 mod watching;

@@ -6,7 +6,7 @@ use super::*;
 async fn what_a_killed_writer_left_is_neither_read_nor_in_the_way() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
-    let left = dir.folder().join(layout::TEMPORARY);
+    let left = dir.folder().join(layout::temporary(0));
     fs::write(&left, "half").unwrap();
     let mut watch = dir.watch();
     assert_eq!(names(&synced(&mut watch).await), ["a"]);
@@ -50,6 +50,7 @@ async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
             dir.path().to_owned(),
             Duration::from_millis(300),
         )),
+        queue: Arc::default(),
         writer: Arc::default(),
     };
     store.create(&resolver("ns", "a")).await.unwrap();

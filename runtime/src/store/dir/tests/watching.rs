@@ -28,7 +28,7 @@ async fn what_is_no_file_of_an_object_disturbs_nothing() {
     dir.write("a", &manifest("a.example.com."));
     for name in [
         ".hidden.yaml",
-        ".tmp",
+        ".tmp0",
         "B.yaml",
         "c.yml",
         "notes.txt",
