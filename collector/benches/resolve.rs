@@ -4,9 +4,10 @@
 //! own would do; the rate by the clock shares the machine with the server.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
+mod server;
+
 use std::{
     fs,
-    net::UdpSocket,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,49 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 20_000;
 const NAMES: usize = 10_000;
-
-/// One record with the question's name: type, class, a TTL of 30 s, and the address.
-fn answer(query: &[u8], question_end: usize) -> Vec<u8> {
-    let is_v6 = query[question_end - 3] == 28;
-    let mut reply = query[..question_end].to_vec();
-    // QR, RD and RA; one question and one answer.
-    reply[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-    let address: &[u8] = if is_v6 {
-        &[0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-    } else {
-        &[192, 0, 2, 1]
-    };
-    let qtype = query[question_end - 3];
-    reply.extend([
-        0xc0,
-        12,
-        0,
-        qtype,
-        0,
-        1,
-        0,
-        0,
-        0,
-        30,
-        0,
-        address.len() as u8,
-    ]);
-    reply.extend(address);
-    reply
-}
-
-fn serve(socket: &UdpSocket) {
-    let mut query = [0; 512];
-    while let Ok((length, from)) = socket.recv_from(&mut query) {
-        let mut end = 12;
-        while query[end] != 0 {
-            end += usize::from(query[end]) + 1;
-        }
-        assert!(end + 5 <= length);
-        // The asker may have given up.
-        let _ = socket.send_to(&answer(&query, end + 5), from);
-    }
-}
 
 /// The processor time of this thread (proc_pid_schedstat(5)).
 fn processor_time() -> Duration {
@@ -92,7 +50,9 @@ async fn run(servers: Vec<Server>, known: usize) {
     tokio::spawn(async move {
         for name in names.iter().cycle().take(ROUNDS) {
             let name = name.clone();
-            request_sender.send(Request { name, known }).await.unwrap();
+            let due = Clock::system().now();
+            let request = Request { name, known, due };
+            request_sender.send(request).await.unwrap();
         }
         // Kept until then: without requests the task would end.
         request_sender.closed().await;
@@ -122,12 +82,7 @@ async fn run(servers: Vec<Server>, known: usize) {
 
 fn main() {
     let servers: Vec<_> = (0..5)
-        .map(|_| {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            let address = socket.local_addr().unwrap();
-            std::thread::spawn(move || serve(&socket));
-            Server::udp(address)
-        })
+        .map(|_| Server::udp(server::start(30, || {}).unwrap()))
         .collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

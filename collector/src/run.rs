@@ -69,7 +69,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let remembered = Remembered::new(args.remember_names);
     let (wanted, wanted_names) = watch::channel(Wanted::default());
     let (observations, observed) = mpsc::channel(ingest::QUEUE);
-    let (requests, requested) = mpsc::channel(args.resolve_concurrency.get());
+    let (requests, requested) = mpsc::channel(resolve::QUEUE);
     let (rounds, resolved) = mpsc::channel(args.resolve_concurrency.get());
 
     let (reporter, reporting) = Reporter::new(&store);

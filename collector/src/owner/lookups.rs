@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, iter::once, time::Duration};
 
-use metrics::histogram;
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
@@ -15,6 +14,7 @@ impl Owner {
         for entry in self.entries.values_mut() {
             entry.memory.gap(now, &entry.limits);
         }
+        self.schedule.gap(now);
         let names: BTreeSet<DnsName> = self
             .entries
             .iter()
@@ -26,12 +26,21 @@ impl Owner {
         }
     }
 
+    /// Whether a name is to be looked up. One that is newly wanted counts as due from this call on.
+    pub fn lookup_is_due(&mut self, now: Timestamp) -> bool {
+        self.schedule.is_due(now)
+    }
+
+    /// When [`Owner::tick`] has something to do.
+    pub(super) fn next_tick(&self) -> Option<Timestamp> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
     /// The next name to look up, if one is due.
     pub fn next_request(&mut self, now: Timestamp) -> Option<Request> {
         let entries = &self.entries;
         let found_by = |name: &DnsName| name.wildcard().filter(|_| !entries.contains_key(name));
-        let (name, late) = self.schedule.pop(now, found_by)?;
-        histogram!("collector_lookup_lateness_seconds").record(late);
+        let (name, due) = self.schedule.pop(now, found_by)?;
         let known = once(name.clone())
             .chain(name.wildcard())
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
@@ -39,6 +48,7 @@ impl Owner {
         Some(Request {
             name,
             known: known.unwrap_or(0),
+            due,
         })
     }
 
@@ -89,19 +99,20 @@ impl Owner {
     pub(super) fn reschedule(&mut self, name: &DnsName) {
         let mut at: Option<Timestamp> = None;
         let mut grace = Duration::MAX;
+        let mut unknown = false;
         if self.looks_up() {
             for spec in once(name.clone()).chain(name.wildcard()) {
                 let Some(entry) = self.entries.get(&spec) else {
                     continue;
                 };
                 let next = entry.memory.next_lookup(name, &entry.limits);
-                let nothing_fresh = spec == *name && next.is_none();
-                let now = nothing_fresh.then(Timestamp::default);
-                at = at.into_iter().chain(next).chain(now).min();
+                unknown |= spec == *name && next.is_none();
+                at = at.into_iter().chain(next).min();
                 grace = grace.min(entry.limits.grace);
             }
         }
         match at {
+            _ if unknown => self.schedule.set_unknown(name),
             Some(at) => self.schedule.set(name, at, grace),
             None => self.schedule.unset(name, !self.entries.contains_key(name)),
         }

@@ -6,6 +6,7 @@
 //! - `writes`: what is written when.
 
 mod budget;
+mod dirty;
 mod entry;
 mod evictions;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use tracing::{debug, info, warn};
 
 use self::{
     budget::Budget,
+    dirty::Dirty,
     entry::{Entry, Object},
     schedule::Schedule,
 };
@@ -94,7 +96,9 @@ pub struct Owner {
     /// Objects that are being written, with what the watch said of them meanwhile.
     in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// Names to look at in [`Owner::writes`].
-    dirty: BTreeSet<DnsName>,
+    dirty: Dirty,
+    /// Those of them that have no object: it is made when nothing else is to be written.
+    unmade: Dirty,
     wakes: BTreeSet<(Timestamp, DnsName)>,
     names_changed: bool,
     /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
@@ -119,7 +123,8 @@ impl Owner {
             wanted: Wanted::default(),
             objects_in_sync: false,
             in_flight: HashMap::new(),
-            dirty: BTreeSet::new(),
+            dirty: Dirty::default(),
+            unmade: Dirty::default(),
             wakes: BTreeSet::new(),
             names_changed: false,
             leader: false,
@@ -309,7 +314,7 @@ impl Owner {
 
     /// Whether nothing waits to be written, or to come back from the store.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty() && self.in_flight.is_empty()
+        self.dirty.is_empty() && self.unmade.is_empty() && self.in_flight.is_empty()
     }
 
     /// Sets the gauges.

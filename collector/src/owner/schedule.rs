@@ -1,4 +1,4 @@
-//! When which name is looked up: a queue in the order of time.
+//! When which name is looked up: names that are known and names that are not, each in the order of time.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,8 +16,11 @@ const MAX_JITTER: Duration = Duration::from_secs(1);
 /// A wildcard's own name that gave nothing is looked up again after this.
 const WILDCARD_RETRY: Duration = Duration::from_secs(30 * 60);
 
-/// Look-ups a second for the names that one wildcard brought in.
-const WILDCARD_RATE: u32 = 100;
+/// A wildcard's names are looked up one in so much time: 100 in a second ...
+const WILDCARD_INTERVAL: Duration = Duration::from_millis(10);
+
+/// ... but after a pause so much at once.
+const BURST: Duration = Duration::from_secs(1);
 
 /// Clients that get cut-off answers all the time cause a look-up this often.
 const HURRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -25,21 +28,43 @@ const HURRY_INTERVAL: Duration = Duration::from_secs(5);
 /// A name is looked up at most this often, whatever its addresses, its TTLs and the grace are.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far they may run ahead of that rate.
-const BURST: Duration = Duration::from_secs(1);
+/// While many names are due, one in so many is a name of which nothing is known. Those that are known must be asked again
+/// before anything new is seen of them, however many new ones there are.
+const NEW_IN: u32 = 4;
+
+/// Names of which nothing is known are looked up one in so many microseconds, 2,500 in a second. What is looked up together
+/// expires together, and the jitter is only a second: ten thousand names at full speed would be due again at a rate that no
+/// core keeps up with. A store takes longer to make so many objects anyway.
+const NEW_INTERVAL: i64 = 400;
+
+/// After a pause they may be so many microseconds ahead of that: fifty at once.
+const NEW_BURST: i64 = 49 * NEW_INTERVAL;
 
 /// The names to look up.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     names: HashMap<DnsName, Lookup>,
-    queue: BTreeSet<(Timestamp, DnsName)>,
+    /// Names with addresses.
+    known: Queue,
+    /// Names of which no address is known.
+    unknown: Queue,
+    /// The time when it was last told, which is some time ago.
+    now: Timestamp,
+    /// Names of which no address is known that are due at once, and wait for the time to be told again.
+    arrived: BTreeSet<DnsName>,
+    /// When the next of them may be taken, in microseconds since the Unix epoch.
+    next_new: i64,
+    /// How many were taken while names of both kinds were due.
+    taken: u32,
     /// When the next look-up for a wildcard's names may be.
     budgets: HashMap<DnsName, Timestamp>,
 }
 
+type Queue = BTreeSet<(Timestamp, DnsName)>;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookup {
-    due: Option<Timestamp>,
+    place: Option<Place>,
     /// A look-up is under way: the name waits for it.
     running: bool,
     /// Look-ups in a row that gave no address.
@@ -51,19 +76,55 @@ struct Lookup {
     hurried: bool,
 }
 
+/// Where a name stands in a queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Place {
+    unknown: bool,
+    due: Timestamp,
+    /// When its wildcard's rate lets it, if that is later.
+    turn: Option<Timestamp>,
+}
+
+impl Place {
+    fn at(self) -> Timestamp {
+        self.turn.unwrap_or(self.due)
+    }
+}
+
 impl Schedule {
     /// The name is to be looked up at `at`. A name whose look-ups give nothing waits longer each time.
     pub(super) fn set(&mut self, name: &DnsName, at: Timestamp, grace: Duration) {
         let lookup = self.names.entry(name.clone()).or_default();
-        if !lookup.running && !lookup.hurried {
-            let due = (at + jitter(name, at, grace)).max(lookup.not_before);
-            self.queue_at(name, Some(due));
+        let due = (at + jitter(name, at, grace)).max(lookup.not_before);
+        let stays = lookup
+            .place
+            .is_some_and(|place| place.due == due && !place.unknown);
+        if !lookup.running && !lookup.hurried && !stays {
+            self.put(name, Some(due), false);
+        }
+    }
+
+    /// Nothing is known of the name: it is to be looked up at once, or when it has waited for long enough.
+    pub(super) fn set_unknown(&mut self, name: &DnsName) {
+        let lookup = self.names.entry(name.clone()).or_default();
+        let stays = lookup
+            .place
+            .is_some_and(|place| place.unknown && place.due >= lookup.not_before);
+        if lookup.running || lookup.hurried || stays {
+            return;
+        }
+        let not_before = lookup.not_before;
+        if not_before > self.now {
+            self.put(name, Some(not_before), true);
+        } else {
+            self.put(name, None, true);
+            self.arrived.insert(name.clone());
         }
     }
 
     /// The name is not to be looked up; if it is `forgotten`, nothing is remembered of it.
     pub(super) fn unset(&mut self, name: &DnsName, forgotten: bool) {
-        self.queue_at(name, None);
+        self.put(name, None, false);
         if forgotten {
             self.names.remove(name);
             self.budgets.remove(name);
@@ -75,7 +136,7 @@ impl Schedule {
         let ready = |lookup: &&mut Lookup| !lookup.running && lookup.done + HURRY_INTERVAL <= now;
         if let Some(lookup) = self.names.get_mut(name).filter(ready) {
             lookup.hurried = true;
-            self.queue_at(name, Some(now));
+            self.put(name, Some(now), false);
         }
     }
 
@@ -88,41 +149,109 @@ impl Schedule {
         }
     }
 
-    fn queue_at(&mut self, name: &DnsName, due: Option<Timestamp>) {
-        let Some(lookup) = self.names.get_mut(name).filter(|lookup| lookup.due != due) else {
-            return;
-        };
-        if let Some(old) = lookup.due.take() {
-            self.queue.remove(&(old, name.clone()));
+    /// The clock was set, or nothing could be looked up for a while: nothing is due by the old time, and nothing waits for it.
+    /// Every name must be set anew.
+    pub(super) fn gap(&mut self, now: Timestamp) {
+        self.known.clear();
+        self.unknown.clear();
+        self.arrived.clear();
+        self.budgets.clear();
+        self.next_new = 0;
+        self.now = now;
+        for lookup in self.names.values_mut() {
+            lookup.place = None;
+            lookup.hurried = false;
+            lookup.not_before = Timestamp::default();
+            lookup.done = lookup.done.min(now);
         }
-        lookup.due = due;
-        self.queue.extend(due.map(|due| (due, name.clone())));
     }
 
-    /// Takes the next name whose time has come, with how late that is. `found_by` tells which wildcard alone wants it.
+    fn queue(&mut self, unknown: bool) -> &mut Queue {
+        if unknown {
+            &mut self.unknown
+        } else {
+            &mut self.known
+        }
+    }
+
+    /// Takes the name out of its queue and puts it in at another time, or nowhere.
+    fn put(&mut self, name: &DnsName, due: Option<Timestamp>, unknown: bool) {
+        let Some(lookup) = self.names.get_mut(name) else {
+            return;
+        };
+        self.arrived.remove(name);
+        let turn = None;
+        let new = due.map(|due| Place { unknown, due, turn });
+        let old = std::mem::replace(&mut lookup.place, new);
+        if let Some(old) = old {
+            self.queue(old.unknown).remove(&(old.at(), name.clone()));
+            // A turn that is not used is for others.
+            let budget = name
+                .wildcard()
+                .and_then(|above| self.budgets.get_mut(&above));
+            if let (Some(_), Some(budget)) = (old.turn, budget) {
+                *budget = budget.before(WILDCARD_INTERVAL);
+            }
+        }
+        if let Some(new) = new {
+            self.queue(unknown).insert((new.due, name.clone()));
+        }
+    }
+
+    /// Names that are due at once are so from now on.
+    fn arrive(&mut self, now: Timestamp) {
+        self.now = now;
+        for name in std::mem::take(&mut self.arrived) {
+            self.put(&name, Some(now), true);
+        }
+    }
+
+    /// Whether [`Schedule::pop`] may have something. Names that are due at once are due from this call on.
+    pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
+        self.arrive(now);
+        self.next().is_some_and(|at| at <= now)
+    }
+
+    /// Takes the next name whose time has come, with when that was. `found_by` tells which wildcard alone wants it.
     pub(super) fn pop(
         &mut self,
         now: Timestamp,
         found_by: impl Fn(&DnsName) -> Option<DnsName>,
-    ) -> Option<(DnsName, Duration)> {
+    ) -> Option<(DnsName, Timestamp)> {
+        self.arrive(now);
         loop {
-            let (at, name) = self.queue.first().filter(|(at, _)| *at <= now)?.clone();
-            if let Some(wildcard) = found_by(&name) {
-                let slot = self.budgets.entry(wildcard).or_default();
-                if *slot > now + BURST {
-                    // Over the budget: later, and in the order of the queue.
-                    let later = *slot;
-                    self.queue_at(&name, Some(later));
+            let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+            let unknown = match (is_due(self.next_known()), is_due(self.next_unknown())) {
+                (false, false) => return None,
+                (true, true) => {
+                    self.taken = self.taken.wrapping_add(1);
+                    self.taken.is_multiple_of(NEW_IN)
+                }
+                (_, unknown) => unknown,
+            };
+            let (_, name) = self.queue(unknown).pop_first()?;
+            let lookup = self.names.get_mut(&name)?;
+            let place = lookup.place.take()?;
+            if let Some(wildcard) = found_by(&name).filter(|_| place.turn.is_none()) {
+                let budget = self.budgets.entry(wildcard).or_default();
+                let turn = (*budget).max(now.before(BURST));
+                *budget = turn + WILDCARD_INTERVAL;
+                if turn > now {
+                    // In the order in which they were due, and for good: who is put off again and again is never asked.
+                    let turn = Some(turn);
+                    let place = Place { turn, ..place };
+                    lookup.place = Some(place);
+                    self.queue(unknown).insert((place.at(), name));
                     continue;
                 }
-                *slot = (*slot).max(now) + Duration::from_secs(1) / WILDCARD_RATE;
             }
-            self.queue_at(&name, None);
-            if let Some(lookup) = self.names.get_mut(&name) {
-                lookup.running = true;
-                lookup.hurried = false;
+            lookup.running = true;
+            lookup.hurried = false;
+            if unknown {
+                let now = now.as_millis().saturating_mul(1000);
+                self.next_new = self.next_new.max(now - NEW_BURST) + NEW_INTERVAL;
             }
-            return Some((name, now.since(at)));
+            return Some((name, place.due));
         }
     }
 
@@ -132,6 +261,7 @@ impl Schedule {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
         };
+        self.now = now;
         lookup.running = false;
         lookup.done = now;
         if fruitful {
@@ -148,14 +278,28 @@ impl Schedule {
         }
     }
 
-    /// When [`Schedule::pop`] has something.
+    /// When [`Schedule::pop`] has something, or may have.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.queue.first().map(|(at, _)| *at)
+        let arrived = (!self.arrived.is_empty()).then(Timestamp::default);
+        let next = self.next_known().into_iter().chain(self.next_unknown());
+        next.chain(arrived).min()
     }
 
-    /// When the name is looked up.
+    fn next_known(&self) -> Option<Timestamp> {
+        self.known.first().map(|(at, _)| *at)
+    }
+
+    fn next_unknown(&self) -> Option<Timestamp> {
+        // Rounded up: before that it is too early.
+        let let_at = Timestamp::from_millis(self.next_new.saturating_add(999).div_euclid(1000));
+        self.unknown.first().map(|(at, _)| let_at.max(*at))
+    }
+
+    /// When the name is looked up; long ago if that is at once.
     pub(super) fn due(&self, name: &DnsName) -> Option<Timestamp> {
-        self.names.get(name)?.due
+        let place = self.names.get(name)?.place;
+        let at_once = || self.arrived.contains(name).then(Timestamp::default);
+        place.map(Place::at).or_else(at_once)
     }
 
     /// Look-ups of the name in a row that gave no address.
@@ -180,3 +324,6 @@ fn jitter(name: &DnsName, at: Timestamp, grace: Duration) -> Duration {
     let range = MAX_JITTER.min(grace / 4).as_millis() as u64 + 1;
     Duration::from_millis(FixedState::default().hash_one((name, at)) % range)
 }
+
+#[cfg(test)]
+mod tests;

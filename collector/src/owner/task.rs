@@ -83,7 +83,6 @@ struct Task<S> {
     clock: Clock,
     index: SharedIndex,
     writes: JoinSet<Written>,
-    requests: mpsc::Sender<Request>,
     gates: Gates,
     reporter: Reporter,
     /// Writes in a row that failed.
@@ -123,7 +122,6 @@ pub async fn run<S: Store>(
         clock,
         index,
         writes: JoinSet::new(),
-        requests,
         gates,
         reporter,
         failed_writes: 0,
@@ -133,7 +131,8 @@ pub async fn run<S: Store>(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut batch = Vec::with_capacity(BATCH);
     loop {
-        let wake = task.next_wake();
+        let lookup_is_due = task.owner.lookup_is_due(task.clock.now());
+        let wake = task.next_wake(lookup_is_due);
         tokio::select! {
             () = shutdown.cancelled() => break,
             event = events.next() => {
@@ -157,12 +156,15 @@ pub async fn run<S: Store>(
             // A viewer that has gone is none.
             Some(viewer) = viewers.recv() => drop(viewer.send(task.owner.view(task.clock.now()))),
             Some(written) = task.writes.join_next() => task.written(written)?,
+            // There is room for a request now: below.
+            Ok(_) = requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
             _ = ticks.tick() => task.report(),
         }
         // Asked each time: a lead that is not renewed ends by itself.
         task.owner.lead(leader.is_leading(), task.clock.now());
         task.advance();
+        task.request(&requests);
     }
     task.drain(observations).await
 }
@@ -224,14 +226,18 @@ impl<S: Store> Task<S> {
                 (write.key(), write, outcome)
             });
         }
-        while let Ok(permit) = self.requests.try_reserve() {
-            let Some(request) = self.owner.next_request(now) else {
+        if let Some(index) = self.owner.take_index() {
+            self.index.store(Arc::new(index));
+        }
+    }
+
+    /// Hands out the names whose time has come, as far as there is room for them.
+    fn request(&mut self, requests: &mpsc::Sender<Request>) {
+        while let Ok(permit) = requests.try_reserve() {
+            let Some(request) = self.owner.next_request(self.clock.now()) else {
                 break;
             };
             permit.send(request);
-        }
-        if let Some(index) = self.owner.take_index() {
-            self.index.store(Arc::new(index));
         }
     }
 
@@ -251,11 +257,15 @@ impl<S: Store> Task<S> {
         }
     }
 
-    /// A wall clock cannot be waited on: it may be set. So at most a second at a time.
-    fn next_wake(&self) -> Duration {
-        self.owner
-            .next_wake()
-            .map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
+    /// A wall clock cannot be waited on: it may be set. So at most a second at a time. A look-up that is due waits for room
+    /// and not for a time.
+    fn next_wake(&self, lookup_is_due: bool) -> Duration {
+        let next = if lookup_is_due {
+            self.owner.next_tick()
+        } else {
+            self.owner.next_wake()
+        };
+        next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
     }
 
     /// The readers have ended, or are about to: takes their last observations, and writes until all is written.

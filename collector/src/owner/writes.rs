@@ -14,6 +14,10 @@ const NEAR: Duration = Duration::from_secs(10);
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
 
+/// As many writes of addresses and of objects are under way at most: enough to keep a store busy. What waits is not computed
+/// yet, so it is written as it is when its turn comes.
+const MAX_IN_FLIGHT: usize = 64;
+
 /// A write of nothing but times that may be done now.
 struct Refresh {
     nearest: Timestamp,
@@ -22,11 +26,14 @@ struct Refresh {
 }
 
 impl Owner {
-    /// The writes to start now: at most one for each object at a time.
+    /// The writes to start now: at most one for each object at a time, addresses before objects that are to be made.
     pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut refreshes = Vec::new();
-        for spec in std::mem::take(&mut self.dirty) {
+        let room = MAX_IN_FLIGHT.saturating_sub(self.in_flight.len());
+        while writes.len() < room
+            && let Some(spec) = self.next_dirty()
+        {
             self.writes_of(&spec, now, &mut writes, &mut refreshes);
             self.wake(&spec, now);
         }
@@ -46,6 +53,19 @@ impl Owner {
             self.in_flight.insert(write.key(), VecDeque::new());
         }
         writes
+    }
+
+    /// The next name to look at. What is there already goes before what is to be made.
+    fn next_dirty(&mut self) -> Option<DnsName> {
+        while let Some(spec) = self.dirty.pop() {
+            let entry = self.entries.get(&spec);
+            if entry.is_some_and(|entry| entry.objects.is_empty()) {
+                self.unmade.insert(spec);
+            } else {
+                return Some(spec);
+            }
+        }
+        self.unmade.pop()
     }
 
     fn writes_of(
@@ -205,3 +225,6 @@ pub(super) fn size(object: &DnsNameResolver) -> usize {
         .sum::<usize>()
         + 1_000
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ pub(super) struct Metrics {
     addresses: Counter,
     no_data: Counter,
     failed: Counter,
+    lateness: Histogram,
     seconds: Histogram,
     udp_seconds: Histogram,
     tcp_seconds: Histogram,
@@ -40,6 +41,7 @@ impl Default for Metrics {
             addresses: rounds("addresses"),
             no_data: rounds("no_data"),
             failed: rounds("failed"),
+            lateness: histogram!("collector_lookup_lateness_seconds"),
             seconds: histogram!("collector_lookup_seconds"),
             udp_seconds: seconds("udp"),
             tcp_seconds: seconds("tcp"),
@@ -57,6 +59,11 @@ impl Metrics {
     /// Counts UDP queries, those that are sent a second time too.
     pub(super) fn datagrams(&self) -> Counter {
         self.udp.clone()
+    }
+
+    /// A look-up begins so long after it was due.
+    pub(super) fn late(&self, late: Duration) {
+        self.lateness.record(late);
     }
 
     pub(super) fn round(&self, round: &Round, took: Duration) {
@@ -114,6 +121,11 @@ pub fn describe() {
     describe_counter!(
         "collector_lookup_failures_total",
         "Look-ups that failed for both families, by reason"
+    );
+    describe_histogram!(
+        "collector_lookup_lateness_seconds",
+        Unit::Seconds,
+        "How long after it was due a look-up began; due is an address's expiry and up to a second of jitter"
     );
     describe_histogram!(
         "collector_lookup_seconds",

@@ -43,6 +43,10 @@ pub use self::{
 };
 use crate::guards::Guards;
 
+/// How many requests should wait between the owner and the look-ups at most: what waits here has its turn before what is due
+/// meanwhile.
+pub const QUEUE: usize = 16;
+
 /// The limits of look-ups.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -186,6 +190,7 @@ impl Resolver {
     /// Returns why the look-up failed, if it did.
     async fn round(&self, request: Request, pool: &Pool) -> Option<Failure> {
         let began = Instant::now();
+        self.metrics.late(self.clock.now().since(request.due));
         let round = lookup::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
         self.metrics.round(&round, began.elapsed());
         let failed = round.failed();

@@ -19,6 +19,8 @@ pub struct Request {
     /// How many addresses of it are known. With 0 or 1 one server is asked, with more as many as
     /// [`Fanout`](super::Fanout) says.
     pub known: usize,
+    /// When it was to be looked up. Whoever sends it waits for nothing else: what is later is lateness.
+    pub due: Timestamp,
 }
 
 /// Addresses with their TTL in seconds, as an [`Observation`] has them.

@@ -102,7 +102,9 @@ impl Resolving {
 
     async fn request(&self, name: &str, known: usize) {
         let name = DnsName::parse(name).unwrap();
-        self.requests.send(Request { name, known }).await.unwrap();
+        let due = Clock::system().now();
+        let request = Request { name, known, due };
+        self.requests.send(request).await.unwrap();
     }
 
     async fn round(&mut self) -> Round {

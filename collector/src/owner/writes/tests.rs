@@ -1,0 +1,59 @@
+use super::*;
+use crate::owner::tests::{World, at};
+
+/// Lets the store carry out writes that are under way.
+fn carry_out(world: &mut World, writes: &[Write]) {
+    for write in writes {
+        let outcome = world.carry_out(write);
+        let now = at(world.now);
+        world.owner.written(&write.key(), write, outcome, now);
+    }
+}
+
+#[test]
+fn few_of_many_writes_are_under_way_and_addresses_go_before_new_objects() {
+    let mut world = World::with(ManageObjects::Auto, |_| {});
+    let known = (0..3).map(|i| format!("known{i}.example.com"));
+    let known: Vec<_> = known.collect();
+    let mut names: Vec<&str> = known.iter().map(String::as_str).collect();
+    world.want(&names);
+    world.settle();
+    assert_eq!(world.store.len(), 3);
+
+    let new: Vec<_> = (0..1000).map(|i| format!("host{i}.example.com")).collect();
+    names.extend(new.iter().map(String::as_str));
+    world.want(&names);
+    let mut under_way = world.owner.writes(at(world.now));
+    assert_eq!(under_way.len(), MAX_IN_FLIGHT);
+    assert!(world.owner.writes(at(world.now)).is_empty());
+
+    // A new object has its addresses before the next object is made, and what is known goes ahead of both.
+    carry_out(&mut world, &[under_way.remove(0)]);
+    for name in &names {
+        world.observe(name, "1.1.1.1");
+    }
+    carry_out(&mut world, &under_way);
+    let next = world.owner.writes(at(world.now));
+    let statuses = next
+        .iter()
+        .filter(|write| matches!(write, Write::Status(_)));
+    assert_eq!(
+        statuses.count(),
+        MAX_IN_FLIGHT,
+        "all objects that are there"
+    );
+
+    carry_out(&mut world, &next);
+    let mut count = 0;
+    while !world.owner.is_settled() {
+        let writes = world.owner.writes(at(world.now));
+        assert!(writes.len() <= MAX_IN_FLIGHT);
+        carry_out(&mut world, &writes);
+        world.now += 1;
+        world.owner.tick(at(world.now));
+        count += 1;
+        assert!(count < 10_000, "it does not settle");
+    }
+    assert_eq!(world.store.len(), 1003);
+    assert_eq!(world.addresses().len(), 1003);
+}
