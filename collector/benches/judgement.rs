@@ -4,11 +4,12 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout
 )]
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     hint::black_box,
     net::IpAddr,
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ use collector::{
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
     remember::Remembered,
-    resolve::{FamilyOutcome, Round},
+    resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
 };
 use proto::api::{DnsName, DnsNameResolver, Family};
@@ -86,8 +87,8 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
     })
 }
 
-/// An owner that leads and wants these names.
-fn owner(names: &[DnsName], lookups: bool) -> Owner {
+/// An owner that leads and wants these names, which are in use.
+fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
     let grace = Duration::from_secs(5);
     let mut owner = Owner::new(Config {
         namespace: "ovn-kubernetes".to_owned(),
@@ -110,15 +111,12 @@ fn owner(names: &[DnsName], lookups: bool) -> Owner {
         allowed: true,
         ..Terms::default()
     };
-    let names: BTreeMap<_, _> = names.iter().map(|name| (name.clone(), terms)).collect();
-    owner.want(
-        Wanted {
-            names,
-            in_sync: true,
-        },
-        at(0),
-    );
-    owner
+    let wanted = Wanted {
+        names: names.iter().map(|name| (name.clone(), terms)).collect(),
+        in_sync: true,
+    };
+    owner.want(&wanted, at(0));
+    (owner, wanted)
 }
 
 fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Observation {
@@ -133,27 +131,73 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
     }
 }
 
-/// A store that is as fast as can be.
+/// A store that is as fast as can be, and says of every write what a cluster's says.
 #[derive(Default)]
 struct Store {
-    versions: HashMap<ObjectKey, u64>,
+    objects: HashMap<ObjectKey, DnsNameResolver>,
+    versions: u64,
     writes: usize,
 }
 
 impl Store {
     fn carry_out(&mut self, owner: &mut Owner, now: Timestamp) {
         for write in owner.writes(now) {
-            let (Write::Status(object) | Write::Create(object)) = &write else {
-                continue;
-            };
-            let mut object: DnsNameResolver = object.as_ref().clone();
             let key = write.key();
-            let version = self.versions.entry(key.clone()).or_default();
-            *version += 1;
-            object.metadata.resource_version = Some(version.to_string());
-            self.writes += usize::from(matches!(write, Write::Status(_)));
-            owner.written(&key, &write, Outcome::Stored(Box::new(object)), now);
+            let stored = match &write {
+                Write::Create(_) if self.objects.contains_key(&key) => {
+                    // Of so many names two may have the same object name.
+                    let stale = Outcome::Stale(Box::new(self.objects[&key].clone()));
+                    owner.written(&key, &write, stale, now);
+                    continue;
+                }
+                Write::Create(object) => {
+                    let mut object = object.as_ref().clone();
+                    object.metadata.uid = Some(format!("{:036}", self.versions));
+                    object
+                }
+                Write::Status(object) => {
+                    self.writes += 1;
+                    DnsNameResolver {
+                        status: object.status.clone(),
+                        ..self.objects[&key].clone()
+                    }
+                }
+                Write::Delete(..) => panic!("nothing is to be deleted: {write:?}"),
+            };
+            self.versions += 1;
+            let object = self.objects.entry(key.clone()).or_insert(stored.clone());
+            *object = stored;
+            object.metadata.resource_version = Some(format!("{:010}", self.versions));
+            let stored = Outcome::Stored(Box::new(object.clone()));
+            owner.written(&key, &write, stored, now);
+            owner.event(Event::Applied(object.clone()), now);
         }
+    }
+
+    /// Writes all there is to write.
+    fn settle(owner: &mut Owner, millis: i64) {
+        let (mut store, mut now) = (Self::default(), millis);
+        while !owner.is_settled() || owner.next_wake().is_some_and(|wake| wake <= at(now + 5)) {
+            owner.tick(at(now));
+            store.carry_out(owner, at(now));
+            now += 1;
+        }
+    }
+}
+
+/// What a look-up of the name gave that has this many addresses, from this number on.
+fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> Round {
+    let addresses: Addresses = addresses(number, count).collect();
+    let v4 = match addresses.is_empty() {
+        true => FamilyOutcome::NoData,
+        false => FamilyOutcome::Addresses { addresses, at: now },
+    };
+    Round {
+        name,
+        started: now,
+        finished: now,
+        v4,
+        v6: FamilyOutcome::NoData,
     }
 }
 
@@ -162,7 +206,7 @@ fn unchanged_answers() {
     const NAMES: usize = 10_000;
     const ROUNDS: i64 = 100;
     let names = names(NAMES);
-    let mut owner = owner(&names, false);
+    let (mut owner, _) = owner(&names, false);
     let list: Vec<_> = names
         .iter()
         .enumerate()
@@ -171,10 +215,7 @@ fn unchanged_answers() {
     for observation in &list {
         owner.observe(observation);
     }
-    let mut store = Store::default();
-    while !owner.is_settled() {
-        store.carry_out(&mut owner, at(1));
-    }
+    Store::settle(&mut owner, 1);
     let start = Instant::now();
     for _ in 0..ROUNDS {
         for observation in &list {
@@ -186,27 +227,74 @@ fn unchanged_answers() {
     println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
 }
 
-fn memory() {
-    const NAMES: usize = 100_000;
-    let names = names(NAMES);
-    let measure = |addresses: usize| {
-        let before = allocated();
-        let mut owner = owner(&names, true);
-        for (i, name) in names.iter().enumerate().filter(|_| addresses > 0) {
-            owner.observe(&observation(name, i, addresses, 0));
+/// Answers that bring a new address each, or a new name under a wildcard, for which an old one has to go.
+fn rotating_answers() {
+    const ANSWERS: usize = 20_000;
+    let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
+        let (mut owner, _) = owner(&[DnsName::parse(wanted).unwrap()], false);
+        let mut start = Instant::now();
+        for i in 0..2 * ANSWERS {
+            if i == ANSWERS {
+                start = Instant::now();
+            }
+            owner.observe(&observation(&asked(i), i, 1, i64::try_from(i).unwrap()));
         }
-        let bytes = allocated() - before;
-        drop(owner);
-        bytes as f64 / NAMES as f64
+        ANSWERS as f64 / start.elapsed().as_secs_f64() / 1e3
     };
-    let (one, nine) = (measure(1), measure(9));
+    let one = DnsName::parse("www.example.com").unwrap();
+    let name = rate("www.example.com", &|_| one.clone());
+    let many = |i: usize| DnsName::parse(&format!("host{i}.example.com")).unwrap();
+    let wildcard = rate("*.example.com", &many);
+    println!("answers of ever new addresses, 1,000 kept  {name:>10.0} k/s");
+    println!("answers for ever new names, 1,024 kept     {wildcard:>10.0} k/s");
+}
+
+/// What each of 100,000 names takes with so many addresses, once all are looked up and written: the texts of the names, those
+/// in use, the index of the readers, and all that the owner keeps. They are in use, or a hundred wildcards above them are.
+fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
+    const NAMES: usize = 100_000;
+    let before = allocated();
+    let names = names(NAMES);
+    let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
+    let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
+    let in_use = Vec::from_iter(in_use);
+    let (mut owner, wanted) = owner(if wildcards { &in_use } else { &names }, true);
+    let index = owner.take_index();
+    for (i, name) in names.iter().enumerate() {
+        if wildcards {
+            let mut seen = observation(name, i, addresses, 2000);
+            seen.client = Some(IpAddr::from([10, 0, 0, 1]));
+            owner.observe(&seen);
+        } else {
+            let name = owner.next_request(at(2000)).unwrap().name;
+            owner.round(&round(name, i, addresses, at(2000)), at(2000));
+        }
+    }
+    // The wildcards' own names.
+    while let Some(request) = owner.next_request(at(2000)) {
+        owner.round(&round(request.name, 0, 0, at(2000)), at(2000));
+    }
+    drop((names, in_use));
+    Store::settle(&mut owner, 2000);
+    let bytes = allocated() - before;
+    drop((owner, wanted, index));
+    bytes as f64 / NAMES as f64
+}
+
+fn memory() {
+    let [one, nine] = [1, 9].map(|addresses| bytes_a_name(false, addresses));
     let address = (nine - one) / 8.0;
+    let found = bytes_a_name(true, 1);
     println!(
         "memory of an address, 100,000 names        {address:>10.0} bytes          (at most 200)"
     );
     println!(
-        "memory of a name with one address          {:>10.0} bytes          (at most 1,024 + 200)",
-        one
+        "memory of a name but for its address       {:>10.0} bytes          (at most 1,024)",
+        one - address
+    );
+    println!(
+        "the same of one found under a wildcard     {:>10.0} bytes          (at most 1,024)",
+        found - address
     );
 }
 
@@ -219,7 +307,7 @@ fn writes_in_an_hour() {
         .enumerate()
         .map(|(i, name)| (name.clone(), i))
         .collect();
-    let mut owner = owner(&names, true);
+    let (mut owner, _) = owner(&names, true);
     let mut store = Store::default();
     let (mut now, mut lookups) = (0_i64, 0);
     while now < 3_600_000 {
@@ -227,17 +315,8 @@ fn writes_in_an_hour() {
         owner.tick(time);
         while let Some(request) = owner.next_request(time) {
             lookups += 1;
-            let addresses = addresses(numbers[&request.name], 2).collect();
-            let round = Round {
-                name: request.name,
-                started: time,
-                finished: time,
-                v4: FamilyOutcome::Addresses {
-                    addresses,
-                    at: time,
-                },
-                v6: FamilyOutcome::NoData,
-            };
+            let number = numbers[&request.name];
+            let round = round(request.name, number, 2, time);
             owner.round(&round, time);
         }
         store.carry_out(&mut owner, time);
@@ -257,6 +336,7 @@ fn writes_in_an_hour() {
 fn main() {
     println!("judgement: the owner of the statuses");
     unchanged_answers();
+    rotating_answers();
     memory();
     writes_in_an_hour();
 }

@@ -28,6 +28,8 @@ pub enum Outcome {
     Gone,
     /// The store refuses this object: try again later, or when it has changed.
     Refused,
+    /// The status is larger than the store takes: write less of it.
+    TooLarge,
     /// The store cannot be reached, or takes no writes: try again later, and not before what it asks for, if it does.
     Failed(Option<Duration>),
 }
@@ -92,12 +94,19 @@ impl Write {
 
 fn failed(key: &ObjectKey, label: &'static str, error: &StoreError) -> Outcome {
     warn!(object = %key, write = label, %error, "cannot write");
-    if let StoreError::Unavailable { retry_after, .. } = error {
-        count(label, "failed");
-        Outcome::Failed(*retry_after)
-    } else {
-        count(label, "refused");
-        Outcome::Refused
+    match error {
+        StoreError::Unavailable { retry_after, .. } => {
+            count(label, "failed");
+            Outcome::Failed(*retry_after)
+        }
+        StoreError::TooLarge { .. } => {
+            count(label, "too_large");
+            Outcome::TooLarge
+        }
+        _ => {
+            count(label, "refused");
+            Outcome::Refused
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One wanted name: what is known of it, and the objects that bear it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use kube::{ResourceExt, core::ObjectMeta};
 use proto::api::{DnsName, DnsNameResolver, DnsNameResolverSpec, object_name};
@@ -9,10 +9,10 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::{evictions::Evictions, writes};
+use super::{evictions::Evicted, writes};
 use crate::{
     publish::Write,
-    state::{Limits, Memory},
+    state::{Change, Limits, Memory, Stored},
 };
 
 /// The label and its value by which objects are known as the collector's own.
@@ -21,14 +21,18 @@ const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
 /// Versions of an object that are known to be old.
 const SUPERSEDED: usize = 8;
 
+/// A hundred thousand of these are kept: what is rare is boxed, what is the same for many is shared.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) spec: DnsName,
     pub(super) memory: Memory,
     /// The bounds for this name: the flags, and what its EgressFirewalls say.
-    pub(super) limits: Limits,
+    pub(super) limits: Arc<Limits>,
+    /// Whether an EgressFirewall uses the name, and in which rules.
+    pub(super) wanted: bool,
+    pub(super) allowed: bool,
+    pub(super) denied: bool,
     /// Usually one; a foreign one of the same name is kept up too.
-    pub(super) objects: BTreeMap<ObjectKey, Object>,
+    pub(super) objects: Vec<Object>,
     /// What was remembered of it is not taken in yet.
     pub(super) fresh: bool,
     /// Since when there is none.
@@ -36,135 +40,192 @@ pub(super) struct Entry {
     /// An object is being made.
     pub(super) creating: bool,
     /// How many objects of other names had the computed name.
-    pub(super) collisions: u64,
+    pub(super) collisions: u32,
     /// Failed writes since the last that worked, and when to try again.
     pub(super) failures: u32,
     pub(super) retry_at: Timestamp,
     /// The first observation that is not in the store.
     pub(super) unwritten_since: Option<Timestamp>,
-    /// When there may be something to write, if nothing is learned until then.
-    pub(super) look_again_at: Option<Timestamp>,
     /// When it stands in the owner's wakes.
     pub(super) wake: Option<Timestamp>,
-    pub(super) evictions: Evictions,
-    pub(super) evictions_told_at: Timestamp,
+    /// Nothing in most.
+    pub(super) evicted: Option<Box<Evicted>>,
 }
 
 impl Entry {
-    pub(super) fn new(spec: DnsName, limits: &Limits, now: Timestamp) -> Self {
+    pub(super) fn new(spec: DnsName, limits: &Arc<Limits>, now: Timestamp) -> Self {
         Self {
-            memory: Memory::new(spec.clone()),
-            limits: limits.clone(),
+            memory: Memory::new(spec),
+            limits: Arc::clone(limits),
+            wanted: false,
+            allowed: false,
+            denied: false,
             fresh: true,
             missing_since: now,
-            spec,
-            objects: BTreeMap::new(),
+            objects: Vec::new(),
             creating: false,
             collisions: 0,
             failures: 0,
             retry_at: Timestamp::default(),
             unwritten_since: None,
-            look_again_at: None,
             wake: None,
-            evictions: Evictions::default(),
-            evictions_told_at: Timestamp::default(),
+            evicted: None,
         }
     }
 
-    pub(super) fn look_again(&mut self, at: Timestamp) {
-        self.look_again_at = self.look_again_at.into_iter().chain([at]).min();
+    /// The object of that name.
+    pub(super) fn object_mut(&mut self, name: &str) -> Option<&mut Object> {
+        self.objects.iter_mut().find(|object| *object.name == *name)
+    }
+
+    /// The clock was set: nothing was later than now, and nothing is put off for long.
+    pub(super) fn gap(&mut self, now: Timestamp) {
+        self.memory.gap(now, &self.limits);
+        self.missing_since = self.missing_since.min(now);
+        self.retry_at = self.retry_at.min(now);
+        self.unwritten_since = self.unwritten_since.map(|since| since.min(now));
+        if let Some(evicted) = &mut self.evicted {
+            evicted.told_at = evicted.told_at.min(now);
+        }
+        for object in &mut self.objects {
+            object.written = object.written.min(now);
+        }
     }
 
     /// The object to make for the name.
-    pub(super) fn object(&self, namespace: &str) -> DnsNameResolver {
+    pub(super) fn new_object(&self, namespace: &str) -> DnsNameResolver {
         let (label, value) = MANAGED_BY;
+        let spec = self.memory.spec();
         DnsNameResolver {
             metadata: ObjectMeta {
-                name: Some(object_name(&self.spec, self.collisions)),
+                name: Some(object_name(spec, self.collisions.into())),
                 namespace: Some(namespace.to_owned()),
                 labels: Some([(label.to_owned(), value.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             spec: DnsNameResolverSpec {
-                name: self.spec.as_str().to_owned(),
+                name: spec.as_str().to_owned(),
             },
             status: None,
         }
     }
 }
 
-/// An object as the store was last known to have it.
+/// What matters of an object, as the store was last known to have it.
 #[derive(Debug)]
 pub(super) struct Object {
-    pub(super) stored: DnsNameResolver,
-    /// When this process last wrote it, and how large it then was.
+    /// `metadata.name`.
+    pub(super) name: Arc<str>,
+    uid: Box<str>,
+    version: Box<str>,
+    /// Whether the collector made it.
+    pub(super) is_ours: bool,
+    pub(super) status: Stored,
+    /// When this process last wrote it, and what that cost the API server.
     pub(super) written: Timestamp,
-    pub(super) bytes: usize,
+    pub(super) cost: usize,
     /// Versions that it had before: a late watch event of one of them says nothing.
-    superseded: VecDeque<String>,
+    superseded: Vec<Box<str>>,
 }
 
 impl Object {
-    pub(super) fn new(stored: DnsNameResolver) -> Self {
+    /// The object, whose status says `status`.
+    pub(super) fn new(object: &DnsNameResolver, status: Stored) -> Self {
+        let (label, value) = MANAGED_BY;
         Self {
-            stored,
+            name: object.name_any().into(),
+            uid: uid(object).into(),
+            version: version(object).into(),
+            is_ours: object.labels().get(label).is_some_and(|it| it == value),
+            status,
             written: Timestamp::default(),
-            bytes: 0,
-            superseded: VecDeque::new(),
+            cost: 0,
+            superseded: Vec::new(),
         }
     }
 
     /// It was just written as it stands.
     pub(super) fn was_written(&mut self, now: Timestamp) {
         self.written = now;
-        self.bytes = writes::size(&self.stored);
+        self.cost = writes::cost(&self.status);
     }
 
-    pub(super) fn replace(&mut self, stored: DnsNameResolver) {
-        if self.stored.metadata.uid != stored.metadata.uid {
-            self.superseded.clear();
-        } else if let Some(old) = self
-            .stored
-            .resource_version()
-            .filter(|old| Some(old) != stored.resource_version().as_ref())
-        {
-            self.superseded.push_back(old);
+    /// The store has another version of it now, or another object of its name.
+    pub(super) fn replace(&mut self, new: Self) {
+        let old = std::mem::replace(self, new);
+        self.name = old.name;
+        (self.written, self.cost) = (old.written, old.cost);
+        if self.uid != old.uid {
+            return;
+        }
+        self.superseded = old.superseded;
+        if self.version != old.version {
+            self.superseded.push(old.version);
             if self.superseded.len() > SUPERSEDED {
-                self.superseded.pop_front();
+                self.superseded.remove(0);
             }
         }
-        self.stored = stored;
     }
 
     /// Whether `seen` is an earlier state of the same object, as a late watch event delivers it. Once the watch has come
     /// to the newest state there are no more of them.
     pub(super) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
-        if self.stored.metadata.uid != seen.metadata.uid {
+        if *self.uid != *uid(seen) {
             return false;
         }
-        let version = &seen.metadata.resource_version;
-        if *version == self.stored.metadata.resource_version {
-            self.superseded.clear();
+        let version = version(seen);
+        if *self.version == *version {
+            self.superseded = Vec::new();
         }
-        version
-            .as_ref()
-            .is_some_and(|version| self.superseded.contains(version))
+        self.superseded.iter().any(|old| **old == *version)
     }
 
-    /// Whether the collector made it.
-    pub(super) fn is_ours(&self) -> bool {
-        let (label, value) = MANAGED_BY;
-        self.stored
-            .labels()
-            .get(label)
-            .is_some_and(|found| found == value)
+    /// The object without its status, and without what nobody needs of it.
+    pub(super) fn bare(&self, namespace: &str, spec: &DnsName) -> DnsNameResolver {
+        DnsNameResolver {
+            metadata: ObjectMeta {
+                name: Some(self.name.as_ref().to_owned()),
+                namespace: Some(namespace.to_owned()),
+                uid: some(&self.uid),
+                resource_version: some(&self.version),
+                ..ObjectMeta::default()
+            },
+            spec: DnsNameResolverSpec {
+                name: spec.as_str().to_owned(),
+            },
+            status: None,
+        }
     }
 
-    pub(super) fn delete(&self, key: &ObjectKey) -> Write {
+    /// The write that changes its status.
+    pub(super) fn write(&self, namespace: &str, spec: &DnsName, change: &Change) -> Write {
+        Write::Status(Box::new(DnsNameResolver {
+            status: Some(change.status()),
+            ..self.bare(namespace, spec)
+        }))
+    }
+
+    pub(super) fn delete(&self, key: ObjectKey) -> Write {
         let precondition = Precondition {
-            uid: self.stored.uid(),
-            resource_version: self.stored.resource_version(),
+            uid: some(&self.uid),
+            resource_version: some(&self.version),
         };
-        Write::Delete(key.clone(), precondition)
+        Write::Delete(key, precondition)
     }
+}
+
+fn uid(object: &DnsNameResolver) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
+}
+
+fn version(object: &DnsNameResolver) -> &str {
+    object
+        .metadata
+        .resource_version
+        .as_deref()
+        .unwrap_or_default()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }

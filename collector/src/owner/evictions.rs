@@ -30,6 +30,13 @@ impl Evictions {
     }
 }
 
+/// What went of a name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evicted {
+    pub(super) evictions: Evictions,
+    pub(super) told_at: Timestamp,
+}
+
 /// What is to be said on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
@@ -52,7 +59,7 @@ impl Owner {
         }
         self.evictions.add(learned);
         if let Some(entry) = self.entries.get_mut(spec) {
-            entry.evictions.add(learned);
+            entry.evicted.get_or_insert_default().evictions.add(learned);
             self.untold.insert(spec.clone());
         }
     }
@@ -64,14 +71,17 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(spec) else {
                 return false;
             };
-            if entry.objects.is_empty() || entry.evictions_told_at + INTERVAL > now {
+            let Some(evicted) = &mut entry.evicted else {
+                return false;
+            };
+            if entry.objects.is_empty() || evicted.told_at + INTERVAL > now {
                 return true;
             }
-            entry.evictions_told_at = now;
-            for object in entry.objects.values() {
-                let mut about = object.stored.object_ref(&());
+            evicted.told_at = now;
+            for object in &entry.objects {
+                let mut about = object.bare(&self.config.namespace, spec).object_ref(&());
                 about.resource_version = None;
-                let notes = notes(spec, &entry.evictions, &entry.limits);
+                let notes = notes(spec, &evicted.evictions, &entry.limits);
                 told.extend(notes.map(|(reason, note)| Told {
                     about: about.clone(),
                     reason,
@@ -95,10 +105,16 @@ fn notes(
     limits: &Limits,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
-        let note = format!(
-            "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
-            limits.addresses_per_name, limits.object_bytes
-        );
+        let note = match limits.protected {
+            false => format!(
+                "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
+                limits.addresses_per_name, limits.object_bytes
+            ),
+            true => format!(
+                "{spec}, which a rule denies, has more addresses than an object holds ({} bytes): those that came last are left out, and open",
+                limits.object_bytes
+            ),
+        };
         ("AddressesEvicted", note)
     });
     let names = (evictions.names > 0).then(|| {

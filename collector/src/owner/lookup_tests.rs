@@ -359,7 +359,7 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
 #[test]
 fn a_name_of_which_only_retained_addresses_are_left_is_looked_up_as_one_without() {
     let mut world = world();
-    world.owner.want(wanted(&[WWW], 24 * 3600), at(0));
+    world.owner.want(&wanted(&[WWW], 24 * 3600), at(0));
     world.now += 1000;
     world.due();
     world.answer(WWW, &["1.1.1.1"]);
@@ -410,4 +410,43 @@ fn addresses_that_wait_for_the_spacing_of_writes_are_written_at_the_end() {
     world.owner.end();
     assert_eq!(world.settle(), 1);
     assert!(world.addresses()[0].contains("192.0.2.1"));
+}
+
+#[test]
+fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
+    let hour = 3_600_000;
+    let mut world = World::with(ManageObjects::Auto, |config| {
+        config.limits.lookups = true;
+        config.limits.max_stale = std::time::Duration::from_secs(3600);
+    });
+    world.want(&[WWW]);
+    world.settle();
+    world.observe(WWW, "2001:db8::1");
+    world.answer(WWW, &["192.0.2.1"]);
+    world.settle();
+    let rounds = |world: &mut World, until: i64| {
+        while world.now < until {
+            world.now += 20_000;
+            world.owner.tick(at(world.now));
+            let now = at(world.now);
+            world.owner.round(
+                &Round {
+                    name: name(WWW),
+                    started: now,
+                    finished: now,
+                    v4: addresses(&["192.0.2.1"], now),
+                    v6: FamilyOutcome::Failed(Failure::Rcode(2)),
+                },
+                now,
+            );
+            world.settle();
+        }
+    };
+    rounds(&mut world, hour - 60_000);
+    assert_eq!(
+        world.addresses(),
+        ["www.example.com. 192.0.2.1 2001:db8::1"]
+    );
+    rounds(&mut world, hour + 120_000);
+    assert_eq!(world.addresses(), ["www.example.com. 192.0.2.1"]);
 }

@@ -9,12 +9,14 @@ use super::Owner;
 use crate::resolve::{FamilyOutcome, Request, Round};
 
 impl Owner {
-    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count.
+    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
+    /// whatever was put off is looked at now.
     pub fn gap(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
-            entry.memory.gap(now, &entry.limits);
+            entry.gap(now);
         }
         self.schedule.gap(now);
+        self.paused_until = None;
         let names: BTreeSet<DnsName> = self
             .entries
             .iter()
@@ -24,6 +26,7 @@ impl Owner {
         for name in names {
             self.reschedule(&name);
         }
+        self.dirty.extend(self.entries.keys().cloned());
     }
 
     /// Whether a name is to be looked up. One that is newly wanted counts as due from this call on.
@@ -54,10 +57,13 @@ impl Owner {
 
     /// Takes in what a look-up of a name in both families gave. Failures count only for who leads.
     pub fn round(&mut self, round: &Round, now: Timestamp) {
-        for observation in round.observations() {
+        for mut observation in round.observations() {
+            observation.at = observation.at.min(now);
             self.observe(&observation);
         }
         let failed = round.failed();
+        // The clock may have been set back meanwhile.
+        let started = round.started.min(now);
         let outcomes = [(Family::V4, &round.v4), (Family::V6, &round.v6)];
         for spec in once(round.name.clone()).chain(round.name.wildcard()) {
             let Some(entry) = self.entries.get_mut(&spec).filter(|_| self.leader) else {
@@ -67,17 +73,17 @@ impl Owner {
             self.dirty.insert(spec.clone());
             let (memory, limits) = (&mut entry.memory, &entry.limits);
             if let Some(failure) = &failed {
-                let learned = memory.failed(&round.name, *failure, round.started, now, limits);
+                let learned = memory.failed(&round.name, *failure, started, now, limits);
                 self.learned(&spec, learned);
                 continue;
             }
             for (family, outcome) in outcomes {
                 match outcome {
                     FamilyOutcome::Addresses { .. } | FamilyOutcome::NoData => {
-                        memory.asked(&round.name, family, round.started);
+                        memory.asked(&round.name, family, started);
                     }
                     FamilyOutcome::Failed(_) => {
-                        memory.family_failed(&round.name, family, round.started, now, limits);
+                        memory.family_failed(&round.name, family, started, now, limits);
                     }
                 }
             }

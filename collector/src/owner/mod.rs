@@ -19,10 +19,13 @@ pub mod task;
 #[cfg(test)]
 mod tests;
 mod view;
+#[cfg(test)]
+mod write_tests;
 mod writes;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -38,7 +41,7 @@ use self::{
     budget::Budget,
     dirty::Dirty,
     entry::{Entry, Object},
-    schedule::Schedule,
+    schedule::{Schedule, spread},
 };
 pub use self::{
     budget::Rates,
@@ -50,16 +53,16 @@ use crate::{
     guards::Guards,
     names::NameIndex,
     observation::Observation,
-    policy::Wanted,
+    policy::{Terms, Wanted},
     publish::{Outcome, Write},
     remember::Remembered,
-    state::{Learned, Limits},
+    state::{Learned, Limits, Stored, make_room},
 };
 
-/// The longest wait after a write that failed.
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// The wait after a first write that failed; it doubles six times, to 6.4 s.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The longest wait that the store is granted if it asks for one.
+/// The store is left alone for no longer than this, whatever it asks for.
 const MAX_ASKED: Duration = Duration::from_secs(60);
 
 /// How the owner does its work.
@@ -87,14 +90,19 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Owner {
     config: Config,
-    entries: HashMap<DnsName, Entry>,
-    /// Which name each object is of.
-    objects: BTreeMap<ObjectKey, DnsName>,
-    wanted: Wanted,
+    /// The limits of names on no terms of their own.
+    limits: Arc<Limits>,
+    entries: HashMap<DnsName, Box<Entry>>,
+    /// Which name each object is of, by the object's own.
+    objects: HashMap<Arc<str>, DnsName>,
+    /// Whether every name in use is known, so that others are not in use.
+    wanted_in_sync: bool,
     /// Whether every object of the store is known, so that what is not known does not exist.
     objects_in_sync: bool,
     /// Objects that are being written, with what the watch said of them meanwhile.
     in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
+    /// The store asked to be left alone until then.
+    paused_until: Option<Timestamp>,
     /// Names to look at in [`Owner::writes`].
     dirty: Dirty,
     /// Those of them that have no object: it is made when nothing else is to be written.
@@ -117,12 +125,14 @@ impl Owner {
     pub fn new(config: Config) -> Self {
         Self {
             budget: Budget::new(config.rates),
+            limits: Arc::new(config.limits.clone()),
             config,
             entries: HashMap::new(),
-            objects: BTreeMap::new(),
-            wanted: Wanted::default(),
+            objects: HashMap::new(),
+            wanted_in_sync: false,
             objects_in_sync: false,
             in_flight: HashMap::new(),
+            paused_until: None,
             dirty: Dirty::default(),
             unmade: Dirty::default(),
             wakes: BTreeSet::new(),
@@ -140,8 +150,12 @@ impl Owner {
         if leader != self.leader {
             info!(leader, "leadership");
             self.leader = leader;
+            for entry in self.entries.values_mut().filter(|_| leader) {
+                for object in &entry.objects {
+                    entry.memory.take_over(&object.status);
+                }
+            }
             self.gap(now);
-            self.dirty.extend(self.entries.keys().cloned());
         }
     }
 
@@ -175,25 +189,34 @@ impl Owner {
     }
 
     /// Takes in the names in use.
-    pub fn want(&mut self, wanted: Wanted, now: Timestamp) {
-        if wanted.in_sync != self.wanted.in_sync {
+    pub fn want(&mut self, wanted: &Wanted, now: Timestamp) {
+        if wanted.in_sync != self.wanted_in_sync {
+            self.wanted_in_sync = wanted.in_sync;
             self.dirty.extend(self.entries.keys().cloned());
         }
-        let gone = self
-            .wanted
-            .names
-            .keys()
-            .filter(|name| !wanted.names.contains_key(*name));
-        self.dirty.extend(gone.cloned());
-        for (name, terms) in &wanted.names {
-            if self.wanted.names.get(name) == Some(terms) {
-                continue;
+        for (name, entry) in &mut self.entries {
+            if entry.wanted && !wanted.names.contains_key(name) {
+                (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
+                entry.limits = Arc::clone(&self.limits);
+                self.dirty.insert(name.clone());
             }
+        }
+        // Few terms for many names.
+        let mut shared: HashMap<Terms, Arc<Limits>> = HashMap::new();
+        for (name, terms) in &wanted.names {
+            let limits = shared
+                .entry(*terms)
+                .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
             let entry = self.entries.entry(name.clone()).or_insert_with(|| {
                 self.names_changed = true;
-                Entry::new(name.clone(), &self.config.limits, now)
+                Box::new(Entry::new(name.clone(), limits, now))
             });
-            entry.limits = terms.limits(&self.config.limits);
+            (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
+            if entry.wanted && entry.limits == *limits {
+                continue;
+            }
+            entry.wanted = true;
+            entry.limits = Arc::clone(limits);
             let fresh = std::mem::take(&mut entry.fresh);
             self.dirty.insert(name.clone());
             self.reschedule(name);
@@ -201,7 +224,6 @@ impl Owner {
                 self.recall(name, now);
             }
         }
-        self.wanted = wanted;
     }
 
     /// Takes in what the watch of the objects says.
@@ -213,9 +235,8 @@ impl Owner {
                     "DNSNameResolver objects are in sync"
                 );
                 let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
-                let known = self.objects.keys();
-                let gone: Vec<ObjectKey> =
-                    known.filter(|key| !listed.contains(key)).cloned().collect();
+                let known = self.objects.keys().map(|name| self.key(name));
+                let gone: Vec<ObjectKey> = known.filter(|key| !listed.contains(key)).collect();
                 for key in gone {
                     self.event(Event::Deleted(key), now);
                 }
@@ -239,7 +260,7 @@ impl Owner {
                     .object_mut(&key)
                     .is_some_and(|known| known.is_late(&object))
                 {
-                    self.apply(key, object, now);
+                    self.apply(key, &object, now);
                 }
             }
             Event::Deleted(key) => match self.in_flight.get_mut(&key) {
@@ -266,11 +287,12 @@ impl Owner {
             Outcome::Stale(object) => self.taken(key, write, *object, now),
             // What stood in its place has gone again, or there is no such namespace.
             Outcome::Gone if matches!(write, Write::Create(_)) => {
-                self.failed(key, write, Duration::ZERO, now);
+                self.failed(key, write, None, now);
             }
             Outcome::Gone => self.remove(key, now),
-            Outcome::Refused => self.failed(key, write, Duration::ZERO, now),
-            Outcome::Failed(wait) => self.failed(key, write, wait.unwrap_or_default(), now),
+            Outcome::TooLarge => self.too_large(key, write, now),
+            Outcome::Refused => self.failed(key, write, None, now),
+            Outcome::Failed(asked) => self.failed(key, write, asked, now),
         }
         for event in later {
             self.event(event, now);
@@ -303,7 +325,8 @@ impl Owner {
     /// When [`Owner::tick`] or [`Owner::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let wake = self.wakes.first().map(|(at, _)| *at);
-        wake.into_iter().chain(self.schedule.next()).min()
+        let all = [wake, self.paused_until, self.schedule.next()];
+        all.into_iter().flatten().min()
     }
 
     /// The index of wanted names, if it changed since the last call. It holds the names in use and those of all objects,
@@ -331,39 +354,53 @@ impl Owner {
         gauge!("collector_leader").set(if self.leader { 1.0 } else { 0.0 });
     }
 
-    fn apply(&mut self, key: ObjectKey, object: DnsNameResolver, now: Timestamp) {
-        let spec = match DnsName::parse(&object.spec.name) {
-            Ok(spec) if spec.as_str() == object.spec.name => spec,
-            _ => {
-                counter!("collector_objects_ignored_total").increment(1);
-                warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
-                self.remove(&key, now);
-                return;
-            }
+    fn apply(&mut self, key: ObjectKey, object: &DnsNameResolver, now: Timestamp) {
+        let known = self.entries.get(object.spec.name.as_str());
+        let spec = known.map(|entry| entry.memory.spec().clone());
+        let parsed = || DnsName::parse(&object.spec.name).ok();
+        let spec = spec.or_else(|| parsed().filter(|spec| spec.as_str() == object.spec.name));
+        let Some(spec) = spec else {
+            counter!("collector_objects_ignored_total").increment(1);
+            warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
+            self.remove(&key, now);
+            return;
         };
-        if self.objects.get(&key).is_some_and(|known| *known != spec) {
+        if self
+            .objects
+            .get(&*key.name)
+            .is_some_and(|known| *known != spec)
+        {
             self.remove(&key, now);
         }
         let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
             self.names_changed = true;
-            Entry::new(spec.clone(), &self.config.limits, now)
+            Box::new(Entry::new(spec.clone(), &self.limits, now))
         });
-        let status = object.status.clone().unwrap_or_default();
+        let status = match &object.status {
+            Some(status) => Stored::new(status, &entry.memory),
+            None => Stored::default(),
+        };
+        let known = entry.object_mut(&key.name);
+        let before = known.map(|known| std::mem::take(&mut known.status));
+        let before = before.unwrap_or_default();
+        let guards = &self.config.guards;
         let learned = entry
             .memory
-            .absorb(&status, now, &entry.limits, &self.config.guards);
+            .absorb(&before, &status, now, &entry.limits, guards);
         if !self.leader {
             entry.memory.follow(&status, now);
         }
-        match entry.objects.get_mut(&key) {
+        let object = Object::new(object, status);
+        match entry.object_mut(&key.name) {
             Some(known) => known.replace(object),
             None => {
-                entry.objects.insert(key.clone(), Object::new(object));
+                self.objects.insert(Arc::clone(&object.name), spec.clone());
+                make_room(&mut entry.objects);
+                entry.objects.push(object);
             }
         }
         let fresh = std::mem::take(&mut entry.fresh);
         let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
-        self.objects.insert(key, spec.clone());
         self.learned(&spec, learned);
         for name in names {
             self.reschedule(&name);
@@ -394,7 +431,7 @@ impl Owner {
             entry.failures = 0;
             entry.retry_at = Timestamp::default();
         }
-        self.apply(key.clone(), object, now);
+        self.apply(key.clone(), &object, now);
     }
 
     /// Somebody else's object stands there: one of the same name is used, one of another name has taken the key by chance.
@@ -411,21 +448,46 @@ impl Owner {
     }
 
     fn remove(&mut self, key: &ObjectKey, now: Timestamp) {
-        let Some(spec) = self.objects.remove(key) else {
+        let Some(spec) = self.objects.remove(&*key.name) else {
             return;
         };
         if let Some(entry) = self.entries.get_mut(&spec) {
-            entry.objects.remove(key);
+            entry.objects.retain(|object| *object.name != *key.name);
             entry.missing_since = now;
         }
         self.dirty.insert(spec);
     }
 
-    /// It is tried again, each time later, and not before what the store asks for.
-    fn failed(&mut self, key: &ObjectKey, write: &Write, asked: Duration, now: Timestamp) {
+    /// The store takes no object of this size: less of it is tried in a moment.
+    fn too_large(&mut self, key: &ObjectKey, write: &Write, now: Timestamp) {
+        if let Some(spec) = self.objects.get(&*key.name).cloned()
+            && let Some(entry) = self.entries.get_mut(&spec)
+        {
+            let found = entry.objects.iter().find(|it| *it.name == *key.name);
+            let stored = found.map(|object| object.status.clone());
+            let stored = stored.unwrap_or_default();
+            let learned = entry.memory.shrink(&stored, now, &entry.limits);
+            self.learned(&spec, learned);
+        }
+        self.failed(key, write, None, now);
+    }
+
+    /// Puts the next write off: twice as long each time, and as long as the store asks for. That it asks to be left alone
+    /// holds for every write.
+    fn failed(
+        &mut self,
+        key: &ObjectKey,
+        write: &Write,
+        retry_after: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
+        if let Some(asked) = asked {
+            self.paused_until = self.paused_until.max(Some(now + asked));
+        }
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
-            _ => self.objects.get(key).cloned(),
+            _ => self.objects.get(&*key.name).cloned(),
         };
         let Some(spec) = spec else {
             return;
@@ -433,9 +495,11 @@ impl Owner {
         if let Some(entry) = self.entries.get_mut(&spec) {
             entry.creating = false;
             entry.failures = entry.failures.saturating_add(1);
-            let backoff = Duration::from_millis(100) * 2_u32.pow(entry.failures.min(7) - 1);
-            let wait = backoff.min(MAX_BACKOFF).max(asked.min(MAX_ASKED));
-            entry.retry_at = now + wait;
+            let half = FIRST_BACKOFF * 2_u32.pow(entry.failures.min(7) - 1) / 2;
+            let backoff = half + spread(&spec, now, half);
+            // Not all at the same moment.
+            let asked = asked.map(|asked| asked + spread(&spec, now, asked / 4));
+            entry.retry_at = now + backoff.max(asked.unwrap_or_default());
         }
         self.dirty.insert(spec);
     }
@@ -451,17 +515,27 @@ impl Owner {
         if learned.evicted_addresses + learned.evicted_names > 0 {
             self.evicted(spec, &learned);
         }
+        for name in &learned.gone {
+            self.reschedule(name);
+        }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
         }
     }
 
     fn entry_mut(&mut self, spec: &str) -> Option<&mut Entry> {
-        self.entries.get_mut(&DnsName::parse(spec).ok()?)
+        Some(self.entries.get_mut(spec)?.as_mut())
     }
 
     fn object_mut(&mut self, key: &ObjectKey) -> Option<&mut Object> {
-        let spec = self.objects.get(key)?;
-        self.entries.get_mut(spec)?.objects.get_mut(key)
+        let spec = self.objects.get(&*key.name)?;
+        self.entries.get_mut(spec)?.object_mut(&key.name)
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey {
+            namespace: self.config.namespace.clone(),
+            name: name.to_owned(),
+        }
     }
 }

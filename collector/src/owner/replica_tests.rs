@@ -25,7 +25,7 @@ impl Pair {
         let mut follower = Owner::new(leader.owner.config.clone());
         follower.event(Event::Synced(Vec::new()), at(0));
         leader.want(&[WWW]);
-        follower.want(wanted(&[WWW], 0), at(0));
+        follower.want(&wanted(&[WWW], 0), at(0));
         Self { leader, follower }
     }
 
@@ -110,4 +110,25 @@ fn replicas_agree_on_whether_a_name_is_degraded() {
     let writes = pair.settle();
     assert!((1..=3).contains(&writes), "{writes} writes");
     assert_eq!(pair.degraded(), ["False"]);
+}
+
+#[test]
+fn who_takes_over_goes_on_with_the_failures_that_the_last_leader_counted() {
+    let mut pair = Pair::new();
+    pair.settle();
+    pair.observe("1.1.1.1");
+    pair.settle();
+    pair.leader.now += 30_000;
+    for _ in 0..6 {
+        pair.fail();
+        pair.settle();
+    }
+    assert_eq!(pair.degraded(), ["True"]);
+    let now = at(pair.leader.now);
+    pair.leader.owner.lead(false, now);
+    pair.follower.lead(true, now);
+    for _ in 0..5 {
+        pair.settle();
+        assert_eq!(pair.degraded(), ["True"]);
+    }
 }

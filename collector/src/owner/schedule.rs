@@ -319,10 +319,15 @@ fn retry_after(barren: u32) -> Duration {
     (Duration::from_secs(5) * 2_u32.pow(doublings)).min(Duration::from_secs(120))
 }
 
-/// Spreads look-ups over up to min(1 s, grace / 4). The same for the same expiry, so that computing it again moves nothing.
+/// Spreads look-ups over up to min(1 s, grace / 4).
 fn jitter(name: &DnsName, at: Timestamp, grace: Duration) -> Duration {
-    let range = MAX_JITTER.min(grace / 4).as_millis() as u64 + 1;
-    Duration::from_millis(FixedState::default().hash_one((name, at)) % range)
+    spread(name, at, MAX_JITTER.min(grace / 4))
+}
+
+/// A part of the range, in whole milliseconds. The same for the same time, so that computing it again moves nothing.
+pub(super) fn spread(name: &DnsName, at: Timestamp, range: Duration) -> Duration {
+    let millis = u64::try_from(range.as_millis()).unwrap_or(u64::MAX - 1);
+    Duration::from_millis(FixedState::default().hash_one((name, at)) % (millis + 1))
 }
 
 #[cfg(test)]

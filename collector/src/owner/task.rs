@@ -145,8 +145,8 @@ pub async fn run<S: Store>(
                     shutdown.cancelled().await;
                     break;
                 }
-                let names = wanted.borrow_and_update().clone();
-                task.owner.want(names, task.clock.now());
+                let now = task.clock.now();
+                task.owner.want(&wanted.borrow_and_update(), now);
             }
             _ = observations.recv_many(&mut batch, BATCH) => {
                 task.observe(&mut batch);
@@ -188,7 +188,10 @@ impl<S: Store> Task<S> {
     }
 
     fn observe(&mut self, batch: &mut Vec<Observation>) {
-        for observation in batch.drain(..) {
+        let now = self.clock.now();
+        for mut observation in batch.drain(..) {
+            // The clock may have been set back since it was read.
+            observation.at = observation.at.min(now);
             self.owner.observe(&observation);
         }
     }
@@ -204,7 +207,7 @@ impl<S: Store> Task<S> {
                         .not_ready("the store takes no writes: the log has the reason");
                 }
             }
-            Outcome::Refused => {}
+            Outcome::Refused | Outcome::TooLarge => {}
             Outcome::Stored(_) | Outcome::Stale(_) | Outcome::Gone => {
                 self.failed_writes = 0;
                 self.gates.writes.ready();

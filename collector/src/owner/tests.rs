@@ -62,10 +62,12 @@ pub(super) struct World {
     pub(super) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
     pub(super) now: i64,
+    /// A status of more bytes of JSON is too large.
+    pub(super) takes: usize,
 }
 
 impl World {
-    fn new(manage_objects: ManageObjects) -> Self {
+    pub(super) fn new(manage_objects: ManageObjects) -> Self {
         Self::with(manage_objects, |_| {})
     }
 
@@ -91,6 +93,7 @@ impl World {
             store: BTreeMap::new(),
             versions: 0,
             now: 0,
+            takes: usize::MAX,
         };
         world.owner.lead(true, at(0));
         world.owner.event(Event::Synced(Vec::new()), at(0));
@@ -98,7 +101,7 @@ impl World {
     }
 
     pub(super) fn want(&mut self, names: &[&str]) {
-        self.owner.want(wanted(names, 0), at(self.now));
+        self.owner.want(&wanted(names, 0), at(self.now));
     }
 
     pub(super) fn observe(&mut self, asked: &str, ip: &str) {
@@ -131,11 +134,17 @@ impl World {
 
     pub(super) fn carry_out(&mut self, write: &Write) -> Outcome {
         let key = write.key();
+        if let Write::Status(object) = write
+            && serde_json::to_vec(&object.status).unwrap().len() > self.takes
+        {
+            return Outcome::TooLarge;
+        }
         match (write, self.store.get(&key).cloned()) {
             (Write::Status(object), Some(stored))
                 if stored.resource_version() == object.resource_version() =>
             {
-                Outcome::Stored(Box::new(self.put(object.as_ref().clone())))
+                let status = object.status.clone();
+                Outcome::Stored(Box::new(self.put(DnsNameResolver { status, ..stored })))
             }
             (Write::Create(object), None) => {
                 Outcome::Stored(Box::new(self.put(object.as_ref().clone())))
@@ -272,7 +281,7 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
-    world.owner.want(Wanted::default(), at(0));
+    world.owner.want(&Wanted::default(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // And not while the objects are not.
@@ -425,7 +434,8 @@ fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
         world.now += waits * 1000 - 1;
         world.owner.tick(at(world.now));
         assert!(world.owner.writes(at(world.now)).is_empty(), "not before");
-        world.now += 1;
+        // All do not come back at the same moment.
+        world.now += waits * 250 + 1;
         // The others have expired meanwhile.
         world.observe("www.example.com", "1.1.1.1");
         world.owner.tick(at(world.now));

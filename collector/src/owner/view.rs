@@ -5,7 +5,10 @@ use std::iter::once;
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
 
-use super::{Evictions, Owner, entry::Entry};
+use super::{
+    Evictions, Owner,
+    entry::{Entry, Object},
+};
 use crate::resolve::Failure;
 
 /// How many failing names are named of each that is in use.
@@ -85,15 +88,16 @@ impl Owner {
     }
 
     fn view_of(&self, name: &DnsName, entry: &Entry, now: Timestamp) -> NameView {
-        let terms = self.wanted.names.get(name).copied().unwrap_or_default();
+        let key = |object: &Object| self.key(&object.name);
+        let evicted = entry.evicted.as_deref().copied().unwrap_or_default();
         let due = once(name).chain(entry.memory.names());
         let due = due.filter_map(|name| self.schedule.due(name)).min();
         let failures = entry.memory.failing().take(MAX_FAILING);
         NameView {
             name: name.clone(),
-            objects: entry.objects.keys().cloned().collect(),
-            allowed: terms.allowed,
-            denied: terms.denied,
+            objects: entry.objects.iter().map(key).collect(),
+            allowed: entry.allowed,
+            denied: entry.denied,
             names: entry.memory.names().count(),
             addresses: entry.memory.addresses(),
             // What is overdue, or has no time because it was never looked up, is next.
@@ -107,7 +111,7 @@ impl Owner {
                     failure: failing.failure,
                 })
                 .collect(),
-            evictions: entry.evictions,
+            evictions: evicted.evictions,
             failed_writes: entry.failures,
         }
     }

@@ -2,11 +2,15 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{Owner, entry::Entry};
-use crate::{args::ManageObjects, publish::Write, state::Change};
+use crate::{
+    args::ManageObjects,
+    publish::Write,
+    state::{Change, Stored},
+};
 
 /// A replica that does not lead writes the times that it alone knows this long before the stored ones run out.
 const NEAR: Duration = Duration::from_secs(10);
@@ -22,7 +26,8 @@ const MAX_IN_FLIGHT: usize = 64;
 struct Refresh {
     nearest: Timestamp,
     spec: DnsName,
-    object: Box<DnsNameResolver>,
+    cost: usize,
+    write: Write,
 }
 
 impl Owner {
@@ -30,22 +35,27 @@ impl Owner {
     pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut refreshes = Vec::new();
+        if self.paused_until > Some(now) {
+            return writes;
+        }
+        self.paused_until = None;
         let room = MAX_IN_FLIGHT.saturating_sub(self.in_flight.len());
         while writes.len() < room
             && let Some(spec) = self.next_dirty()
         {
-            self.writes_of(&spec, now, &mut writes, &mut refreshes);
-            self.wake(&spec, now);
+            let again = self.writes_of(&spec, now, &mut writes, &mut refreshes);
+            self.wake(&spec, again, now);
         }
         refreshes.sort_by(|one, other| (one.nearest, &one.spec).cmp(&(other.nearest, &other.spec)));
-        for Refresh { spec, object, .. } in refreshes {
-            match self.budget.take(size(&object), now) {
-                Ok(()) => writes.push(Write::Status(object)),
+        for refresh in refreshes {
+            let Refresh {
+                spec, cost, write, ..
+            } = refresh;
+            match self.budget.take(cost, now) {
+                Ok(()) => writes.push(write),
                 Err(later) => {
-                    if let Some(entry) = self.entries.get_mut(&spec) {
-                        entry.look_again(later);
-                    }
-                    self.wake(&spec, now);
+                    let wake = self.entries.get(&spec).and_then(|entry| entry.wake);
+                    self.wake(&spec, wake.into_iter().chain([later]).min(), now);
                 }
             }
         }
@@ -68,31 +78,29 @@ impl Owner {
         self.unmade.pop()
     }
 
+    /// Returns when there may be something to write, if nothing is learned until then.
     fn writes_of(
         &mut self,
         spec: &DnsName,
         now: Timestamp,
         writes: &mut Vec<Write>,
         refreshes: &mut Vec<Refresh>,
-    ) {
-        let wanted = self.wanted.names.contains_key(spec);
-        let Some(entry) = self.entries.get_mut(spec) else {
-            return;
-        };
-        entry.look_again_at = None;
+    ) -> Option<Timestamp> {
+        let entry = self.entries.get_mut(spec)?;
+        let wanted = entry.wanted;
         if !wanted && entry.objects.is_empty() && !entry.creating {
-            if let Some(Entry { memory, .. }) = self.entries.remove(spec) {
+            if let Some(entry) = self.entries.remove(spec) {
                 self.names_changed = true;
-                for name in memory.names().chain([spec]) {
+                for name in entry.memory.names().chain([spec]) {
                     self.reschedule(name);
                 }
             }
-            return;
+            return None;
         }
         if entry.retry_at > now {
-            entry.look_again(entry.retry_at);
-            return;
+            return Some(entry.retry_at);
         }
+        let mut again: Vec<Timestamp> = Vec::new();
         let before = writes.len();
         let manage = self.leader
             && self.objects_in_sync
@@ -104,30 +112,32 @@ impl Owner {
             };
             if create_at <= now {
                 entry.creating = true;
-                writes.push(Write::Create(Box::new(
-                    entry.object(&self.config.namespace),
-                )));
+                let object = entry.new_object(&self.config.namespace);
+                writes.push(Write::Create(Box::new(object)));
             } else {
-                entry.look_again(create_at);
+                again.push(create_at);
             }
         }
-        let unused = manage && self.wanted.in_sync && !wanted;
+        let unused = manage && self.wanted_in_sync && !wanted;
         let mut waiting = false;
-        let keys: Vec<ObjectKey> = entry.objects.keys().cloned().collect();
-        for key in keys {
-            let Some(object) = entry.objects.get(&key) else {
-                continue;
+        let namespace = &self.config.namespace;
+        let Entry {
+            objects, memory, ..
+        } = &mut **entry;
+        for object in objects.iter() {
+            let key = ObjectKey {
+                namespace: namespace.clone(),
+                name: object.name.as_ref().to_owned(),
             };
             if self.in_flight.contains_key(&key) {
                 waiting = true;
                 continue;
             }
-            if unused && object.is_ours() {
-                writes.push(object.delete(&key));
+            if unused && object.is_ours {
+                writes.push(object.delete(key));
                 continue;
             }
-            let stored = object.stored.status.clone().unwrap_or_default();
-            let Some(change) = entry.memory.render(&stored, now) else {
+            let Some(change) = memory.render(&object.status, now) else {
                 continue;
             };
             let has_news = change.added + change.removed > 0 || change.nearest.is_some();
@@ -136,28 +146,27 @@ impl Owner {
                 continue;
             }
             let urgent = change.is_urgent();
-            let nearest = change.nearest.unwrap_or(now);
             let at = due(
                 &change,
                 object.written,
-                object.bytes,
+                object.cost,
                 self.leader,
                 self.config.times_interval,
             );
             if at > now && !(self.ending && urgent) {
                 waiting |= urgent;
-                entry.look_again(at);
+                again.push(at);
                 continue;
             }
-            let mut new = Box::new(object.stored.clone());
-            new.status = Some(change.status);
+            let write = object.write(namespace, spec, &change);
             if urgent {
-                writes.push(Write::Status(new));
+                writes.push(write);
             } else {
                 refreshes.push(Refresh {
-                    nearest,
+                    nearest: change.nearest.unwrap_or(now),
                     spec: spec.clone(),
-                    object: new,
+                    cost: cost(&object.status),
+                    write,
                 });
             }
         }
@@ -165,10 +174,11 @@ impl Owner {
             // What was learned needs no write.
             entry.unwritten_since = None;
         }
+        again.into_iter().min()
     }
 
-    /// Sets when the name is looked at again of itself.
-    pub(super) fn wake(&mut self, spec: &DnsName, now: Timestamp) {
+    /// Sets when the name is looked at again of itself: when something is to be removed, and then.
+    fn wake(&mut self, spec: &DnsName, again: Option<Timestamp>, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(spec) else {
             return;
         };
@@ -179,7 +189,7 @@ impl Owner {
         // Never in the past, or looking would never end.
         let wake = removal
             .into_iter()
-            .chain(entry.look_again_at)
+            .chain(again)
             .min()
             .map(|at| at.max(now + Duration::from_millis(1)));
         if wake == entry.wake {
@@ -199,11 +209,11 @@ impl Owner {
 fn due(
     change: &Change,
     written: Timestamp,
-    bytes: usize,
+    cost: usize,
     leader: bool,
     interval: Duration,
 ) -> Timestamp {
-    let spaced = written + Duration::from_secs_f64(bytes as f64 / BYTES_A_SECOND);
+    let spaced = written + Duration::from_secs_f64(cost as f64 / BYTES_A_SECOND);
     if change.is_urgent() {
         return spaced;
     }
@@ -214,16 +224,11 @@ fn due(
     }
 }
 
-/// What an object costs the API server, roughly: its status, and as much again in `managedFields` twice over.
-pub(super) fn size(object: &DnsNameResolver) -> usize {
-    let status = object
-        .status
-        .iter()
-        .flat_map(|status| &status.resolved_names);
-    status
-        .map(|name| 600 + 500 * name.resolved_addresses.len())
-        .sum::<usize>()
-        + 1_000
+/// What writing an object costs the API server. It takes 150 to 250 ms for a thousand addresses, which counts as half a
+/// megabyte; the object itself is a third of that.
+pub(super) fn cost(status: &Stored) -> usize {
+    let (names, addresses) = status.count();
+    1_000 + 600 * names + 500 * addresses
 }
 
 #[cfg(test)]

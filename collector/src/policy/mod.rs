@@ -43,7 +43,7 @@ pub struct Wanted {
 }
 
 /// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Terms {
     /// `--grace`, or the annotation `…/grace`.
     pub grace: Duration,

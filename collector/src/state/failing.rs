@@ -2,7 +2,7 @@
 
 use proto::api::DnsName;
 
-use super::{Memory, memory::Verdict};
+use super::{Memory, name::Verdict};
 use crate::resolve::Failure;
 
 /// A name whose last look-up failed.
@@ -19,13 +19,13 @@ pub struct Failing<'a> {
 impl Memory {
     /// The names whose last look-up failed.
     pub fn failing(&self) -> impl Iterator<Item = Failing<'_>> {
-        self.names.iter().filter_map(|(dns_name, name)| {
+        self.names.iter().filter_map(|name| {
             let failure = match &name.verdict {
                 Verdict::Failing(failure) => Some(*failure),
                 Verdict::Unknown | Verdict::Resolved => None,
             };
             (failure.is_some() || name.failures > 0).then_some(Failing {
-                dns_name,
+                dns_name: &name.dns_name,
                 failures: name.failures,
                 failure,
             })

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use proto::api::Family;
 
-use super::tests::{Known, T0, at, name, status, stored_address};
+use super::{
+    Stored,
+    tests::{Known, T0, at, name, status, stored_address},
+};
 use crate::resolve::Failure;
 
 const SERVFAIL: Failure = Failure::Rcode(2);
@@ -257,6 +260,7 @@ fn a_replica_that_follows_forgets_what_the_leader_removed_and_keeps_what_it_alon
     known.observe(WWW, &[("2.2.2.2", 300)], 5.0);
     let removed = status(serde_json::json!([]));
     known.stored = removed.clone();
+    let removed = Stored::new(&removed, &known.memory);
     known.memory.follow(&removed, at(20.0));
     assert!(known.write(20.0), "the unexpired one goes back");
     assert_eq!(known.status(), ["www.example.com. 2.2.2.2 300@5"]);

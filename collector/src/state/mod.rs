@@ -4,22 +4,30 @@
 //!   forgets.
 //! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
 
+mod condition;
 mod evict;
 mod failing;
 #[cfg(test)]
 mod lookup_tests;
 mod memory;
+mod name;
 mod removal;
+mod removed;
 mod render;
+mod stored;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+pub(crate) use self::name::make_room;
 pub use self::{
     failing::Failing,
     memory::{Learned, Memory},
     render::Change,
+    stored::Stored,
 };
 
 /// The bounds within which answers are believed.

@@ -1,29 +1,22 @@
 //! From what is known to the status that the store should have.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff,
-};
-use proto::api::{DEGRADED, DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
+use proto::api::{DnsName, DnsNameResolverStatus};
 use runtime::clock::Timestamp;
 
 use super::{
-    Memory,
-    memory::{Address, Name, Verdict},
+    Memory, Stored,
+    condition::Told,
+    name::{Address, Name},
+    stored::{StoredAddress, StoredName},
     tolerance,
 };
 
 /// A status that differs from the stored one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The whole new status.
-    pub status: DnsNameResolverStatus,
+    next: Stored,
     /// Addresses (each name's counted for itself) that the stored status lacks.
     pub added: usize,
     /// Addresses of the stored status that are gone.
@@ -39,6 +32,11 @@ impl Change {
     pub fn is_urgent(&self) -> bool {
         self.added + self.removed > 0 || self.flipped
     }
+
+    /// The whole new status.
+    pub fn status(&self) -> DnsNameResolverStatus {
+        self.next.status()
+    }
 }
 
 impl Memory {
@@ -48,47 +46,46 @@ impl Memory {
     /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
     /// all stand in its wildcard's entry with the same expiry has no entry of its own; it stays in memory, and its entry
     /// returns when that is no longer so.
-    pub fn render(&mut self, stored: &DnsNameResolverStatus, now: Timestamp) -> Option<Change> {
+    pub fn render(&mut self, stored: &Stored, now: Timestamp) -> Option<Change> {
         let covered = self.covered();
-        let mut count = Count::default();
-        let mut entries: Vec<ResolvedName> = Vec::with_capacity(self.names.len());
-        let mut done: BTreeSet<DnsName> = BTreeSet::new();
-        for old in &stored.resolved_names {
-            let known = DnsName::parse(&old.dns_name)
-                .ok()
-                .filter(|name| name.as_str() == old.dns_name && !covered.contains(name))
-                .and_then(|dns_name| Some((self.names.get(&dns_name)?, dns_name)))
-                .filter(|(_, dns_name)| !done.contains(dns_name));
-            let Some((name, dns_name)) = known else {
-                count.removed += old.resolved_addresses.len();
+        let mut count = Count {
+            removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
+            ..Count::default()
+        };
+        let mut names: Vec<StoredName> = Vec::with_capacity(self.names.len());
+        let mut done: BTreeSet<&DnsName> = BTreeSet::new();
+        for old in &stored.names {
+            let known = self
+                .name(&old.dns_name)
+                .filter(|name| !covered.contains(&name.dns_name) && !done.contains(&name.dns_name));
+            let Some(name) = known else {
+                count.removed += old.addresses.len();
                 continue;
             };
-            entries.push(entry(&dns_name, name, Some(old), now, &mut count));
-            done.insert(dns_name);
+            names.push(entry(name, Some(old), now, &mut count));
+            done.insert(&name.dns_name);
         }
-        for (dns_name, name) in &self.names {
+        for name in &self.names {
+            let dns_name = &name.dns_name;
             if covered.contains(dns_name) || done.contains(dns_name) {
                 continue;
             }
-            let new = entry(dns_name, name, None, now, &mut count);
+            let new = entry(name, None, now, &mut count);
             if dns_name.is_wildcard() {
-                entries.insert(0, new)
+                names.insert(0, new)
             } else {
-                entries.push(new)
+                names.push(new)
             }
         }
-        for address in self
-            .names
-            .values_mut()
-            .flat_map(|name| name.addresses.values_mut())
-        {
+        for address in self.names.iter_mut().flat_map(|name| &mut name.addresses) {
             address.rendered = address.expiry();
         }
-        let status = DnsNameResolverStatus {
-            resolved_names: entries,
+        let next = Stored {
+            names: names.into(),
+            ..Stored::default()
         };
-        (status != *stored).then_some(Change {
-            status,
+        (next != *stored).then_some(Change {
+            next,
             added: count.added,
             removed: count.removed,
             flipped: count.flipped,
@@ -97,28 +94,25 @@ impl Memory {
     }
 
     /// The regular names that need no entry because the wildcard's own has all that they have.
-    fn covered(&self) -> BTreeSet<DnsName> {
-        let Some(wildcard) = self
-            .names
-            .get(&self.spec)
-            .filter(|_| self.spec.is_wildcard())
-        else {
-            return BTreeSet::new();
-        };
-        let stands_in_wildcard = |(ip, address): (&IpAddr, &Address)| {
-            wildcard.addresses.get(ip).is_some_and(|own| {
-                let (one, other) = (own.expiry(), address.expiry());
-                // Never shorter: a regular name that lives longer than the wildcard's copy keeps its entry.
-                one.max(other).since(one.min(other)) <= tolerance(address.ttl.min(own.ttl))
-            })
-        };
-        self.names
-            .iter()
-            .filter(|(dns_name, name)| {
-                **dns_name != self.spec && name.addresses.iter().all(stands_in_wildcard)
-            })
-            .map(|(dns_name, _)| dns_name.clone())
-            .collect()
+    pub(super) fn covered(&self) -> BTreeSet<DnsName> {
+        let mut covered = BTreeSet::new();
+        if self.spec.is_wildcard() && self.name(&self.spec).is_some() {
+            let regular = self.names.iter().filter(|name| name.dns_name != self.spec);
+            let all = |name: &&Name| name.addresses.iter().all(|it| self.is_covered(it));
+            covered.extend(regular.filter(all).map(|name| name.dns_name.clone()));
+        }
+        covered
+    }
+
+    /// Whether the wildcard's own entry has this address of a regular name, with the same expiry.
+    pub(super) fn is_covered(&self, address: &Address) -> bool {
+        let wildcard = self.name(&self.spec).filter(|_| self.spec.is_wildcard());
+        let own = wildcard.and_then(|wildcard| wildcard.address(&address.ip));
+        own.is_some_and(|own| {
+            let (one, other) = (own.expiry(), address.expiry());
+            // Never shorter: a regular name that lives longer than the wildcard's copy keeps its entry.
+            one.max(other).since(one.min(other)) <= tolerance(address.ttl.min(own.ttl))
+        })
     }
 }
 
@@ -130,110 +124,48 @@ struct Count {
     nearest: Option<Timestamp>,
 }
 
-fn entry(
-    dns_name: &DnsName,
-    name: &Name,
-    old: Option<&ResolvedName>,
-    now: Timestamp,
-    count: &mut Count,
-) -> ResolvedName {
+fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Count) -> StoredName {
     let mut addresses = Vec::with_capacity(name.addresses.len());
-    let mut missing: BTreeMap<IpAddr, &Address> = name
-        .addresses
-        .iter()
-        .map(|(ip, address)| (*ip, address))
-        .collect();
-    for stored in old
-        .map(|old| old.resolved_addresses.as_slice())
-        .unwrap_or_default()
-    {
-        let ip = stored.ip.parse().map(proto::address::canonical).ok();
-        match ip.and_then(|ip| Some((ip, missing.remove(&ip)?))) {
-            Some((ip, address)) => addresses.push(refreshed(stored, ip, address, count)),
+    for stored in old.iter().flat_map(|old| &old.addresses) {
+        match name.address(&stored.ip) {
+            Some(address) => addresses.push(refreshed(stored, address, count)),
             None => count.removed += 1,
         }
     }
-    count.added += missing.len();
-    addresses.extend(missing.into_iter().map(|(ip, address)| fresh(ip, address)));
-    let conditions = conditions(name, old, now);
-    let degraded = |conditions: &[Condition]| {
-        let found = conditions
-            .iter()
-            .find(|condition| condition.type_ == DEGRADED);
-        found.map(|condition| (condition.status.clone(), condition.reason.clone()))
-    };
-    count.flipped |= old.is_some_and(|old| degraded(&old.conditions) != degraded(&conditions));
-    ResolvedName {
-        conditions,
-        dns_name: dns_name.as_str().to_owned(),
-        resolved_addresses: addresses,
-        resolution_failures: name.failures,
+    if addresses.len() < name.addresses.len() {
+        let mut placed: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
+        placed.sort_unstable();
+        let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
+        addresses.extend(name.addresses.iter().filter(new).map(fresh));
+        count.added += addresses.len() - placed.len();
+    }
+    let was = old.map_or(&Told::Nothing, |old| &old.told);
+    let told = was.next(name.verdict, now);
+    count.flipped |= old.is_some() && told.differs(was);
+    StoredName {
+        dns_name: name.dns_name.clone(),
+        addresses: addresses.into(),
+        told,
+        failures: name.failures,
     }
 }
 
-fn fresh(ip: IpAddr, address: &Address) -> ResolvedAddress {
-    ResolvedAddress {
-        ip: ip.to_string(),
-        ttl_seconds: i32::try_from(address.ttl).unwrap_or(i32::MAX),
-        last_lookup_time: time(address.looked_up),
+fn fresh(address: &Address) -> StoredAddress {
+    StoredAddress {
+        ip: address.ip,
+        ttl: i32::try_from(address.ttl).unwrap_or(i32::MAX),
+        looked_up: address.looked_up.floor_second(),
     }
 }
 
-/// The stored address with canonical text, and with its old times if they will do.
-fn refreshed(
-    stored: &ResolvedAddress,
-    ip: IpAddr,
-    address: &Address,
-    count: &mut Count,
-) -> ResolvedAddress {
-    let looked_up = Timestamp::from_millis(stored.last_lookup_time.0.as_millisecond());
-    let ttl = u64::try_from(stored.ttl_seconds).unwrap_or(0);
-    let (was, is) = (looked_up + Duration::from_secs(ttl), address.expiry());
-    if was.max(is).since(was.min(is)) > tolerance(address.ttl) {
-        let nearest = count.nearest.into_iter().chain([was]).min();
-        count.nearest = nearest.filter(|_| was < is).or(count.nearest);
-        return fresh(ip, address);
+/// The stored address, with its old times if they will do.
+fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> StoredAddress {
+    let (was, is) = (stored.expiry(), address.expiry());
+    if was.max(is).since(was.min(is)) <= tolerance(address.ttl) {
+        return *stored;
     }
-    ResolvedAddress {
-        ip: ip.to_string(),
-        ..stored.clone()
+    if was < is {
+        count.nearest = count.nearest.into_iter().chain([was]).min();
     }
-}
-
-/// `Degraded` as the last look-up says; its transition time moves only when its status flips.
-fn conditions(name: &Name, old: Option<&ResolvedName>, now: Timestamp) -> Vec<Condition> {
-    let stored = old.map(|old| old.conditions.clone()).unwrap_or_default();
-    let (status, reason, message) = match &name.verdict {
-        Verdict::Unknown => return stored,
-        Verdict::Resolved => (
-            "False",
-            "NOERROR".into(),
-            "the last look-up succeeded".to_owned(),
-        ),
-        Verdict::Failing(failure) => ("True", failure.reason(), failure.to_string()),
-    };
-    let degraded = stored.iter().find(|condition| condition.type_ == DEGRADED);
-    if let Some(condition) = degraded.filter(|_| stored.len() == 1)
-        && condition.status == status
-        && condition.reason == reason
-    {
-        return stored;
-    }
-    let last_transition_time = match degraded {
-        Some(condition) if condition.status == status => condition.last_transition_time.clone(),
-        _ => time(now),
-    };
-    vec![Condition {
-        last_transition_time,
-        message,
-        observed_generation: None,
-        reason: reason.into_owned(),
-        status: status.to_owned(),
-        type_: DEGRADED.to_owned(),
-    }]
-}
-
-/// In whole seconds, as the API stores it.
-fn time(at: Timestamp) -> Time {
-    Time(jiff::Timestamp::from_millisecond(at.floor_second().as_millis()).unwrap_or_default())
+    fresh(address)
 }

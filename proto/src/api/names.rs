@@ -1,6 +1,6 @@
 //! The names of things: DNS names as the API spells them, object names, and address-set names.
 
-use std::fmt;
+use std::{borrow::Borrow, fmt};
 
 use crate::dns;
 
@@ -170,6 +170,13 @@ impl From<&DnsName> for dns::Name {
     /// `*` is an ordinary label on the wire.
     fn from(name: &DnsName) -> Self {
         Self::from_plain(name.as_str())
+    }
+}
+
+/// So that maps of names are searched by text.
+impl Borrow<str> for DnsName {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -14,6 +14,6 @@ fn answers_of_ever_new_addresses_cost_bounded_memory() {
         known.memory.observe(&observation, &known.limits);
     }
     assert_eq!(known.memory.addresses(), 1000);
-    let remembered = known.memory.remembered_removals();
+    let remembered = known.memory.removed.len();
     assert!(remembered <= 8192, "{remembered} of 39000");
 }

@@ -1,37 +1,175 @@
-//! What holds for any answers, in any order.
+//! What holds for any answers, failures and statuses, in any order.
 
-use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::{prelude::*, sample::select};
 use proto::api::DnsNameResolverStatus;
+use serde_json::json;
 
-use super::*;
+use super::{super::table_tests::check_crd, *};
+use crate::resolve::Failure;
 
-fn observations() -> impl Strategy<Value = Vec<Observation>> {
-    let one = (
-        0..4_usize,
-        prop::collection::vec((0..6_u8, 0..400_u32), 1..5),
-        0..600_u32,
-    );
-    prop::collection::vec(one, 1..20).prop_map(|list| {
-        let make = |(label, addresses, second): (usize, Vec<(u8, u32)>, u32)| {
-            let asked = [
-                "*.example.com",
-                "a.example.com",
-                "b.example.com",
-                "c.example.com",
-            ][label];
-            let mut observation = answer(asked, &[], f64::from(second));
-            observation.addresses = addresses
-                .iter()
-                .map(|(i, ttl)| (IpAddr::from([1, 1, 1, *i + 1]), *ttl))
-                .collect();
-            observation
-        };
-        list.into_iter().map(make).collect()
+const SPEC: &str = "*.example.com";
+
+const NAMES: [&str; 4] = [SPEC, "a.example.com", "b.example.com", "c.example.com"];
+
+fn address(i: u8) -> IpAddr {
+    match i % 2 {
+        0 => IpAddr::from([1, 1, 1, i + 1]),
+        _ => format!("2001:db8::{i}").parse().unwrap(),
+    }
+}
+
+fn observation(latest: u32) -> impl Strategy<Value = Observation> {
+    let addresses = prop::collection::vec((0..6_u8, 0..400_u32), 1..5);
+    (select(&NAMES), addresses, 0..=latest, 0..3_u8).prop_map(|(asked, addresses, second, by)| {
+        let mut observation = answer(asked, &[], f64::from(second));
+        // One family each.
+        let v6 = addresses[0].0 % 2;
+        observation.family = [Family::V4, Family::V6][usize::from(v6)];
+        let addresses = addresses.iter().map(|(i, ttl)| (i / 2 * 2 + v6, *ttl));
+        observation.addresses = addresses.map(|(i, ttl)| (address(i), ttl)).collect();
+        observation.client = (by > 0).then(|| IpAddr::from([10, 0, 0, by]));
+        observation
     })
 }
 
+fn observations() -> impl Strategy<Value = Vec<Observation>> {
+    prop::collection::vec(observation(600), 1..20)
+}
+
+/// A status as it may be if people write it.
+fn any_status() -> impl Strategy<Value = DnsNameResolverStatus> {
+    let names = select(&[
+        "*.example.com.",
+        "a.example.com.",
+        "b.example.com.",
+        "A.example.com.",
+        "a_b.example.com.",
+        "a.b.example.com.",
+        "other.",
+        "",
+    ]);
+    let ips = select(&[
+        "1.1.1.1",
+        "1.1.1.3",
+        "2001:db8::1",
+        "2001:DB8:0::1",
+        "::ffff:1.1.1.1",
+        "127.0.0.1",
+        "rubbish",
+        "",
+    ]);
+    let ttl = prop_oneof![Just(i32::MIN), -5..400_i32, Just(i32::MAX)];
+    let address = (ips, ttl, -1_000_000..1_000_000_i64)
+        .prop_map(|(ip, ttl, second)| stored_address(ip, ttl.into(), second));
+    let conditions = select(&[
+        r#"[]"#,
+        r#"[{"type": "Degraded", "status": "True", "reason": "SERVFAIL", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}]"#,
+        r#"[{"type": "Degraded", "status": "False", "reason": "NOERROR", "message": "the last look-up succeeded", "lastTransitionTime": "2026-01-01T00:00:00Z"}]"#,
+        r#"[{"type": "Other", "status": "Unknown", "reason": "R", "message": "", "lastTransitionTime": "2100-01-01T00:00:00.5Z"},
+            {"type": "Degraded", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]"#,
+    ]);
+    let addresses = prop::collection::vec(address, 0..6);
+    let entry = (names, addresses, conditions, any::<i32>()).prop_map(
+        |(dns_name, addresses, conditions, failures)| {
+            json!({
+                "dnsName": dns_name,
+                "resolvedAddresses": addresses,
+                "conditions": serde_json::from_str::<serde_json::Value>(conditions).unwrap(),
+                "resolutionFailures": failures,
+            })
+        },
+    );
+    prop::collection::vec(entry, 0..5).prop_map(|entries| status(entries.into()))
+}
+
+#[derive(Clone, Debug)]
+enum Happens {
+    Observed(Observation),
+    Stored(DnsNameResolverStatus),
+    Asked(&'static str, Family),
+    Failed(&'static str, Failure),
+    FamilyFailed(&'static str, Family),
+    Expired,
+    Written,
+}
+
+/// What happens, and how long after the last.
+fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
+    let failures = select(&[Failure::NXDOMAIN, Failure::Rcode(2), Failure::Timeout]);
+    let families = || select(&Family::ALL);
+    let one = prop_oneof![
+        3 => observation(0).prop_map(Happens::Observed),
+        1 => any_status().prop_map(Happens::Stored),
+        1 => (select(&NAMES), families()).prop_map(|(name, family)| Happens::Asked(name, family)),
+        2 => (select(&NAMES), failures).prop_map(|(name, failure)| Happens::Failed(name, failure)),
+        1 => (select(&NAMES), families()).prop_map(|(name, family)| Happens::FamilyFailed(name, family)),
+        1 => Just(Happens::Expired),
+        2 => Just(Happens::Written),
+    ];
+    let later = prop_oneof![Just(0.0), 0.0..20.0, 0.0..2000.0];
+    prop::collection::vec((one, later), 1..30)
+}
+
+impl Known {
+    /// Returns how many addresses and names were evicted.
+    fn happen(&mut self, what: &Happens, now: f64) -> usize {
+        let (limits, time) = (self.limits.clone(), at(now));
+        let learned = match what {
+            Happens::Observed(observation) => {
+                let mut observation = observation.clone();
+                observation.at = time;
+                self.memory.observe(&observation, &limits)
+            }
+            Happens::Stored(new) => {
+                let before = Stored::new(&self.stored, &self.memory);
+                let read = Stored::new(new, &self.memory);
+                self.stored = new.clone();
+                self.memory
+                    .absorb(&before, &read, time, &limits, &Guards::default())
+            }
+            Happens::Asked(asked, family) => {
+                self.memory.asked(&name(asked), *family, time);
+                return 0;
+            }
+            Happens::Failed(asked, failure) => {
+                self.memory
+                    .failed(&name(asked), *failure, time, time, &limits)
+            }
+            Happens::FamilyFailed(asked, family) => {
+                self.memory
+                    .family_failed(&name(asked), *family, time, time, &limits);
+                return 0;
+            }
+            Happens::Expired => {
+                self.memory.expire(time, &limits);
+                return 0;
+            }
+            Happens::Written => {
+                self.write(now);
+                return 0;
+            }
+        };
+        learned.evicted_addresses + learned.evicted_names
+    }
+
+    /// When each address expires that is known.
+    fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
+        let names = self.memory.names.iter();
+        names
+            .flat_map(|name| {
+                let of_address = |address: &super::super::name::Address| {
+                    ((name.dns_name.clone(), address.ip), address.expiry())
+                };
+                name.addresses.iter().map(of_address)
+            })
+            .collect()
+    }
+}
+
 fn rendered(observations: &[Observation], now: f64) -> DnsNameResolverStatus {
-    let mut known = Known::new("*.example.com");
+    let mut known = Known::new(SPEC);
     for observation in observations {
         known.memory.observe(observation, &known.limits);
     }
@@ -39,56 +177,244 @@ fn rendered(observations: &[Observation], now: f64) -> DnsNameResolverStatus {
     known.stored
 }
 
-fn union(status: &DnsNameResolverStatus) -> std::collections::BTreeSet<String> {
-    let addresses = status
+/// When each address expires last, whatever its name.
+fn union(status: &DnsNameResolverStatus) -> BTreeMap<String, i64> {
+    let mut union = BTreeMap::new();
+    for address in status
         .resolved_names
         .iter()
-        .flat_map(|entry| &entry.resolved_addresses);
-    addresses.map(|address| address.ip.clone()).collect()
+        .flat_map(|entry| &entry.resolved_addresses)
+    {
+        let expiry = address.last_lookup_time.0.as_second() + i64::from(address.ttl_seconds);
+        let latest = union.entry(address.ip.clone()).or_insert(expiry);
+        *latest = expiry.max(*latest);
+    }
+    union
+}
+
+fn entries(status: &DnsNameResolverStatus) -> BTreeSet<(String, String)> {
+    let of_entry = |entry: &proto::api::ResolvedName| {
+        let addresses = entry.resolved_addresses.iter();
+        let of_address =
+            |address: &proto::api::ResolvedAddress| (entry.dns_name.clone(), address.ip.clone());
+        addresses.map(of_address).collect::<Vec<_>>()
+    };
+    status.resolved_names.iter().flat_map(of_entry).collect()
+}
+
+/// Two replicas that saw different answers and write to one store until neither has anything to say.
+fn settled(
+    one: &[Observation],
+    other: &[Observation],
+    limits: &Limits,
+    first: usize,
+) -> [Known; 2] {
+    let mut replicas = [one, other].map(|list| {
+        let mut known = Known::new(SPEC);
+        known.limits = limits.clone();
+        for observation in list {
+            known.memory.observe(observation, limits);
+        }
+        known
+    });
+    let mut quiet = 0;
+    for turn in first.. {
+        assert!(turn < 40, "they never agree");
+        let [writer, reader] = [turn % 2, (turn + 1) % 2];
+        if replicas[writer].write(600.0) {
+            let status = replicas[writer].stored.clone();
+            replicas[reader].absorb(&status, 600.0);
+            replicas[reader].stored = status;
+            quiet = 0;
+        } else {
+            quiet += 1;
+        }
+        if quiet == 2 {
+            break;
+        }
+    }
+    replicas
 }
 
 proptest! {
     #[test]
-    fn observations_are_idempotent_and_commute(list in observations()) {
+    fn observations_are_idempotent_and_commute(
+        (list, shuffled) in observations().prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle())),
+    ) {
         let once = rendered(&list, 600.0);
         let twice: Vec<_> = list.iter().chain(&list).cloned().collect();
         prop_assert_eq!(&rendered(&twice, 600.0), &once);
-        let backwards: Vec<_> = list.iter().rev().cloned().collect();
-        prop_assert_eq!(&rendered(&backwards, 600.0), &once);
+        prop_assert_eq!(&rendered(&shuffled, 600.0), &once);
     }
 
     #[test]
-    fn a_status_has_every_address_once_and_writing_it_again_changes_nothing(list in observations()) {
-        let mut known = Known::new("*.example.com");
-        let mut all = std::collections::BTreeSet::new();
+    fn two_replicas_come_to_the_same_whoever_writes_first(
+        one in observations(),
+        other in observations(),
+    ) {
+        let limits = Known::new(SPEC).limits;
+        let all: Vec<_> = one.iter().chain(&other).cloned().collect();
+        let alone = rendered(&all, 600.0);
+        for first in [0, 1] {
+            let [one, other] = settled(&one, &other, &limits, first);
+            prop_assert_eq!(&one.stored, &other.stored);
+            prop_assert_eq!(union(&one.stored).len(), union(&alone).len());
+        }
+    }
+
+    #[test]
+    fn two_replicas_that_evict_come_to_agree(
+        one in observations(),
+        other in observations(),
+        names in 1..4_usize,
+        addresses in 1..5_usize,
+        bytes in 4_800..8_000_usize,
+    ) {
+        let limits = Limits {
+            names_per_wildcard: names,
+            addresses_per_name: addresses,
+            object_bytes: bytes,
+            ..Known::new(SPEC).limits
+        };
+        for first in [0, 1] {
+            let [one, other] = settled(&one, &other, &limits, first);
+            prop_assert_eq!(&one.stored, &other.stored);
+        }
+    }
+
+    #[test]
+    fn a_status_has_every_address_and_writing_it_again_changes_nothing(list in observations()) {
+        let mut known = Known::new(SPEC);
+        let mut all = BTreeSet::new();
         for observation in &list {
             known.memory.observe(observation, &known.limits);
             known.write(600.0);
             all.extend(observation.addresses.iter().map(|(ip, _)| ip.to_string()));
         }
-        prop_assert_eq!(union(&known.stored), all);
-        let names: Vec<_> = known.stored.resolved_names.iter().map(|entry| &entry.dns_name).collect();
-        let unique: std::collections::BTreeSet<_> = names.iter().collect();
-        prop_assert_eq!(unique.len(), names.len());
+        prop_assert_eq!(union(&known.stored).into_keys().collect::<BTreeSet<_>>(), all);
         let stored = known.stored.clone();
         known.absorb(&stored, 600.0);
         prop_assert!(!known.write(600.0));
     }
 
     #[test]
-    fn nothing_leaves_before_expiry_and_grace(list in observations(), now in 0..1200_u32) {
-        let mut known = Known::new("*.example.com");
+    fn leaving_out_what_the_wildcard_has_shrinks_no_union_and_shortens_no_expiry(list in observations()) {
+        let mut known = Known::new(SPEC);
         for observation in &list {
             known.memory.observe(observation, &known.limits);
+            known.write(600.0);
         }
-        known.expire(f64::from(now));
-        known.write(f64::from(now));
-        let left = union(&known.stored);
-        for observation in &list {
-            for (ip, ttl) in &observation.addresses {
-                let until = observation.at + Duration::from_secs(u64::from(*ttl).max(5) + 5);
-                prop_assert!(until <= at(f64::from(now)) || left.contains(&ip.to_string()));
+        let union = union(&known.stored);
+        for ((_, ip), expiry) in known.expiries() {
+            let written = union.get(&ip.to_string()).copied();
+            // Within the tolerance of the status, and that of being the same look-up time.
+            let least = expiry.as_millis() / 1000 - 10;
+            prop_assert!(written.is_some_and(|written| written >= least), "{ip} {written:?} {least}");
+        }
+    }
+
+    #[test]
+    fn a_status_never_breaks_the_rules_of_the_api(list in happenings()) {
+        let mut known = Known::new(SPEC);
+        let mut now = 0.0;
+        for (what, later) in &list {
+            now += later;
+            known.happen(what, now);
+            if matches!(what, Happens::Written) {
+                prop_assert_eq!(check_crd(&known.stored), Ok(()));
+                prop_assert!(!known.write(now), "written twice");
             }
         }
     }
+
+    #[test]
+    fn an_expiry_in_memory_never_moves_back(list in happenings()) {
+        let mut known = Known::new(SPEC);
+        let mut now = 0.0;
+        for (what, later) in &list {
+            now += later;
+            let before = known.expiries();
+            known.happen(what, now);
+            for (address, expiry) in known.expiries() {
+                prop_assert!(before.get(&address).is_none_or(|before| *before <= expiry), "{what:?}: {address:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_before_expiry_and_grace_except_by_a_counted_eviction(
+        list in happenings(),
+        limited in any::<bool>(),
+        lookups in any::<bool>(),
+    ) {
+        let mut known = Known::new(SPEC);
+        known.limits.lookups = lookups;
+        if limited {
+            known.limits.addresses_per_name = 2;
+            known.limits.names_per_wildcard = 2;
+        }
+        let mut now = 0.0;
+        for (what, later) in &list {
+            now += later;
+            let before = known.expiries();
+            let evicted = known.happen(what, now);
+            let after = known.expiries();
+            let alive = |expiry: Timestamp| expiry + known.limits.grace > at(now);
+            let gone = before.iter().filter(|(address, expiry)| alive(**expiry) && !after.contains_key(*address));
+            let gone: Vec<_> = gone.collect();
+            prop_assert!(gone.is_empty() || (limited && evicted > 0), "{what:?}: {gone:?}");
+            if let Happens::Observed(observation) = what {
+                for (ip, _) in &observation.addresses {
+                    let there = after.contains_key(&(observation.name.clone(), *ip));
+                    prop_assert!(there || evicted > 0, "{ip} was not taken in");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn with_or_without_a_wildcard_a_name_has_the_same_addresses(list in observations()) {
+        // One look-up updates a regular object and a wildcard's.
+        let asked = "a.example.com";
+        let [mut regular, mut wildcard] = [Known::new(asked), Known::new(SPEC)];
+        for observation in &list {
+            for known in [&mut regular, &mut wildcard] {
+                known.memory.observe(observation, &known.limits);
+                known.write(600.0);
+            }
+        }
+        let of_name = |known: &Known| {
+            let mut expiries = known.expiries();
+            expiries.retain(|(dns_name, _), _| *dns_name == name(asked));
+            expiries
+        };
+        prop_assert_eq!(of_name(&regular), of_name(&wildcard));
+        let regular = entries(&regular.stored).into_iter().map(|(_, ip)| ip).collect::<BTreeSet<_>>();
+        let union: BTreeSet<_> = union(&wildcard.stored).into_keys().collect();
+        prop_assert!(union.is_superset(&regular));
+    }
+}
+
+#[test]
+fn a_status_of_10_000_addresses_is_taken_in_quickly_and_cut_down() {
+    let addresses: Vec<_> = (0..10_000_u32)
+        .map(|i| {
+            let ip = IpAddr::from((0x0b00_0000 + i).to_be_bytes());
+            stored_address(&ip.to_string(), 60, i64::from(i) - 10_000)
+        })
+        .collect();
+    let stored = status(json!([{"dnsName": "a.example.com.", "resolvedAddresses": addresses}]));
+    let mut known = Known::new(SPEC);
+    known.stored = stored.clone();
+    let started = std::time::Instant::now();
+    known.absorb(&stored, 0.0);
+    assert!(known.write(0.0));
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    let left = &known.stored.resolved_names[0].resolved_addresses;
+    assert_eq!(left.len(), 1000);
+    assert_eq!(left[0].ip, "11.0.35.40", "the last looked up stay");
 }

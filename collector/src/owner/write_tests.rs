@@ -1,0 +1,184 @@
+//! What the store does not take, a clock that is set, and what is evicted, on the owner.
+
+use std::{net::IpAddr, time::Duration};
+
+use runtime::store::Event;
+
+use super::tests::{World, answer, at, name};
+use crate::{args::ManageObjects, publish::Outcome, resolve::FamilyOutcome};
+
+const WWW: &str = "www.example.com";
+
+fn world(names: &[&str]) -> World {
+    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+    world.want(names);
+    world.settle();
+    world
+}
+
+impl World {
+    fn observe_many(&mut self, asked: &str, count: u32) {
+        let mut many = answer(asked, "1.1.1.1", self.now);
+        many.addresses = (0..count)
+            .map(|i| (IpAddr::from((0x0b00_0000 + i).to_be_bytes()), 3600))
+            .collect();
+        self.owner.observe(&many);
+    }
+
+    /// Lets time go by to the next thing to do until `done`, at most for so many milliseconds.
+    fn until(&mut self, millis: i64, done: impl Fn(&Self) -> bool) {
+        let end = self.now + millis;
+        loop {
+            self.settle();
+            if done(self) {
+                return;
+            }
+            let wake = self.owner.next_wake().expect("there is something to do");
+            self.now = (wake.as_millis() - at(0).as_millis()).max(self.now + 1);
+            assert!(self.now <= end, "not in {millis} ms");
+        }
+    }
+
+    fn stored(&self, asked: &str) -> usize {
+        let spec = name(asked);
+        let mut objects = self.store.values();
+        let found = objects.find(|object| object.spec.name == spec.as_str());
+        let status = found.and_then(|object| object.status.as_ref());
+        let entries = status.into_iter().flat_map(|status| &status.resolved_names);
+        entries.map(|entry| entry.resolved_addresses.len()).sum()
+    }
+}
+
+#[test]
+fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
+    let mut world = world(&[WWW]);
+    world.takes = 60_000;
+    world.observe_many(WWW, 1000);
+    world.until(60_000, |world| world.stored(WWW) > 0);
+    let stored = world.stored(WWW);
+    assert!((600..750).contains(&stored), "{stored}");
+    let evicted = world.owner.evictions().addresses;
+    assert_eq!(evicted, 1000 - stored as u64, "each is counted");
+    // It is not tried again with more.
+    world.now += 60_000;
+    world.observe_many(WWW, 1000);
+    world.until(60_000, |world| world.owner.is_settled());
+    assert_eq!(world.stored(WWW), stored);
+}
+
+#[test]
+fn a_store_that_finds_everything_too_large_empties_no_set() {
+    let mut world = world(&[WWW]);
+    world.observe_many(WWW, 1000);
+    world.settle();
+    world.takes = 0;
+    world.now += 60_000;
+    world.observe(WWW, "1.1.1.1");
+    let end = world.now + 600_000;
+    while world.now < end {
+        world.settle();
+        world.now += 1000;
+    }
+    assert_eq!(world.stored(WWW), 1000);
+    let left = world.owner.entries[&name(WWW)].memory.addresses();
+    assert!(left > 250, "{left}");
+}
+
+#[test]
+fn a_store_that_asks_to_be_left_alone_is_asked_for_nothing_else_either() {
+    let mut world = world(&[WWW, "api.example.com"]);
+    world.observe(WWW, "1.1.1.1");
+    let writes = world.owner.writes(at(world.now));
+    let asked = Outcome::Failed(Some(Duration::from_secs(3)));
+    world
+        .owner
+        .written(&writes[0].key(), &writes[0], asked, at(world.now));
+    world.observe("api.example.com", "2.2.2.2");
+    assert!(world.owner.writes(at(world.now + 2999)).is_empty());
+    assert_eq!(world.owner.next_wake(), Some(at(world.now + 3000)));
+    world.now += 3000;
+    assert_eq!(world.settle(), 1, "the other one");
+    world.until(751, |world| world.stored(WWW) == 1);
+}
+
+#[test]
+fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
+    let mut world = world(&[WWW, "dead.example.com"]);
+    world.observe_many("dead.example.com", 1000);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    while let Some(request) = world.owner.next_request(at(world.now)) {
+        let round = crate::resolve::Round {
+            name: request.name,
+            started: at(world.now),
+            finished: at(world.now),
+            v4: FamilyOutcome::NoData,
+            v6: FamilyOutcome::NoData,
+        };
+        world.owner.round(&round, at(world.now));
+    }
+    world.now += 10;
+    world.observe(WWW, "2.2.2.2");
+    let writes = world.owner.writes(at(world.now));
+    let asked = Outcome::Failed(Some(Duration::from_secs(30)));
+    world
+        .owner
+        .written(&writes[0].key(), &writes[0], asked, at(world.now));
+    world.now -= 3_600_000;
+    world.owner.gap(at(world.now));
+    world.settle();
+    assert_eq!(world.stored(WWW), 2, "written at once");
+    let wake = world.owner.next_wake().unwrap();
+    assert!(wake <= at(world.now + 31_250), "{wake:?}");
+    world.observe_many("dead.example.com", 1100);
+    world.until(1000, |world| world.owner.is_settled());
+    world.now += 32_000;
+    world.owner.tick(at(world.now));
+    let next = world.owner.next_request(at(world.now));
+    assert_eq!(next.map(|next| next.name), Some(name(WWW)));
+}
+
+#[test]
+fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
+    let mut world = World::with(ManageObjects::Auto, |config| {
+        config.limits.lookups = true;
+        config.limits.names_per_wildcard = 10;
+    });
+    world.want(&["*.example.com"]);
+    for i in 0..1000 {
+        world.observe_as(&format!("n{i}.example.com"), "1.1.1.1", Some("10.0.0.1"));
+        world.now += 1;
+    }
+    world.settle();
+    assert_eq!(world.owner.schedule.len(), 11);
+    world.now += 32_000;
+    let mut asked = 0;
+    while let Some(request) = world.owner.next_request(at(world.now)) {
+        asked += 1;
+        let number = request.name.as_str().trim_start_matches('n');
+        assert!(
+            number.starts_with("99") || number.starts_with('*'),
+            "{number}"
+        );
+    }
+    assert_eq!(asked, 11);
+}
+
+#[test]
+fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
+    let mut world = world(&[WWW]);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    let mut other = world.store.values().next().unwrap().clone();
+    other.spec.name = "other.example.com.".to_owned();
+    other.metadata.uid = Some("other".to_owned());
+    other.metadata.resource_version = Some("1000".to_owned());
+    world.owner.event(Event::Applied(other), at(world.now));
+    assert!(world.owner.entries[&name(WWW)].objects.is_empty());
+    assert_eq!(
+        world.owner.entries[&name("other.example.com")]
+            .objects
+            .len(),
+        1
+    );
+}

@@ -1,0 +1,131 @@
+//! The condition `Degraded` of a name.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use proto::{api::DEGRADED, dns};
+use runtime::clock::Timestamp;
+
+use super::{name::Verdict, stored::time};
+use crate::resolve::Failure;
+
+/// What the conditions of a name in a status say.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Told {
+    /// There are none.
+    Nothing,
+    /// What a collector writes for this verdict, true since then.
+    Ours(Verdict, Timestamp),
+    /// Something else.
+    Foreign(Box<[Condition]>),
+}
+
+/// The verdicts that are known again by their words.
+const VERDICTS: [Verdict; 9] = [
+    Verdict::Resolved,
+    Verdict::Failing(Failure::NXDOMAIN),
+    Verdict::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
+    Verdict::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
+    Verdict::Failing(Failure::Rcode(dns::RCODE_FORMERR as u16)),
+    Verdict::Failing(Failure::Rcode(dns::RCODE_NOTIMP as u16)),
+    Verdict::Failing(Failure::Timeout),
+    Verdict::Failing(Failure::BadReply),
+    Verdict::Failing(Failure::NoServer),
+];
+
+impl Told {
+    pub(super) fn new(conditions: &[Condition]) -> Self {
+        let [only] = conditions else {
+            return match conditions {
+                [] => Self::Nothing,
+                _ => Self::Foreign(conditions.into()),
+            };
+        };
+        let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
+        let said = |verdict: &&Verdict| {
+            verdict
+                .words()
+                .is_some_and(|(_, reason)| reason == only.reason)
+                && condition(**verdict, since).as_ref() == Some(only)
+        };
+        match VERDICTS.iter().find(said) {
+            Some(verdict) => Self::Ours(*verdict, since),
+            None => Self::Foreign(conditions.into()),
+        }
+    }
+
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Ours(verdict, since) => Vec::from_iter(condition(*verdict, *since)),
+            Self::Foreign(conditions) => conditions.to_vec(),
+        }
+    }
+
+    /// What is to be told for the verdict, where this is told now: the transition time moves only when the status flips.
+    pub(super) fn next(&self, verdict: Verdict, now: Timestamp) -> Self {
+        let Some((status, reason)) = verdict.words() else {
+            return self.clone();
+        };
+        let told = self.degraded();
+        let alone = !matches!(self, Self::Foreign(conditions) if conditions.len() > 1);
+        match told {
+            Some((was, why, _)) if alone && was == status && why == reason => self.clone(),
+            Some((was, _, since)) if was == status => Self::Ours(verdict, since),
+            _ => Self::Ours(verdict, now.floor_second()),
+        }
+    }
+
+    /// Whether another status, or another reason, is told.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        let words = |told: &Self| {
+            told.degraded()
+                .map(|(status, reason, _)| (status.to_owned(), reason.into_owned()))
+        };
+        self != other && words(self) != words(other)
+    }
+
+    /// The status, reason and transition time of `Degraded`.
+    fn degraded(&self) -> Option<(&str, Cow<'static, str>, Timestamp)> {
+        match self {
+            Self::Nothing => None,
+            Self::Ours(verdict, since) => {
+                let (status, reason) = verdict.words()?;
+                Some((status, reason, *since))
+            }
+            Self::Foreign(conditions) => {
+                let found = conditions.iter().find(|found| found.type_ == DEGRADED)?;
+                let since = found.last_transition_time.0.as_millisecond();
+                let reason = found.reason.clone().into();
+                Some((&found.status, reason, Timestamp::from_millis(since)))
+            }
+        }
+    }
+}
+
+impl Verdict {
+    /// The status and the reason of the condition, if there is to be one.
+    fn words(self) -> Option<(&'static str, Cow<'static, str>)> {
+        match self {
+            Self::Unknown => None,
+            Self::Resolved => Some(("False", "NOERROR".into())),
+            Self::Failing(failure) => Some(("True", failure.reason())),
+        }
+    }
+}
+
+fn condition(verdict: Verdict, since: Timestamp) -> Option<Condition> {
+    let (status, reason) = verdict.words()?;
+    let message = match verdict {
+        Verdict::Failing(failure) => failure.to_string(),
+        _ => "the last look-up succeeded".to_owned(),
+    };
+    Some(Condition {
+        last_transition_time: time(since),
+        message,
+        observed_generation: None,
+        reason: reason.into_owned(),
+        status: status.to_owned(),
+        type_: DEGRADED.to_owned(),
+    })
+}

@@ -1,0 +1,212 @@
+//! What is known of one DNS name.
+//!
+//! A hundred thousand of these are kept, most with one address, so lists are sorted and as long as they need to be.
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::api::{DnsName, Family};
+use runtime::clock::Timestamp;
+
+use super::{Limits, tolerance};
+use crate::resolve::Failure;
+
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub(super) dns_name: DnsName,
+    /// In the order of their addresses, each once.
+    pub(super) addresses: Vec<Address>,
+    /// When it was last in an answer.
+    pub(super) seen: Timestamp,
+    /// When a client last asked for it: what keeps a name under a wildcard looked up.
+    pub(super) sighted: Timestamp,
+    /// The client that asked first, as far as this process knows.
+    pub(super) brought_by: Option<IpAddr>,
+    /// Look-ups that failed since the last answer.
+    pub(super) failures: i32,
+    pub(super) verdict: Verdict,
+    /// When the last of our own look-ups that told what there is began, by family, since the last gap.
+    pub(super) asked: [Timestamp; 2],
+    /// When the last of our own look-ups that failed began, since the last gap.
+    pub(super) tried: Timestamp,
+}
+
+/// What the condition of a name says.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Verdict {
+    /// Nothing happened in this process's life: what the status says holds.
+    #[default]
+    Unknown,
+    /// The last look-up gave an address.
+    Resolved,
+    /// The last look-up failed.
+    Failing(Failure),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    pub(super) ip: IpAddr,
+    /// The TTL in seconds of the look-up that gave the latest expiry.
+    pub(super) ttl: u32,
+    /// When that was.
+    pub(super) looked_up: Timestamp,
+    /// When it was last in an answer, whatever the TTL: what eviction goes by.
+    pub(super) seen: Timestamp,
+    /// It is not removed before, where nothing is looked up.
+    pub(super) hold_until: Timestamp,
+    /// The expiry that was last compared with the status.
+    pub(super) rendered: Timestamp,
+}
+
+/// What a name did not have before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    /// Addresses that were not known.
+    pub(super) added: usize,
+    /// Addresses that were not known and for which there was no room.
+    pub(super) refused: usize,
+    /// Expiries in the status are off by more than the tolerance.
+    pub(super) times: bool,
+}
+
+impl Name {
+    pub(super) fn new(dns_name: DnsName) -> Self {
+        Self {
+            dns_name,
+            addresses: Vec::new(),
+            seen: Timestamp::default(),
+            sighted: Timestamp::default(),
+            brought_by: None,
+            failures: 0,
+            verdict: Verdict::Unknown,
+            asked: <[Timestamp; 2]>::default(),
+            tried: Timestamp::default(),
+        }
+    }
+
+    pub(super) fn address(&self, ip: &IpAddr) -> Option<&Address> {
+        let found = self.addresses.binary_search_by_key(ip, |known| known.ip);
+        self.addresses.get(found.ok()?)
+    }
+
+    /// Takes in addresses, of which at most `room` may be new.
+    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>, room: usize) -> News {
+        let mut news = News::default();
+        let before = self.addresses.len();
+        for address in addresses {
+            let (known, _) = self.addresses.split_at_mut(before);
+            let found = known.binary_search_by_key(&address.ip, |known| known.ip);
+            match found.ok().and_then(|found| known.get_mut(found)) {
+                Some(known) => {
+                    known.extend(&address);
+                    news.times |= known.expiry() > known.rendered + tolerance(known.ttl);
+                }
+                None if news.added < room => {
+                    make_room(&mut self.addresses);
+                    self.addresses.push(address);
+                    news.added += 1;
+                }
+                None => news.refused += 1,
+            }
+        }
+        if news.added > 0 {
+            // Two sorted parts at best, which this kind of sort just merges.
+            self.addresses.sort_by_key(|address| address.ip);
+            self.addresses.dedup_by(|again, known| {
+                let same = again.ip == known.ip;
+                if same {
+                    known.extend(again);
+                }
+                same
+            });
+        }
+        news
+    }
+
+    /// When the last look-up of our own that told what there is in the family began.
+    pub(super) fn asked(&self, family: Family) -> Timestamp {
+        let [v4, v6] = self.asked;
+        match family {
+            Family::V4 => v4,
+            Family::V6 => v6,
+        }
+    }
+
+    /// Time went by unnoticed, or the clock was set: no look-up before counts, nor any time that is still to come.
+    pub(super) fn gap(&mut self, now: Timestamp, grace: Duration) {
+        self.asked = <[Timestamp; 2]>::default();
+        self.tried = Timestamp::default();
+        self.seen = self.seen.min(now);
+        // Nobody knows who asked meanwhile.
+        self.sighted = now;
+        for address in &mut self.addresses {
+            address.looked_up = address.looked_up.min(now);
+            address.seen = address.seen.min(now);
+            address.hold(now, grace);
+        }
+    }
+}
+
+impl Address {
+    /// An address that was in an answer.
+    pub(super) fn seen(ip: IpAddr, ttl: u32, at: Timestamp) -> Self {
+        Self {
+            ip,
+            ttl,
+            looked_up: at,
+            seen: at,
+            hold_until: Timestamp::default(),
+            rendered: Timestamp::default(),
+        }
+    }
+
+    pub(super) fn expiry(&self) -> Timestamp {
+        self.looked_up + Duration::from_secs(u64::from(self.ttl))
+    }
+
+    pub(super) fn family(&self) -> Family {
+        match self.ip {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        }
+    }
+
+    /// Where nothing is looked up, it stays one more TTL and grace from now.
+    pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
+        self.hold_until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
+    }
+
+    /// A look-up failed: what expires about now lives one more minimum TTL, if that is longer. Returns whether it does.
+    pub(super) fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
+        let ttl = limits.clamp(0);
+        let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
+        let extended = longer && self.expiry() <= now + tolerance(self.ttl);
+        if extended {
+            self.looked_up = now;
+            self.ttl = ttl;
+        }
+        extended
+    }
+
+    /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
+    fn extend(&mut self, other: &Self) {
+        self.seen = self.seen.max(other.seen);
+        if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) {
+            self.looked_up = other.looked_up;
+            self.ttl = other.ttl;
+        }
+    }
+}
+
+/// Room for one more, and a quarter: most lists have one element for ever.
+pub(crate) fn make_room<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(1 + list.len() / 4);
+    }
+}
+
+/// Gives back the room of what is gone, once that is half.
+pub(super) fn give_back_room<T>(list: &mut Vec<T>) {
+    if list.len() <= list.capacity() / 2 {
+        list.shrink_to(list.len() + list.len() / 4);
+    }
+}

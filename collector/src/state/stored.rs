@@ -1,0 +1,130 @@
+//! A status as the store has it, in few bytes: one is kept for every object.
+
+use std::{net::IpAddr, time::Duration};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff};
+use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
+use runtime::clock::Timestamp;
+
+use super::{Memory, condition::Told};
+
+/// What the status of an object says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    pub(super) names: Box<[StoredName]>,
+    /// The status says it in other words than [`Stored::status`] does, or says more.
+    pub(super) irregular: bool,
+    /// Addresses that cannot be read, are there twice, or stand under a name that cannot be read.
+    pub(super) rubbish: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StoredName {
+    pub(super) dns_name: DnsName,
+    /// In the order of the status, each once.
+    pub(super) addresses: Box<[StoredAddress]>,
+    pub(super) told: Told,
+    pub(super) failures: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct StoredAddress {
+    /// Canonical.
+    pub(super) ip: IpAddr,
+    /// In seconds.
+    pub(super) ttl: i32,
+    pub(super) looked_up: Timestamp,
+}
+
+impl StoredAddress {
+    pub(super) fn expiry(&self) -> Timestamp {
+        let ttl = u64::try_from(self.ttl).unwrap_or(0);
+        self.looked_up + Duration::from_secs(ttl)
+    }
+}
+
+impl Stored {
+    /// What the status says. Names that `memory` knows are shared with it.
+    pub fn new(status: &DnsNameResolverStatus, memory: &Memory) -> Self {
+        let mut rubbish = 0;
+        let mut names = Vec::with_capacity(status.resolved_names.len());
+        for entry in &status.resolved_names {
+            let all = entry.resolved_addresses.len();
+            let Some(dns_name) = memory.read_name(&entry.dns_name) else {
+                rubbish += all;
+                continue;
+            };
+            let addresses = addresses(&entry.resolved_addresses);
+            rubbish += all - addresses.len();
+            names.push(StoredName {
+                dns_name,
+                addresses,
+                told: Told::new(&entry.conditions),
+                failures: entry.resolution_failures,
+            });
+        }
+        let mut stored = Self {
+            names: names.into(),
+            irregular: false,
+            rubbish: u32::try_from(rubbish).unwrap_or(u32::MAX),
+        };
+        stored.irregular = stored.status() != *status;
+        stored
+    }
+
+    /// The status that says it.
+    pub fn status(&self) -> DnsNameResolverStatus {
+        let address = |address: &StoredAddress| ResolvedAddress {
+            ip: address.ip.to_string(),
+            ttl_seconds: address.ttl,
+            last_lookup_time: time(address.looked_up),
+        };
+        let name = |name: &StoredName| ResolvedName {
+            conditions: name.told.conditions(),
+            dns_name: name.dns_name.as_str().to_owned(),
+            resolved_addresses: name.addresses.iter().map(address).collect(),
+            resolution_failures: name.failures,
+        };
+        DnsNameResolverStatus {
+            resolved_names: self.names.iter().map(name).collect(),
+        }
+    }
+
+    /// Its addresses in their order.
+    pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
+        let mut listed = Vec::with_capacity(self.count().1);
+        for name in &self.names {
+            let addresses = name.addresses.iter();
+            listed.extend(addresses.map(|address| (&name.dns_name, address.ip)));
+        }
+        listed.sort_unstable();
+        listed
+    }
+
+    /// How many names and addresses it has, each name's counted for itself.
+    pub fn count(&self) -> (usize, usize) {
+        let addresses = self.names.iter().map(|name| name.addresses.len()).sum();
+        (self.names.len(), addresses)
+    }
+}
+
+/// Those that can be read, each once: the later expiry of two.
+fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
+    let read = |address: &ResolvedAddress| {
+        Some(StoredAddress {
+            ip: proto::address::canonical(address.ip.parse().ok()?),
+            ttl: address.ttl_seconds,
+            looked_up: Timestamp::from_millis(address.last_lookup_time.0.as_millisecond()),
+        })
+    };
+    let mut addresses: Vec<_> = stored.iter().filter_map(read).enumerate().collect();
+    addresses.sort_by_key(|(_, address)| (address.ip, std::cmp::Reverse(address.expiry())));
+    addresses.dedup_by_key(|(_, address)| address.ip);
+    addresses.sort_by_key(|(place, _)| *place);
+    addresses.into_iter().map(|(_, address)| address).collect()
+}
+
+/// As the API has times; it stores whole seconds.
+pub(super) fn time(at: Timestamp) -> Time {
+    Time(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
+}

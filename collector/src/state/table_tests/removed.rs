@@ -1,0 +1,331 @@
+//! An address leaves.
+
+use super::*;
+
+const KNOWN: Step = Got(WWW, &[("1.1.1.1", 30)], 0.0);
+const KEPT: &[&str] = &["www.example.com. NOERROR 0: 1.1.1.1 30@0"];
+
+#[test]
+fn removal_does_what_the_page_says() {
+    check(vec![
+        row(
+            "not before expiry + grace",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(34.9)],
+            KEPT,
+        ),
+        row(
+            "at expiry + grace",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(35.0)],
+            &[],
+        ),
+        row(
+            "the grace is what the EgressFirewalls say",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(89.9)],
+            KEPT,
+        )
+        .with(|limits| limits.grace = seconds(60)),
+        row(
+            "not before last seen + retain",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(HOUR - 0.1)],
+            KEPT,
+        )
+        .with(|limits| limits.retain = seconds(3600)),
+        row(
+            "at last seen + retain",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(HOUR)],
+            &[],
+        )
+        .with(|limits| limits.retain = seconds(3600)),
+        row(
+            "an answer is a sighting whatever its TTL",
+            WWW,
+            &[
+                KNOWN,
+                Seen(WWW, &[("1.1.1.1", 1)], 20.0),
+                NoData(WWW, Family::V4, 30.0),
+                Expire(HOUR),
+            ],
+            KEPT,
+        )
+        .with(|limits| limits.retain = seconds(3600)),
+        row(
+            "never on the strength of one missed refresh",
+            WWW,
+            &[KNOWN, Expire(HOUR)],
+            KEPT,
+        ),
+        row(
+            "a look-up before the expiry is none after it",
+            WWW,
+            &[KNOWN, NoData(WWW, Family::V4, 29.9), Expire(HOUR)],
+            KEPT,
+        ),
+        row(
+            "the earliest address is asked for when it expires, and once",
+            WWW,
+            &[
+                Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 60)], 0.0),
+                Next(WWW, Some(30.0)),
+                NoData(WWW, Family::V4, 30.0),
+                Next(WWW, Some(60.0)),
+                Expire(35.0),
+            ],
+            &["www.example.com. NOERROR 0: 2.2.2.2 60@0"],
+        ),
+        row(
+            "after a restart a name is looked up again before anything of it is removed",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
+                Next(WWW, Some(-470.0)),
+                Expire(HOUR),
+            ],
+            &["www.example.com. - 0: 1.1.1.1 30@-500"],
+        ),
+        row(
+            "and then it is removed",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
+                NoData(WWW, Family::V4, 1.0),
+                Expire(1.0),
+            ],
+            &[],
+        ),
+        row(
+            "after a gap what was asked before does not count",
+            WWW,
+            &[
+                KNOWN,
+                NoData(WWW, Family::V4, 30.0),
+                Gap(34.0),
+                Next(WWW, Some(30.0)),
+                Expire(HOUR),
+            ],
+            KEPT,
+        ),
+        row(
+            "nor does what failed before",
+            WWW,
+            &[
+                KNOWN,
+                Write(0.0),
+                Failed(WWW, SERVFAIL, 25.0),
+                Failed(WWW, SERVFAIL, 26.0),
+                Failed(WWW, SERVFAIL, 27.0),
+                Failed(WWW, SERVFAIL, 28.0),
+                Failed(WWW, SERVFAIL, 60.0),
+                Gap(25.0 * HOUR),
+                Expire(25.0 * HOUR),
+            ],
+            &["www.example.com. SERVFAIL 5: 1.1.1.1 30@0"],
+        ),
+        row(
+            "with --resolver none addresses leave at expiry and grace",
+            WWW,
+            &[KNOWN, Expire(35.0)],
+            &[],
+        )
+        .with(|limits| limits.lookups = false),
+        row(
+            "with --resolver none each lives, once, one more TTL + grace after a restart",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 20.0),
+                Expire(34.9),
+            ],
+            &["www.example.com. - 0: 1.1.1.1 30@-500"],
+        )
+        .with(|limits| limits.lookups = false),
+        row(
+            "and no longer",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 20.0),
+                Expire(35.0),
+            ],
+            &[],
+        )
+        .with(|limits| limits.lookups = false),
+        row(
+            "with --resolver none a gap is one more TTL + grace",
+            WWW,
+            &[KNOWN, Gap(34.0), Expire(68.9)],
+            KEPT,
+        )
+        .with(|limits| limits.lookups = false),
+    ]);
+}
+
+#[test]
+fn a_clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
+    check(vec![
+        row(
+            "future times clamp to now",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, 100_000)])], 0.0),
+                Next(WWW, Some(30.0)),
+            ],
+            &["www.example.com. - 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "the clock goes back an hour: the name is asked when its TTL is over by the new time",
+            WWW,
+            &[KNOWN, Write(0.0), Gap(-HOUR), Next(WWW, Some(30.0 - HOUR))],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@-3600"],
+        ),
+        row(
+            "and what it does not have any more leaves then",
+            WWW,
+            &[
+                KNOWN,
+                Write(0.0),
+                Gap(-HOUR),
+                NoData(WWW, Family::V4, 30.0 - HOUR),
+                Expire(35.0 - HOUR),
+            ],
+            &[],
+        ),
+        row(
+            "the clock goes forward an hour: nothing leaves before it was asked",
+            WWW,
+            &[
+                KNOWN,
+                NoData(WWW, Family::V4, 30.0),
+                Gap(HOUR),
+                Next(WWW, Some(30.0)),
+                Expire(HOUR),
+            ],
+            KEPT,
+        ),
+        row(
+            "there and back again",
+            WWW,
+            &[
+                KNOWN,
+                Gap(HOUR),
+                Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 30)], HOUR),
+                Gap(10.0),
+                Next(WWW, Some(40.0)),
+                Got(WWW, &[("2.2.2.2", 30)], 40.0),
+                Expire(45.0),
+            ],
+            &["www.example.com. NOERROR 0: 2.2.2.2 30@40"],
+        ),
+        row(
+            "an address that was removed comes back with news though the clock went back",
+            WWW,
+            &[
+                KNOWN,
+                NoData(WWW, Family::V4, 30.0),
+                Expire(35.0),
+                Gap(35.0 - HOUR),
+                Seen(WWW, &[("1.1.1.1", 30)], 36.0 - HOUR),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@-3564"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_status_that_others_wrote_is_taken_in_as_the_page_says() {
+    check(vec![
+        row(
+            "one that still shows a removed address does not bring it back",
+            WWW,
+            &[
+                KNOWN,
+                NoData(WWW, Family::V4, 30.0),
+                Expire(35.0),
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, 0)])], 35.1),
+            ],
+            &[],
+        ),
+        row(
+            "but one with news of it does",
+            WWW,
+            &[
+                KNOWN,
+                NoData(WWW, Family::V4, 30.0),
+                Expire(35.0),
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, 34)])], 35.1),
+            ],
+            &["www.example.com. - 0: 1.1.1.1 30@34"],
+        ),
+        row(
+            "an unexpired address that vanished from it is written back",
+            WWW,
+            &[KNOWN, Write(0.0), Status(&[], 1.0)],
+            KEPT,
+        ),
+    ]);
+}
+
+#[test]
+fn a_name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
+    const TTL: Answered = &[("1.1.1.1", 30)];
+    check(vec![
+        row(
+            "no pod has asked for --wildcard-idle: no longer refreshed, and it leaves",
+            WILD,
+            &[
+                Seen(A, TTL, 0.0),
+                Got(A, TTL, 30.0),
+                Next(A, None),
+                Expire(65.0),
+            ],
+            &[],
+        )
+        .with(|limits| limits.wildcard_idle = seconds(60)),
+        row(
+            "our own look-ups are not sightings, not even once they are written",
+            WILD,
+            &[
+                Seen(A, TTL, 0.0),
+                Write(0.0),
+                Got(A, TTL, 30.0),
+                Write(30.0),
+                Status(&[(A, 0, &[("1.1.1.1", 30, 30)])], 31.0),
+                Next(A, None),
+            ],
+            &["a.example.com. NOERROR 0: 1.1.1.1 30@30"],
+        )
+        .with(|limits| limits.wildcard_idle = seconds(60)),
+        row(
+            "those of pods are",
+            WILD,
+            &[Seen(A, TTL, 0.0), Seen(A, TTL, 30.0), Next(A, Some(60.0))],
+            &["a.example.com. NOERROR 0: 1.1.1.1 30@30"],
+        )
+        .with(|limits| limits.wildcard_idle = seconds(60)),
+        row(
+            "after a restart nobody knows who asked meanwhile: it is looked up once at least",
+            WILD,
+            &[
+                Status(&[(A, 0, &[("1.1.1.1", 30, -900_000)])], 0.0),
+                Next(A, Some(30.0 - 900_000.0)),
+                Expire(1.0),
+            ],
+            &["a.example.com. - 0: 1.1.1.1 30@-900000"],
+        ),
+        row(
+            "the wildcard's own name, and a regular one, are looked up whoever asks",
+            WILD,
+            &[
+                Got(WILD, TTL, 0.0),
+                Got(WILD, TTL, HOUR),
+                Next(WILD, Some(HOUR + 30.0)),
+            ],
+            &["*.example.com. NOERROR 0: 1.1.1.1 30@3600"],
+        )
+        .with(|limits| limits.wildcard_idle = seconds(60)),
+    ]);
+}

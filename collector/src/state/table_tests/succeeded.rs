@@ -1,0 +1,328 @@
+//! A look-up succeeds, and which names it is taken for.
+
+use super::*;
+
+#[test]
+fn names_are_matched_as_the_page_says() {
+    check(vec![
+        row(
+            "a regular name matches exactly",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Seen("a.www.example.com.", &[("2.2.2.2", 30)], 0.0),
+                Seen("example.com.", &[("3.3.3.3", 30)], 0.0),
+                Seen(WILD, &[("4.4.4.4", 30)], 0.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "a wildcard matches exactly one label, and its literal query",
+            WILD,
+            &[
+                Seen(A, &[("1.1.1.1", 30)], 0.0),
+                Seen("a.b.example.com.", &[("2.2.2.2", 30)], 0.0),
+                Seen("example.com.", &[("3.3.3.3", 30)], 0.0),
+                Seen(WILD, &[("4.4.4.4", 30)], 0.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 4.4.4.4 30@0",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@0",
+            ],
+        ),
+        row(
+            "an entry of a name that spec.name does not match is removed",
+            WWW,
+            &[Status(
+                &[
+                    (WWW, 0, &[("1.1.1.1", 30, 0)]),
+                    (A, 0, &[("2.2.2.2", 30, 0)]),
+                ],
+                0.0,
+            )],
+            &["www.example.com. - 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "entries and addresses that stand there twice are merged, and the later expiry counts",
+            WWW,
+            &[Status(
+                &[
+                    (
+                        WWW,
+                        0,
+                        &[
+                            ("1.1.1.1", 30, 0),
+                            ("1.1.1.1", 60, 0),
+                            ("::ffff:1.1.1.1", 30, 0),
+                        ],
+                    ),
+                    (WWW, 0, &[("2.2.2.2", 30, 0), ("1.1.1.1", 20, 0)]),
+                ],
+                0.0,
+            )],
+            &["www.example.com. - 0: 1.1.1.1 60@0 2.2.2.2 30@0"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_successful_look_up_does_what_the_page_says() {
+    check(vec![
+        row(
+            "the entry does not exist: add it, not degraded, without failures",
+            WWW,
+            &[Seen(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 60)], 0.7)],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0 2.2.2.2 60@0"],
+        ),
+        row(
+            "the minimum TTL is a floor for every TTL, the maximum a ceiling",
+            WWW,
+            &[Seen(
+                WWW,
+                &[("1.1.1.1", 0), ("2.2.2.2", 4), ("3.3.3.3", 1 << 31)],
+                0.0,
+            )],
+            &["www.example.com. NOERROR 0: 1.1.1.1 5@0 2.2.2.2 5@0 3.3.3.3 86400@0"],
+        ),
+        row(
+            "in memory the latest expiry wins: another cache's 3 s replace no 300 s",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 300)], 0.0),
+                Seen(WWW, &[("1.1.1.1", 3)], 1.0),
+                Next(WWW, Some(300.0)),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 300@0"],
+        ),
+        row(
+            "it never moves back, in whichever order answers come in",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 3)], 1.0),
+                Seen(WWW, &[("1.1.1.1", 300)], 0.0),
+                Next(WWW, Some(300.0)),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 300@0"],
+        ),
+        row(
+            "a next look-up time that differs by the tolerance of 5 s is the same",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("1.1.1.1", 30)], 5.0),
+                Quiet(5.0),
+                Seen(WWW, &[("1.1.1.1", 20)], 14.0),
+                Quiet(14.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "one that differs by more is written",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("1.1.1.1", 40)], 5.1),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 40@5"],
+        ),
+        row(
+            "the tolerance is half the TTL of a short one",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 4)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("1.1.1.1", 4)], 2.0),
+                Quiet(2.0),
+                Seen(WWW, &[("1.1.1.1", 4)], 2.1),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 4@2"],
+        )
+        .with(|limits| limits.min_ttl = seconds(1)),
+        row(
+            "a look-up time that memory knows to be earlier than the status says is mended too",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, 5000)])], 10.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@10"],
+        ),
+        row(
+            "an unknown address is appended, and nothing is removed: different servers give different parts",
+            WWW,
+            &[
+                Seen(WWW, &[("9.9.9.9", 30)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("1.1.1.1", 30)], 1.0),
+                Write(1.0),
+                Seen(WWW, &[("5.5.5.5", 30)], 2.0),
+            ],
+            &["www.example.com. NOERROR 0: 9.9.9.9 30@0 1.1.1.1 30@1 5.5.5.5 30@2"],
+        ),
+        row(
+            "only the addresses of the answer get a new time",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 30)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("2.2.2.2", 30)], 20.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0 2.2.2.2 30@20"],
+        ),
+        row(
+            "resolutionFailures = 0 and Degraded=False, even if no time changes",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 300)], 0.0),
+                Failed(WWW, SERVFAIL, 1.0),
+                Write(1.0),
+                Seen(WWW, &[("1.1.1.1", 300)], 2.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 300@0"],
+        ),
+        row(
+            "nothing changed: no write",
+            WWW,
+            &[
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
+                Quiet(0.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "NODATA is neither success nor failure, and touches no address of the other family",
+            WWW,
+            &[
+                Got(WWW, &[("1.1.1.1", 30)], 0.0),
+                Failed(WWW, SERVFAIL, 1.0),
+                Write(1.0),
+                NoData(WWW, Family::V6, 40.0),
+                Expire(1000.0),
+                Quiet(1000.0),
+            ],
+            &["www.example.com. SERVFAIL 1: 1.1.1.1 30@0"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_wildcard_and_its_regular_names_do_what_the_page_says() {
+    check(vec![
+        row(
+            "a wildcard's own entry stands first, a regular name's last",
+            WILD,
+            &[
+                Seen(B, &[("2.2.2.2", 30)], 0.0),
+                Write(0.0),
+                Seen(A, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Seen(WILD, &[("3.3.3.3", 30)], 0.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 3.3.3.3 30@0",
+                "b.example.com. NOERROR 0: 2.2.2.2 30@0",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@0",
+            ],
+        ),
+        row(
+            "every received address is in the wildcard's entry with the same next look-up: not written",
+            WILD,
+            &[
+                Seen(WILD, &[("1.1.1.1", 30), ("2.2.2.2", 30)], 0.0),
+                Write(0.0),
+                Seen(A, &[("1.1.1.1", 30)], 4.0),
+                Quiet(4.0),
+            ],
+            &["*.example.com. NOERROR 0: 1.1.1.1 30@0 2.2.2.2 30@0"],
+        ),
+        row(
+            "one of them is not: written",
+            WILD,
+            &[
+                Seen(WILD, &[("1.1.1.1", 30)], 0.0),
+                Seen(A, &[("1.1.1.1", 30), ("2.2.2.2", 30)], 1.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 30@0",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@1 2.2.2.2 30@1",
+            ],
+        ),
+        row(
+            "the next look-up is another: written",
+            WILD,
+            &[
+                Seen(WILD, &[("1.1.1.1", 30)], 0.0),
+                Seen(A, &[("1.1.1.1", 30)], 6.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 30@0",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@6",
+            ],
+        ),
+        row(
+            "the wildcard has no entry: written",
+            WILD,
+            &[Seen(A, &[("1.1.1.1", 30)], 0.0)],
+            &["a.example.com. NOERROR 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "the wildcard itself was looked up: every regular entry that it covers is removed, others stay",
+            WILD,
+            &[
+                Seen(A, &[("1.1.1.1", 30)], 0.0),
+                Seen(B, &[("1.1.1.1", 30), ("2.2.2.2", 30)], 0.0),
+                Write(0.0),
+                Seen(WILD, &[("1.1.1.1", 30), ("3.3.3.3", 30)], 1.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 30@1 3.3.3.3 30@1",
+                "b.example.com. NOERROR 0: 1.1.1.1 30@0 2.2.2.2 30@0",
+            ],
+        ),
+        row(
+            "a regular entry whose next look-up differs stays when the wildcard is looked up",
+            WILD,
+            &[
+                Seen(A, &[("1.1.1.1", 300)], 0.0),
+                Write(0.0),
+                Seen(WILD, &[("1.1.1.1", 30)], 1.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 30@1",
+                "a.example.com. NOERROR 0: 1.1.1.1 300@0",
+            ],
+        ),
+        row(
+            "a covered name stays in the look-up queue, and its entry returns in the write that takes the wildcard's away",
+            WILD,
+            &[
+                Got(WILD, &[("1.1.1.1", 30)], 0.0),
+                Got(A, &[("1.1.1.1", 30)], 5.0),
+                Write(5.0),
+                Next(A, Some(35.0)),
+                NoData(WILD, Family::V4, 31.0),
+                Expire(35.0),
+            ],
+            &["a.example.com. NOERROR 0: 1.1.1.1 30@5"],
+        ),
+        row(
+            "and when the wildcard's address no longer lives as long",
+            WILD,
+            &[
+                Seen(WILD, &[("1.1.1.1", 30)], 0.0),
+                Seen(A, &[("1.1.1.1", 30)], 1.0),
+                Write(1.0),
+                Seen(A, &[("1.1.1.1", 30)], 20.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 30@0",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@20",
+            ],
+        ),
+    ]);
+}
