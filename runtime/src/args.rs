@@ -165,20 +165,23 @@ where
     A: Parser,
     I: IntoIterator<Item: Into<OsString> + Clone>,
 {
-    let mut command = with_environment(A::command(), prefix, admin_default, variable);
+    let mut command = with_environment(A::command(), prefix, admin_default, &variable);
     let mut matches: ArgMatches = command.try_get_matches_from_mut(args)?;
     A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Gives each flag the name of its variable in the help, and the value of it as its default.
+/// Gives each flag, those of subcommands too, the name of its variable in the help, and the value of it as its default.
 ///
 /// Not clap's own `env`, which reads the process's environment with no way to pass another.
 fn with_environment(
     command: Command,
     prefix: &str,
     admin_default: &'static str,
-    variable: impl Fn(&str) -> Option<OsString>,
+    variable: &impl Fn(&str) -> Option<OsString>,
 ) -> Command {
+    let command = command.mut_subcommands(|subcommand| {
+        with_environment(subcommand, prefix, admin_default, variable)
+    });
     command.mut_args(|mut arg| {
         let Some(flag) = arg.get_long() else {
             return arg;

@@ -11,20 +11,20 @@ use tracing::{debug, warn};
 use super::Holder;
 use crate::store::dir::Lock;
 
-/// What is locked, in the folder.
-const FILE: &str = ".leader";
-
 /// How often the lock is tried, and once it is held, whether the file is still there.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) struct Folder {
     root: PathBuf,
+    /// What is locked, in the folder.
+    file: String,
 }
 
 impl Folder {
-    pub(super) fn new(root: &Path) -> Self {
+    pub(super) fn new(root: &Path, file: String) -> Self {
         Self {
             root: root.to_owned(),
+            file,
         }
     }
 
@@ -32,7 +32,7 @@ impl Folder {
     pub(super) async fn contend(self, holder: &Holder) {
         let mut said = false;
         loop {
-            match self.blocking(|root| Lock::of_file(root, FILE)).await {
+            match self.blocking(Lock::of_file).await {
                 Ok(Some(lock)) => {
                     said = false;
                     holder.lead(None);
@@ -54,13 +54,13 @@ impl Folder {
     async fn hold(&self, mut lock: Lock) -> String {
         loop {
             sleep(INTERVAL).await;
-            let looked = self.blocking(move |root| {
-                let is_in_place = lock.is_in_place(root, FILE)?;
+            let looked = self.blocking(move |root, file| {
+                let is_in_place = lock.is_in_place(root, file)?;
                 Ok((lock, is_in_place))
             });
             match looked.await {
                 Ok((back, true)) => lock = back,
-                Ok((_, false)) => return format!("{FILE} was removed"),
+                Ok((_, false)) => return format!("{} was removed", self.file),
                 Err(error) => return error,
             }
         }
@@ -69,11 +69,11 @@ impl Folder {
     /// The file system may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Path, &str) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, String> {
-        let root = self.root.clone();
+        let (root, file) = (self.root.clone(), self.file.clone());
         let done = spawn_blocking(move || {
-            work(&root).map_err(|error| format!("{}: {error}", root.join(FILE).display()))
+            work(&root, &file).map_err(|error| format!("{}: {error}", root.join(&file).display()))
         });
         done.await.unwrap_or_else(|error| Err(error.to_string()))
     }

@@ -3,7 +3,8 @@
 //! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`: for 10 s from its last renewal as others see it,
 //!   renewed every 2 s by compare-and-swap. Who could not renew it for 7 s does not lead. A leader that is killed is
 //!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder.
-//! - With a folder the leader holds `flock` on `PATH/.leader` for life, so the end of its process ends it.
+//! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other program)
+//!   for life, so the end of its process ends it.
 
 mod folder;
 mod lease;
@@ -65,7 +66,7 @@ impl Leadership {
     /// For the programs that share a store: the Lease of this name in a namespace, or the folder's lock.
     pub fn of(store: &OpenStore, namespace: &str, name: &str) -> Self {
         Self::new(match store {
-            OpenStore::Dir(store) => Contest::Folder(Folder::new(store.path())),
+            OpenStore::Dir(store) => Contest::Folder(Folder::new(store.path(), file(name))),
             OpenStore::Kube(store) => Contest::Lease(Box::new(Candidate::new(
                 store.cluster().clone(),
                 namespace,
@@ -169,6 +170,15 @@ impl Drop for Holder {
 /// Describes the metrics; once, after the recorder is there.
 pub(crate) fn describe() {
     describe_gauge!(LEADING, "1 while this process leads its replicas.");
+}
+
+/// The file that the program of this name locks.
+fn file(name: &str) -> String {
+    match name {
+        // It was there first.
+        "collector" => ".leader".to_owned(),
+        name => format!(".{name}-leader"),
+    }
 }
 
 /// [`host`], with something that tells this process from an earlier one there.
