@@ -1,48 +1,126 @@
 //! Turns `DNSNameResolver` objects into `Address_Set` rows of OVN's northbound database.
 //!
 //! Data goes one way: [`desired`] adds up the statuses of the store by DNS name, [`sync`] compares that with the rows of the
-//! database ([`address_set`]) and says what to change, and [`ovsdb`], a client of OVSDB that knows nothing of all this, keeps
-//! the replica of the rows and carries the changes out. [`Writer`] is the loop around them.
+//! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb`], a client of
+//! OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
+//! them; [`verify()`] compares once, and [`report`] puts differences in words.
 
 pub mod address_set;
 mod args;
 pub mod desired;
+mod dry_run;
+mod external_ids;
 mod metrics;
 pub mod ovsdb;
+pub mod references;
+pub mod report;
 pub mod sync;
 #[cfg(test)]
 mod testing;
+mod verify;
 mod writer;
+
+use std::{io, io::Write as _};
 
 use anyhow::Context;
 use runtime::{
+    UsageError,
     admin::{Admin, Health},
+    args::LogFormat,
+    leader::{Leader, Leadership},
     shutdown::Tasks,
     store::{OpenStore, Scope, Store},
     telemetry,
 };
 
+use self::report::Format;
 pub use self::{
-    args::{ADMIN, Args, NorthboundArgs, PREFIX},
+    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs, VerifyArgs},
+    dry_run::DryRun,
+    verify::{Counts, Verified, VerifyError, verify},
     writer::Writer,
 };
+
+/// The name of the program, and of its Lease.
+const PROGRAM: &str = "ovn-writer";
 
 /// Runs the program until it is told to end.
 ///
 /// # Errors
 /// A store that cannot be opened, an address in use, and whatever ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let Args { common, northbound } = args;
-    let options = northbound.client_options()?;
+    let Args {
+        common,
+        northbound,
+        sets,
+        dry_run,
+        output,
+        leader_elect,
+    } = args;
+    let options = usage(northbound.client_options())?;
     telemetry::init_logging(common.log_format);
     let recorder = telemetry::init_metrics()?;
     metrics::describe();
-    let store = OpenStore::open(&common.store, "ovn-writer").await?;
+    let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
-    let writer = Writer::new(&northbound.nb, options, &health);
-    let objects = store.watch(Scope::Namespace(common.objects_namespace));
+    let policy = sets.policy(&common.store, &common.objects_namespace);
+    let writer = Writer::new(&northbound.nb, options, policy, &health);
+    let namespace = common.objects_namespace;
+    let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
+    let writer = if dry_run {
+        writer.dry_run(DryRun::new(io::stdout(), output))
+    } else {
+        writer.led_by(
+            leadership
+                .as_ref()
+                .map_or_else(Leader::sole, Leadership::leader),
+        )
+    };
+    let objects = store.watch(Scope::Namespace(namespace));
     tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
+    if let Some(leadership) = leadership.filter(|_| !dry_run) {
+        tasks.spawn("leadership", leadership.run(tasks.token()));
+    }
     tasks.spawn("writer", writer.run(objects, tasks.token()));
     tasks.run().await
+}
+
+/// Compares store and database once and prints what differs. Returns whether they are the same.
+///
+/// # Errors
+/// [`UsageError`], which is exit status 2: what keeps them from being compared.
+pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
+    let VerifyArgs {
+        store,
+        objects_namespace,
+        northbound,
+        sets,
+        output,
+        timeout,
+    } = args;
+    let options = usage(northbound.client_options())?;
+    telemetry::init_logging(LogFormat::Text);
+    let policy = sets.policy(&store, &objects_namespace);
+    let store = usage(
+        OpenStore::open(&store, PROGRAM)
+            .await
+            .map_err(|error| format!("{error:#}")),
+    )?;
+    let objects = store.watch(Scope::Namespace(objects_namespace));
+    let verified = verify(&northbound.nb, options, policy, objects, timeout).await;
+    let verified = usage(verified)?;
+    let mut stdout = io::stdout().lock();
+    match output {
+        Format::Text => writeln!(stdout, "{verified}"),
+        Format::Json => serde_json::to_writer(&mut stdout, &verified)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(stdout)),
+    }
+    .context("cannot write to stdout")?;
+    Ok(verified.is_same())
+}
+
+fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
+    result.map_err(|error| UsageError(error.to_string()))
 }

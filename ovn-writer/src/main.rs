@@ -2,9 +2,18 @@
 
 use std::process::ExitCode;
 
-use ovn_writer::{ADMIN, Args, PREFIX, run};
+use ovn_writer::{ADMIN, Cli, PREFIX, run, run_verify};
 
 fn main() -> ExitCode {
-    let args: Args = runtime::args::parse(PREFIX, ADMIN);
-    runtime::run_program("ovn-writer", run(args))
+    match runtime::args::parse(PREFIX, ADMIN) {
+        Cli::Run(args) => runtime::run_program("ovn-writer", run(*args)),
+        Cli::Verify(args) => {
+            let mut differ = false;
+            let ended = runtime::run_program("ovn-writer", async {
+                differ = !run_verify(*args).await?;
+                Ok(())
+            });
+            if differ { ExitCode::FAILURE } else { ended }
+        }
+    }
 }

@@ -16,6 +16,13 @@
 //! | `ovn_writer_objects` | gauge | | `DNSNameResolver` objects in the store |
 //! | `ovn_writer_unusable_objects` | gauge | | objects whose name no address set can have |
 //! | `ovn_writer_refused_names` | gauge | | names whose changes the server refuses; they are tried again |
+//! | `ovn_writer_name_clashes` | gauge | | of these, names whose set cannot be made, as somebody else has one of its name |
+//! | `ovn_writer_repairs_total` | counter | `kind` | what was undone that somebody else did: `missing_row`, `missing_address`, `surplus_address` |
+//! | `ovn_writer_differences` | gauge | `kind` | what differs now: the same three, and `unwanted_row`, one with addresses for a name that is not in the store |
+//! | `ovn_writer_foreign_addresses` | gauge | | addresses that others put into rows under a name as they wrote it, and that stay |
+//! | `ovn_writer_managed` | gauge | | 1 if ovn-kubernetes manages the address sets of the database, as far as is known |
+//! | `ovn_writer_missing_objects` | gauge | | objects that hold although the last list of the store had none of them |
+//! | `ovn_writer_store_in_doubt` | gauge | | 1 while nothing is removed, as the store seems to be the wrong one or to have been emptied |
 //! | `ovn_writer_skipped_addresses` | gauge | `reason` | addresses in statuses that are not programmed |
 
 use metrics::{
@@ -23,9 +30,9 @@ use metrics::{
 };
 
 use crate::{
-    desired::{Desired, Skip},
+    desired::Skip,
     ovsdb::Outcome,
-    sync::Done,
+    sync::{Differences, Done, Reconciler, Repaired},
 };
 
 const TRANSACTIONS: &str = "ovn_writer_transactions_total";
@@ -43,6 +50,13 @@ const OBJECTS: &str = "ovn_writer_objects";
 const UNUSABLE: &str = "ovn_writer_unusable_objects";
 const REFUSED: &str = "ovn_writer_refused_names";
 const SKIPPED: &str = "ovn_writer_skipped_addresses";
+const CLASHES: &str = "ovn_writer_name_clashes";
+const REPAIRS: &str = "ovn_writer_repairs_total";
+const DIFFERENCES: &str = "ovn_writer_differences";
+const FOREIGN: &str = "ovn_writer_foreign_addresses";
+const MANAGED: &str = "ovn_writer_managed";
+const MISSING: &str = "ovn_writer_missing_objects";
+const DOUBT: &str = "ovn_writer_store_in_doubt";
 
 /// How a transaction ended, as a label.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +146,25 @@ pub(crate) fn describe() {
         SKIPPED,
         "Addresses in statuses that are not programmed, by reason."
     );
+    describe_gauge!(
+        CLASHES,
+        "Names whose address set cannot be made, as somebody else has one of its name."
+    );
+    describe_counter!(REPAIRS, "What was undone that somebody else did, by kind.");
+    describe_gauge!(DIFFERENCES, "What differs from the store now, by kind.");
+    describe_gauge!(
+        FOREIGN,
+        "Addresses that others put into rows under a name as they wrote it."
+    );
+    describe_gauge!(MANAGED, "1 if ovn-kubernetes manages the address sets.");
+    describe_gauge!(
+        MISSING,
+        "Objects that hold although the last list of the store had none of them."
+    );
+    describe_gauge!(
+        DOUBT,
+        "1 while nothing is removed, as the store seems to be the wrong one or emptied."
+    );
     for outcome in OutcomeLabel::ALL {
         counter!(TRANSACTIONS, "outcome" => outcome.as_str()).absolute(0);
     }
@@ -142,6 +175,7 @@ pub(crate) fn describe() {
         counter!(name).absolute(0);
     }
     rows_changed(&Done::default());
+    repaired(Repaired::default());
 }
 
 pub(crate) fn transaction(outcome: OutcomeLabel) {
@@ -150,6 +184,7 @@ pub(crate) fn transaction(outcome: OutcomeLabel) {
 
 pub(crate) fn done(done: &Done) {
     rows_changed(done);
+    repaired(done.repaired);
     counter!(INSERTED).increment(done.inserted_addresses as u64);
     counter!(DELETED).increment(done.deleted_addresses as u64);
     for lag in &done.lags {
@@ -168,6 +203,17 @@ fn rows_changed(done: &Done) {
     }
 }
 
+fn repaired(repaired: Repaired) {
+    let kinds = [
+        ("missing_row", repaired.missing_rows),
+        ("missing_address", repaired.missing_addresses),
+        ("surplus_address", repaired.surplus_addresses),
+    ];
+    for (kind, count) in kinds {
+        counter!(REPAIRS, "kind" => kind).increment(count as u64);
+    }
+}
+
 pub(crate) fn session() {
     counter!(SESSIONS).increment(1);
 }
@@ -183,21 +229,16 @@ pub(crate) fn connection_failure() {
 /// What is true now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State<'a> {
-    pub(crate) desired: &'a Desired,
+    pub(crate) sync: &'a Reconciler,
     /// The number of rows; `None` while there is no session.
     pub(crate) rows: Option<usize>,
-    pub(crate) refused: usize,
     pub(crate) in_sync: bool,
 }
 
 pub(crate) fn state(state: &State<'_>) {
-    // Counts of things in memory: far below 2^52.
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let set = |name: &'static str, count: usize| gauge!(name).set(count as f64);
     let State {
-        desired,
+        sync,
         rows,
-        refused,
         in_sync,
     } = *state;
     set(CONNECTED, usize::from(rows.is_some()));
@@ -205,11 +246,31 @@ pub(crate) fn state(state: &State<'_>) {
     if let Some(rows) = rows {
         set(ROWS, rows);
     }
+    let desired = sync.desired();
     set(OBJECTS, desired.objects());
     set(UNUSABLE, desired.unusable());
-    set(REFUSED, refused);
+    set(MISSING, desired.missing());
+    set(REFUSED, sync.refused());
+    set(CLASHES, sync.clashes());
+    set(MANAGED, usize::from(sync.is_managed()));
+    set(DOUBT, usize::from(sync.doubt().is_some()));
+    differences(&sync.differences());
     for reason in Skip::ALL {
         let count = u32::try_from(desired.skipped(reason)).unwrap_or(u32::MAX);
         gauge!(SKIPPED, "reason" => reason.as_str()).set(count);
     }
+}
+
+fn differences(differences: &Differences) {
+    for (kind, count) in differences.by_kind() {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        gauge!(DIFFERENCES, "kind" => kind).set(count);
+    }
+    set(FOREIGN, differences.foreign_addresses);
+}
+
+/// Counts of things in memory: far below 2^52.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn set(name: &'static str, count: usize) {
+    gauge!(name).set(count as f64);
 }

@@ -1,16 +1,17 @@
 //! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
 
 use std::{
-    collections::HashSet,
     future::{Future, pending},
     pin::{Pin, pin},
     time::Duration,
 };
 
+use anyhow::Context;
 use futures_util::{Stream, StreamExt};
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
+    leader::Leader,
     store,
 };
 use tokio::time::{Instant, sleep_until, timeout};
@@ -18,10 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    address_set::AddressSet,
+    dry_run::DryRun,
     metrics::{self, EndLabel, OutcomeLabel},
     ovsdb::{self, Client, ClientOptions, Outcome, Remotes},
-    sync::{BatchLimits, Finished, Reconciler, StartOver},
+    references::{Northbound, NorthboundChanges},
+    sync::{Finished, Policy, Reconciler, StartOver},
 };
 
 /// How long a transaction under way is waited for at the end; the program has 5 s in all.
@@ -32,7 +34,8 @@ type Transaction = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Keeps the rows of a database as a store says.
 pub struct Writer {
     sync: Reconciler,
-    client: Client<AddressSet>,
+    client: Client<Northbound>,
+    mode: Mode,
     in_flight: Option<Transaction>,
     /// Whether the store can be read, and was.
     store_synced: bool,
@@ -40,13 +43,22 @@ pub struct Writer {
     database_gate: Gate,
 }
 
+/// Whether anything is written.
+enum Mode {
+    /// While this process leads.
+    Write(Leader),
+    /// Nothing is.
+    DryRun(DryRun),
+}
+
 impl Writer {
     /// Nothing is done before [`Writer::run`]. `health` gets two gates: the store was read, and the database was read and is as
     /// the store says.
-    pub fn new(remotes: &Remotes, options: ClientOptions, health: &Health) -> Self {
+    pub fn new(remotes: &Remotes, options: ClientOptions, policy: Policy, health: &Health) -> Self {
         Self {
-            sync: Reconciler::new(BatchLimits::default()),
+            sync: Reconciler::new(policy),
             client: Client::new(remotes, options),
+            mode: Mode::Write(Leader::sole()),
             in_flight: None,
             store_synced: false,
             store_gate: health.gate("store", "the store has not been read yet"),
@@ -54,10 +66,24 @@ impl Writer {
         }
     }
 
+    /// Only while this process leads is anything written. One that stands by is ready, too.
+    #[must_use]
+    pub fn led_by(self, leader: Leader) -> Self {
+        let mode = Mode::Write(leader);
+        Self { mode, ..self }
+    }
+
+    /// Nothing is written to the database, but what would be is said.
+    #[must_use]
+    pub fn dry_run(self, dry_run: DryRun) -> Self {
+        let mode = Mode::DryRun(dry_run);
+        Self { mode, ..self }
+    }
+
     /// Works until the token is cancelled; then waits for the transaction under way, at most 4 s.
     ///
     /// # Errors
-    /// The end of `objects`, which has none.
+    /// The end of `objects`, which has none; with a dry run, that nobody reads what it says.
     pub async fn run(
         mut self,
         objects: impl Stream<Item = store::Event<DnsNameResolver>>,
@@ -65,7 +91,7 @@ impl Writer {
     ) -> anyhow::Result<()> {
         let mut objects = pin!(objects);
         loop {
-            self.start_transaction();
+            self.work()?;
             self.report();
             tokio::select! {
                 () = token.cancelled() => break,
@@ -75,7 +101,8 @@ impl Writer {
                 }
                 event = self.client.next() => self.database_changed(event),
                 outcome = ended(&mut self.in_flight) => self.transaction_ended(outcome),
-                () = until(self.sync.next_retry()) => {}
+                () = until(self.sync.next_timer()) => {}
+                () = lead_changes(&mut self.mode) => {}
             }
         }
         if let Some(transaction) = self.in_flight.take() {
@@ -87,18 +114,39 @@ impl Writer {
         Ok(())
     }
 
-    fn start_transaction(&mut self) {
-        // Before the first reading of the store there is nothing to want.
-        let Some(replica) = self.client.replica() else {
-            return;
-        };
-        let Some(operations) = self.sync.next_transaction(replica, now()) else {
-            return;
-        };
-        match self.client.transact(operations) {
-            Some(transaction) => self.in_flight = Some(Box::pin(transaction)),
-            None => self.sync.database_lost(),
+    /// Starts what there is to do, if nothing is under way.
+    fn work(&mut self) -> anyhow::Result<()> {
+        if self.in_flight.is_some() {
+            return Ok(());
         }
+        let Some(replica) = self.client.replica() else {
+            return Ok(());
+        };
+        let operations = match &mut self.mode {
+            Mode::Write(leader) if !leader.is_leading() => None,
+            Mode::Write(_) => self.sync.next_transaction(replica, now()),
+            Mode::DryRun(dry_run) => {
+                let probe = if dry_run.is_probed() {
+                    None
+                } else {
+                    self.sync.probe()
+                };
+                if probe.is_none() {
+                    let plans = self.sync.next_plans(replica, now());
+                    dry_run
+                        .say(plans, replica, self.sync.references(), now())
+                        .context("cannot write what would be done")?;
+                }
+                probe
+            }
+        };
+        if let Some(operations) = operations {
+            match self.client.transact(operations) {
+                Some(transaction) => self.in_flight = Some(Box::pin(transaction)),
+                None => self.sync.database_lost(),
+            }
+        }
+        Ok(())
     }
 
     fn store_changed(&mut self, event: store::Event<DnsNameResolver>) {
@@ -106,7 +154,6 @@ impl Writer {
             store::Event::Synced(objects) => {
                 info!(objects = objects.len(), "the store was read");
                 self.store_synced = true;
-                self.store_gate.ready();
             }
             store::Event::OutOfSync(reason) => {
                 self.store_synced = false;
@@ -117,16 +164,25 @@ impl Writer {
         self.sync.store_changed(event, now());
     }
 
-    fn database_changed(&mut self, event: ovsdb::Event<HashSet<DnsName>>) {
+    fn database_changed(&mut self, event: ovsdb::Event<NorthboundChanges>) {
         match event {
-            ovsdb::Event::Changed(names) => self.sync.rows_changed(names),
+            ovsdb::Event::Changed(changes) => {
+                if let Some(replica) = self.client.replica() {
+                    self.sync.database_changed(replica, changes);
+                }
+            }
             ovsdb::Event::Up { remote, resumed } => {
-                let rows = self.client.replica().map_or(0, ovsdb::Replica::len);
-                info!(%remote, rows, resumed, "the northbound database was read");
+                if let Some(replica) = self.client.replica() {
+                    let rows = replica.0.len();
+                    info!(%remote, rows, resumed, "the northbound database was read");
+                    self.sync.database_read(replica);
+                }
                 metrics::session();
                 self.database_gate
                     .not_ready("the first synchronisation is under way");
-                self.sync.database_read();
+                if let Mode::DryRun(dry_run) = &mut self.mode {
+                    dry_run.begin();
+                }
             }
             ovsdb::Event::Down {
                 remote,
@@ -158,9 +214,22 @@ impl Writer {
         let Some(replica) = self.client.replica() else {
             return;
         };
+        if let Mode::DryRun(_) = self.mode {
+            self.sync.probed(&outcome);
+            if let Outcome::Unknown(error) = outcome {
+                warn!(%error, "connecting to the northbound database anew");
+                self.client.restart();
+            }
+            return;
+        }
         match self.sync.finished(outcome, replica, now()) {
             Finished::Done(done) => metrics::done(&done),
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
+            Finished::Managed => {
+                info!(
+                    "ovn-kubernetes manages the address sets: only those that it forgot are made"
+                );
+            }
             Finished::StartOver(reason) => {
                 warn!(%reason, "reading the northbound database anew");
                 metrics::session_end(EndLabel::StartOver);
@@ -176,11 +245,19 @@ impl Writer {
 
     /// Says what is true now.
     fn report(&self) {
-        let rows = self.client.replica().map(ovsdb::Replica::len);
-        let idle = self.store_synced && rows.is_some() && self.sync.is_idle();
-        let (desired, refused) = (self.sync.desired(), self.sync.refused());
-        match refused {
-            _ if !idle => {}
+        let rows = self.client.replica().map(|replica| replica.0.len());
+        let is_read = self.store_synced && rows.is_some();
+        let stands_by = matches!(&self.mode, Mode::Write(leader) if !leader.is_leading());
+        // What is to be doubted is known when all names were looked at.
+        if self.store_synced && (rows.is_none() || self.sync.is_idle() || stands_by) {
+            match self.sync.doubt() {
+                // What the store adds is written all the same.
+                Some(doubt) => self.store_gate.impaired(doubt.to_string()),
+                None => self.store_gate.ready(),
+            }
+        }
+        match self.sync.refused() {
+            _ if !is_read || !(self.sync.is_idle() || stands_by) => {}
             0 => self.database_gate.ready(),
             // One name that the server refuses shall not take the others out.
             _ => self.database_gate.impaired(
@@ -188,11 +265,18 @@ impl Writer {
             ),
         }
         metrics::state(&metrics::State {
-            desired,
+            sync: &self.sync,
             rows,
-            refused,
-            in_sync: idle && refused == 0,
+            in_sync: is_read && self.sync.is_idle() && self.sync.differences().count() == 0,
         });
+    }
+}
+
+/// Returns when this process begins or ceases to lead.
+async fn lead_changes(mode: &mut Mode) {
+    match mode {
+        Mode::Write(leader) => leader.changed().await,
+        Mode::DryRun(_) => pending().await,
     }
 }
 

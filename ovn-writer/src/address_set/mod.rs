@@ -3,10 +3,14 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, address_set_name};
+use uuid::Uuid;
 
-use crate::ovsdb::{
-    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Record, Row,
-    replica,
+use crate::{
+    external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE, distinct},
+    ovsdb::{
+        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Record,
+        Row, replica,
+    },
 };
 
 /// The name of the northbound database.
@@ -16,19 +20,16 @@ pub const NORTHBOUND: &str = "OVN_Northbound";
 pub(crate) const TABLE: &str = "Address_Set";
 /// Its column of addresses.
 pub(crate) const ADDRESSES: &str = "addresses";
-/// Its column of keys and values for those who own a row.
-pub(crate) const EXTERNAL_IDS: &str = "external_ids";
 const NAME: &str = "name";
 
-/// Keys of `external_ids`: those of ovn-kubernetes, and our own.
-const OWNER_CONTROLLER: &str = "k8s.ovn.org/owner-controller";
-const OWNER_TYPE: &str = "k8s.ovn.org/owner-type";
-const DNS_NAME: &str = "k8s.ovn.org/name";
+/// Keys of `external_ids`: two more of ovn-kubernetes, and our own.
 const IP_FAMILY: &str = "ip-family";
 const PRIMARY_ID: &str = "k8s.ovn.org/id";
-/// Marks the rows that this program made, and may delete.
+/// Marks the rows that this program made, with the store that it made them for.
 const CREATED: &str = "ovn-writer/created";
-const CREATED_VALUE: &str = "true";
+
+/// The keys that matter of a row.
+const KEYS: [&str; 5] = [OWNER_TYPE, OWNER_NAME, IP_FAMILY, OWNER_CONTROLLER, CREATED];
 
 /// A row.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -37,8 +38,7 @@ pub struct AddressSet {
     addresses: BTreeSet<IpAddr>,
     /// Members that are no addresses, or not in the spelling that this program writes.
     others: BTreeSet<Box<str>>,
-    /// In the order of the keys.
-    external_ids: Vec<(Box<str>, Box<str>)>,
+    external_ids: Kept<5>,
     identity: Option<Identity>,
 }
 
@@ -51,8 +51,6 @@ pub struct Identity {
     pub family: Family,
     /// How the row bears the name.
     pub form: NameForm,
-    /// Whether this program made the row.
-    pub created_here: bool,
 }
 
 /// How a row bears its DNS name.
@@ -99,27 +97,24 @@ impl AddressSet {
         self.identity.as_ref()
     }
 
-    /// The `external_ids` as they stand in the database.
-    pub(crate) fn external_ids(&self) -> Datum {
-        Datum::string_map(self.external_ids.iter().map(|(k, v)| (&**k, &**v)))
+    /// `k8s.ovn.org/owner-controller`, if there is one.
+    pub fn controller(&self) -> Option<&str> {
+        self.external_ids.get(3)
     }
 
-    fn external_id(&self, key: &str) -> Option<&str> {
-        let found = self
-            .external_ids
-            .binary_search_by(|(k, _)| (**k).cmp(key))
-            .ok()?;
-        self.external_ids.get(found).map(|(_, value)| &**value)
+    /// Whether this program made it for this store.
+    pub fn is_made_for(&self, store: &str) -> bool {
+        self.external_ids.get(4) == Some(store)
     }
 
     fn identify(&self) -> Option<Identity> {
         // The server's condition says so too, if it knows conditions.
-        if self.external_id(OWNER_TYPE)? != ADDRESS_SET_OWNER_TYPE {
+        if self.external_ids.get(0)? != ADDRESS_SET_OWNER_TYPE {
             return None;
         }
-        let text = self.external_id(DNS_NAME)?;
+        let text = self.external_ids.get(1)?;
         let name = DnsName::parse(text).ok()?;
-        let written = self.external_id(IP_FAMILY)?;
+        let written = self.external_ids.get(2)?;
         let family = Family::ALL
             .into_iter()
             .find(|family| family.as_str() == written)?;
@@ -128,13 +123,7 @@ impl AddressSet {
         } else {
             NameForm::AsWritten
         };
-        let created_here = self.external_id(CREATED) == Some(CREATED_VALUE);
-        Some(Identity {
-            name,
-            family,
-            form,
-            created_here,
-        })
+        Some(Identity { name, family, form })
     }
 
     fn toggle_member(&mut self, text: String) {
@@ -206,9 +195,7 @@ impl AddressSet {
                 }
             }
             EXTERNAL_IDS => {
-                for (key, value) in distinct(value.into_string_map()?)? {
-                    replica::toggle_pair(&mut self.external_ids, key.into(), value.into());
-                }
+                self.external_ids.modify(&KEYS, value)?;
                 self.identity = self.identify();
             }
             _ => return Err(ColumnProblem::Unknown),
@@ -217,20 +204,15 @@ impl AddressSet {
     }
 }
 
-/// Elements that differ. The same one twice would undo itself.
-fn distinct<T: Ord>(mut elements: Vec<T>) -> Result<Vec<T>, ColumnProblem> {
-    elements.sort_unstable();
-    let count = elements.len();
-    elements.dedup();
-    if elements.len() == count {
-        Ok(elements)
-    } else {
-        Err(ColumnProblem::Duplicate)
-    }
+/// Whether a row is the one with this `_uuid`, and still one that this program made for this store.
+pub(crate) fn made_for(store: &str, uuid: Uuid) -> Vec<Condition> {
+    let mark = Condition::has_pair(EXTERNAL_IDS, CREATED, store);
+    vec![Condition::uuid(uuid), mark]
 }
 
 /// The row of a name and family, as ovn-kubernetes would make it, with our own mark.
 pub(crate) fn new_row(
+    store: &str,
     owner_controller: &str,
     name: &DnsName,
     family: Family,
@@ -241,10 +223,10 @@ pub(crate) fn new_row(
     let external_ids = [
         (OWNER_CONTROLLER, owner_controller),
         (OWNER_TYPE, ADDRESS_SET_OWNER_TYPE),
-        (DNS_NAME, name.as_str()),
+        (OWNER_NAME, name.as_str()),
         (IP_FAMILY, family.as_str()),
         (PRIMARY_ID, &id),
-        (CREATED, CREATED_VALUE),
+        (CREATED, store),
     ];
     Row::from([
         (NAME.to_owned(), Datum::from(set_name.as_str())),

@@ -16,6 +16,7 @@ fn with_ids(pairs: &[(&str, &str)]) -> AddressSet {
 fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
     let name = DnsName::parse("www.example.com.").unwrap();
     let columns = new_row(
+        "kube/ovn-kubernetes",
         DEFAULT_NETWORK_CONTROLLER,
         &name,
         Family::V4,
@@ -32,16 +33,18 @@ fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
                 ["k8s.ovn.org/name", "www.example.com."],
                 ["ip-family", "v4"],
                 ["k8s.ovn.org/id", "default-network-controller:EgressFirewallDNS:www.example.com.:v4"],
-                ["ovn-writer/created", "true"],
+                ["ovn-writer/created", "kube/ovn-kubernetes"],
             ]],
         })
     );
-    let identity = AddressSet::read(columns).unwrap().identity().cloned();
+    let row = AddressSet::read(columns).unwrap();
+    assert!(row.is_made_for("kube/ovn-kubernetes") && !row.is_made_for("kube/default"));
+    assert_eq!(row.controller(), Some(DEFAULT_NETWORK_CONTROLLER));
+    let identity = row.identity().cloned();
     let expected = Identity {
         name,
         family: Family::V4,
         form: NameForm::Fqdn,
-        created_here: true,
     };
     assert_eq!(identity, Some(expected));
 }
@@ -57,13 +60,15 @@ fn rows_are_known_by_their_external_ids_whoever_owns_them() {
         ("k8s.ovn.org/name", "WWW.Example.com"),
         ("ip-family", "v6"),
     ];
-    let identity = with_ids(&ids).identity().cloned().unwrap();
+    let row = with_ids(&ids);
+    assert_eq!(row.controller(), Some("blue_net-network-controller"));
+    assert!(!row.is_made_for("kube/ovn-kubernetes"));
+    let identity = row.identity().cloned().unwrap();
     assert_eq!(identity.name.as_str(), "www.example.com.");
     assert_eq!(
         (identity.family, identity.form),
         (Family::V6, NameForm::AsWritten)
     );
-    assert!(!identity.created_here);
     for (index, value) in [
         (1, "EgressFirewall"),
         (2, "a_b.example."),

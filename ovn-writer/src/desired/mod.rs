@@ -1,50 +1,50 @@
 //! What the address sets should hold: the statuses of the store, added up by DNS name.
 //!
-//! There is no IO here. The store is not trusted: addresses are brought into one spelling and pass the guards again.
+//! There is no IO here, and no clock. The store is not trusted:
+//!
+//! - Addresses are brought into one spelling and pass the guards again ([`filter`]).
+//! - What goes with an object stays wanted for a while ([`Options::removal_delay`]): an object that is deleted and made again,
+//!   with another uid and at first without addresses, takes nothing out of the sets.
+//! - A list that holds no object of those that were known is no proof that they are gone: it may be of another store, or of a
+//!   folder that vanished. They count as [missing](Desired::missing) then, and all of them hold, until a list has one of them.
+
+pub mod filter;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
+    time::{Duration, Instant},
 };
 
-use proto::{
-    address::{self, Forbidden},
-    api::{DnsName, DnsNameResolver, Family, NameError},
-};
+use proto::api::{DnsName, DnsNameResolver, Family, NameError};
 use runtime::store::{Event, ObjectKey};
+
+pub use self::filter::{Filter, Skip};
 
 /// How many addresses that left a status are remembered for each name until the database was looked at.
 ///
 /// Only rows that somebody else fills too need them; an address that is not remembered stays in such a row.
 const MAX_LEFT: usize = 1024;
 
-/// Why an address of a status is not in the sets.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Skip {
-    /// It is not an address.
-    Unparsable,
-    /// The guards forbid it.
-    Forbidden(Forbidden),
+/// What is to be made of the store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which addresses may stand in sets.
+    pub filter: Filter,
+    /// How long the addresses of an object that went stay wanted.
+    pub removal_delay: Duration,
+    /// Whether a list that holds nothing of what was known is believed.
+    pub allow_empty: bool,
 }
 
-impl Skip {
-    /// Every reason there is.
-    pub const ALL: [Self; 7] = [
-        Self::Unparsable,
-        Self::Forbidden(Forbidden::Unspecified),
-        Self::Forbidden(Forbidden::Loopback),
-        Self::Forbidden(Forbidden::LinkLocal),
-        Self::Forbidden(Forbidden::Multicast),
-        Self::Forbidden(Forbidden::Broadcast),
-        Self::Forbidden(Forbidden::CloudMetadata),
-    ];
-
-    /// A word for metric labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unparsable => "unparsable",
-            Self::Forbidden(reason) => reason.as_str(),
+impl Default for Options {
+    /// 5 s, and nothing is believed.
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            removal_delay: Duration::from_secs(5),
+            allow_empty: false,
         }
     }
 }
@@ -52,10 +52,20 @@ impl Skip {
 /// The content of the store, as far as it concerns the sets.
 #[derive(Debug, Default)]
 pub struct Desired {
+    options: Options,
     objects: HashMap<ObjectKey, Object>,
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
+    /// Objects that are known from before, and not in a list that had none of these.
+    missing: HashSet<ObjectKey>,
+    /// Whether the store was ever read, and whether it can be.
+    has_been_read: bool,
+    in_sync: bool,
+    /// Whether some objects are there of which nothing is known.
+    undecodable: bool,
+    /// When something of a name is to end.
+    deadlines: BTreeSet<(Instant, DnsName)>,
     skipped: HashMap<Skip, usize>,
 }
 
@@ -63,6 +73,7 @@ pub struct Desired {
 #[derive(Debug)]
 struct Object {
     name: DnsName,
+    uid: Option<Box<str>>,
     /// In order, each once.
     addresses: Box<[IpAddr]>,
     skipped: Vec<Skip>,
@@ -73,15 +84,33 @@ struct Object {
 struct Name {
     /// The objects of this name; almost always one.
     objects: Vec<ObjectKey>,
+    seen: bool,
     resolved: bool,
     left: BTreeSet<IpAddr>,
+    /// Addresses that went with an object, until when they are wanted all the same.
+    held: BTreeMap<IpAddr, Instant>,
+    /// If there is no object: until when the name counts as leaving.
+    leaving: Option<Instant>,
+}
+
+/// Whether the store has a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// An object has it.
+    Present,
+    /// No object has it, but that may be for a moment.
+    Leaving,
+    /// It is gone.
+    Gone,
 }
 
 /// What is wanted of the sets of one name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Whether an object has the name now. If not, one had it, and was seen to go.
-    pub present: bool,
+    /// Whether the store has the name.
+    pub standing: Standing,
+    /// Whether an object with the name was seen since this program started. If not, the name was [adopted](Desired::adopt).
+    pub seen: bool,
     /// Whether a status with an address was seen since this program started. As long as there was none, nothing follows from
     /// what a status lacks: the collector may not have written it yet.
     pub resolved: bool,
@@ -105,61 +134,77 @@ impl Wanted<'_> {
 }
 
 impl Desired {
-    /// Takes over what the store says, and returns the names of which something else is wanted now. A change of nothing but
+    /// Nothing is known yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// What is made of the store.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
     /// times and counts is none.
-    pub fn apply(&mut self, event: Event<DnsNameResolver>) -> HashSet<DnsName> {
+    pub fn apply(&mut self, event: Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
         let mut changed = HashSet::new();
         match event {
             Event::Synced(objects) => {
-                let there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
-                let known = self.objects.keys().chain(self.unusable.keys());
-                let gone: Vec<_> = known.filter(|key| !there.contains(key)).cloned().collect();
-                for object in &objects {
-                    self.applied(object, &mut changed);
-                }
-                for key in gone {
-                    self.deleted(&key, &mut changed);
-                }
+                (self.has_been_read, self.in_sync) = (true, true);
+                self.listed(&objects, now, &mut changed);
             }
-            Event::Applied(object) => self.applied(&object, &mut changed),
-            Event::Deleted(key) => self.deleted(&key, &mut changed),
+            Event::Applied(object) => self.applied(&object, now, &mut changed),
+            Event::Deleted(key) => self.deleted(&key, now, &mut changed),
+            Event::Undecodable(objects) => self.undecodable = !objects.is_empty(),
             // The rows of a name that was never known are left as they are.
-            Event::OutOfSync(_) | Event::Undecodable(_) => {}
+            Event::OutOfSync(_) => self.in_sync = false,
         }
         changed
     }
 
-    /// What is wanted of the sets of this name; `None` if the store never had it while this program ran.
+    /// What is wanted of the sets of this name; `None` if the store never had it while this program ran, and it was not
+    /// [adopted](Desired::adopt).
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
-        let Name {
-            objects,
-            resolved,
-            left,
-        } = self.names.get(name)?;
+        let state = self.names.get(name)?;
         let addresses = |key| {
             self.objects
                 .get(key)
                 .map_or(&[][..], |object| &*object.addresses)
         };
-        let addresses = match objects.as_slice() {
-            [] => Cow::Borrowed(&[][..]),
-            [one] => Cow::Borrowed(addresses(one)),
+        let addresses = match state.objects.as_slice() {
+            [] if state.held.is_empty() => Cow::Borrowed(&[][..]),
+            [one] if state.held.is_empty() => Cow::Borrowed(addresses(one)),
             many => {
-                let union: BTreeSet<_> = many.iter().flat_map(addresses).copied().collect();
-                Cow::Owned(union.into_iter().collect())
+                let held = state.held.keys();
+                let union: BTreeSet<_> = many.iter().flat_map(addresses).chain(held).collect();
+                Cow::Owned(union.into_iter().copied().collect())
             }
         };
+        let standing = match state.leaving {
+            _ if !state.objects.is_empty() => Standing::Present,
+            Some(_) => Standing::Leaving,
+            None => Standing::Gone,
+        };
         Some(Wanted {
-            present: !objects.is_empty(),
-            resolved: *resolved,
+            standing,
+            seen: state.seen,
+            resolved: state.resolved,
             addresses,
-            left,
+            left: &state.left,
         })
     }
 
     /// The names that the store has, or had since this program started.
-    pub fn names(&self) -> impl Iterator<Item = &DnsName> {
+    pub fn names(&self) -> impl Iterator<Item = &DnsName> + Clone {
         self.names.keys()
+    }
+
+    /// Whether the store was ever read: nothing is wanted before.
+    pub fn has_been_read(&self) -> bool {
+        self.has_been_read
     }
 
     /// The number of objects, those with an unusable name apart.
@@ -172,24 +217,114 @@ impl Desired {
         self.unusable.len()
     }
 
+    /// The number of objects that hold although the last list had none of them.
+    pub fn missing(&self) -> usize {
+        self.missing.len()
+    }
+
+    /// Whether every object of the store is known. If not, nothing follows from the absence of a name.
+    pub fn is_complete(&self) -> bool {
+        self.in_sync && self.missing.is_empty() && !self.undecodable
+    }
+
     /// How many addresses stand in statuses and are not wanted, for this reason.
     pub fn skipped(&self, reason: Skip) -> usize {
         self.skipped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// The database was looked at: of the addresses that left, only those need be remembered that are still in a row; and
-    /// nothing of a name that is gone if it has no rows.
-    pub fn settle(&mut self, name: &DnsName, has_rows: bool, in_a_row: impl Fn(&IpAddr) -> bool) {
-        let Some(state) = self.names.get_mut(name) else {
-            return;
-        };
-        state.left.retain(in_a_row);
-        if state.objects.is_empty() && !has_rows {
-            self.names.remove(name);
+    /// Takes a name over that the store does not have, as if an object of it had been deleted now.
+    pub fn adopt(&mut self, name: &DnsName, now: Instant) {
+        let until = now + self.options.removal_delay;
+        let state = self.names.entry(name.clone()).or_default();
+        if state.objects.is_empty() && state.leaving.is_none() {
+            state.leaving = Some(until);
+            self.deadlines.insert((until, name.clone()));
         }
     }
 
-    fn applied(&mut self, object: &DnsNameResolver, changed: &mut HashSet<DnsName>) {
+    /// When [`Desired::expire`] has something to do, if ever.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Ends what ends now, and returns the names of which something else is wanted.
+    pub fn expire(&mut self, now: Instant) -> HashSet<DnsName> {
+        let mut changed = HashSet::new();
+        while self
+            .deadlines
+            .first()
+            .is_some_and(|(deadline, _)| *deadline <= now)
+        {
+            let Some((_, name)) = self.deadlines.pop_first() else {
+                break;
+            };
+            let Some(state) = self.names.get_mut(&name) else {
+                continue;
+            };
+            if state.leaving.is_some_and(|until| until <= now) {
+                state.leaving = None;
+                changed.insert(name.clone());
+            }
+            let mut gone = Vec::new();
+            state.held.retain(|address, until| {
+                let ends = *until <= now;
+                gone.extend(ends.then_some(*address));
+                !ends
+            });
+            if !gone.is_empty() {
+                self.leave(&name, &gone);
+                changed.insert(name);
+            }
+        }
+        changed
+    }
+
+    /// The database was looked at: of the addresses that left, only those need be remembered that are still in a row.
+    pub fn settle(&mut self, name: &DnsName, in_a_row: impl Fn(&IpAddr) -> bool) {
+        if let Some(state) = self.names.get_mut(name) {
+            state.left.retain(in_a_row);
+        }
+    }
+
+    /// Forgets a name if it is gone, and says whether it was.
+    pub fn forget(&mut self, name: &DnsName) -> bool {
+        let gone = |state: &Name| state.objects.is_empty() && state.leaving.is_none();
+        let is_gone = self.names.get(name).is_some_and(gone);
+        if is_gone {
+            self.names.remove(name);
+        }
+        is_gone
+    }
+
+    fn listed(
+        &mut self,
+        objects: &[DnsNameResolver],
+        now: Instant,
+        changed: &mut HashSet<DnsName>,
+    ) {
+        let there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
+        let known = self.objects.keys().chain(self.unusable.keys());
+        let (still, gone): (Vec<_>, Vec<_>) = known.cloned().partition(|key| there.contains(key));
+        let is_proof = if self.missing.is_empty() {
+            !still.is_empty()
+        } else {
+            // What came with the list that had none of these proves nothing of them.
+            still.iter().any(|key| self.missing.contains(key))
+        };
+        for object in objects {
+            self.applied(object, now, changed);
+        }
+        if is_proof || self.options.allow_empty {
+            self.missing.clear();
+            for key in gone {
+                self.deleted(&key, now, changed);
+            }
+        } else {
+            self.missing = gone.into_iter().collect();
+        }
+    }
+
+    fn applied(&mut self, object: &DnsNameResolver, now: Instant, changed: &mut HashSet<DnsName>) {
         let key = ObjectKey::of(object);
         let name = match DnsName::parse(&object.spec.name) {
             Ok(name) => name,
@@ -203,54 +338,66 @@ impl Desired {
             }
         };
         self.unusable.remove(&key);
-        if self.objects.get(&key).is_some_and(|old| old.name != name) {
-            self.deleted(&key, changed);
-        }
-        let (addresses, skipped) = addresses(object);
-        let state = self.names.entry(name.clone()).or_default();
-        state.resolved |= !addresses.is_empty() || skipped.iter().any(|s| *s != Skip::Unparsable);
-        for address in &addresses {
-            state.left.remove(address);
-        }
-        for reason in &skipped {
-            *self.skipped.entry(*reason).or_default() += 1;
-        }
+        self.missing.remove(&key);
+        let (addresses, skipped) = self.addresses(object);
         let new = Object {
             name: name.clone(),
+            uid: object.metadata.uid.as_deref().map(Box::from),
             addresses,
             skipped,
         };
-        match self.objects.get_mut(&key) {
-            Some(old) => {
-                let old = std::mem::replace(old, new);
-                self.unskip(&old);
-                if self
-                    .objects
-                    .get(&key)
-                    .is_some_and(|new| new.addresses != old.addresses)
-                {
-                    self.leave(&name, &old.addresses);
-                    changed.insert(name);
-                }
-            }
-            None => {
-                state.objects.push(key.clone());
-                self.objects.insert(key, new);
-                changed.insert(name);
-            }
+        if self.objects.get(&key).is_some_and(|old| !old.is_same(&new)) {
+            self.deleted(&key, now, changed);
+        }
+        let state = self.names.entry(name.clone()).or_default();
+        state.seen = true;
+        state.leaving = None;
+        state.resolved |=
+            !new.addresses.is_empty() || new.skipped.iter().any(|s| *s != Skip::Unparsable);
+        for address in &new.addresses {
+            state.left.remove(address);
+            state.held.remove(address);
+        }
+        for reason in &new.skipped {
+            *self.skipped.entry(*reason).or_default() += 1;
+        }
+        let Some(old) = self.objects.get_mut(&key) else {
+            state.objects.push(key.clone());
+            self.objects.insert(key, new);
+            changed.insert(name);
+            return;
+        };
+        let is_change = old.addresses != new.addresses;
+        let old = std::mem::replace(old, new);
+        self.unskip(&old);
+        if is_change {
+            self.leave(&name, &old.addresses);
+            changed.insert(name);
         }
     }
 
-    fn deleted(&mut self, key: &ObjectKey, changed: &mut HashSet<DnsName>) {
+    fn deleted(&mut self, key: &ObjectKey, now: Instant, changed: &mut HashSet<DnsName>) {
         self.unusable.remove(key);
+        self.missing.remove(key);
         let Some(old) = self.objects.remove(key) else {
             return;
         };
         self.unskip(&old);
-        if let Some(state) = self.names.get_mut(&old.name) {
-            state.objects.retain(|other| other != key);
+        let until = now + self.options.removal_delay;
+        let Some(state) = self.names.get_mut(&old.name) else {
+            return;
+        };
+        state.objects.retain(|other| other != key);
+        if state.objects.is_empty() {
+            state.leaving = Some(until);
         }
-        self.leave(&old.name, &old.addresses);
+        let elsewhere = |address: &IpAddr| {
+            let objects = state.objects.iter().filter_map(|key| self.objects.get(key));
+            objects.into_iter().any(|object| object.has(address))
+        };
+        let held: Vec<_> = old.addresses.iter().filter(|a| !elsewhere(a)).collect();
+        state.held.extend(held.into_iter().map(|a| (*a, until)));
+        self.deadlines.insert((until, old.name.clone()));
         changed.insert(old.name);
     }
 
@@ -274,27 +421,36 @@ impl Desired {
             state.left.extend(gone.into_iter().take(room));
         }
     }
+
+    /// The addresses of a status that may be programmed, in order, each once; and why the others may not.
+    fn addresses(&self, object: &DnsNameResolver) -> (Box<[IpAddr]>, Vec<Skip>) {
+        let entries = object
+            .status
+            .iter()
+            .flat_map(|status| &status.resolved_names);
+        let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
+        for resolved in entries.flat_map(|entry| &entry.resolved_addresses) {
+            match self.options.filter.admit(&resolved.ip) {
+                Ok(address) => addresses.push(address),
+                Err(reason) => skipped.push(reason),
+            }
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        (addresses.into_boxed_slice(), skipped)
+    }
 }
 
-/// The addresses of a status that may be programmed, in order, each once; and why the others may not.
-fn addresses(object: &DnsNameResolver) -> (Box<[IpAddr]>, Vec<Skip>) {
-    let entries = object
-        .status
-        .iter()
-        .flat_map(|status| &status.resolved_names);
-    let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
-    for resolved in entries.flat_map(|entry| &entry.resolved_addresses) {
-        match resolved.ip.parse().map(address::canonical) {
-            Err(_) => skipped.push(Skip::Unparsable),
-            Ok(parsed) => match address::check(parsed) {
-                Ok(()) => addresses.push(parsed),
-                Err(reason) => skipped.push(Skip::Forbidden(reason)),
-            },
-        }
+impl Object {
+    fn has(&self, address: &IpAddr) -> bool {
+        self.addresses.binary_search(address).is_ok()
     }
-    addresses.sort_unstable();
-    addresses.dedup();
-    (addresses.into_boxed_slice(), skipped)
+
+    /// Whether the other is a later version of this one, and not another one in its place.
+    fn is_same(&self, other: &Self) -> bool {
+        let uids = self.uid.as_ref().zip(other.uid.as_ref());
+        self.name == other.name && uids.is_none_or(|(one, other)| one == other)
+    }
 }
 
 #[cfg(test)]

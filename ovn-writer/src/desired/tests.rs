@@ -1,7 +1,68 @@
 //! What follows from the statuses.
 
+mod random;
+
 use super::*;
 use crate::testing::{dns, key, object};
+
+const DELAY: Duration = Duration::from_secs(5);
+
+/// The content of the store at a time that the test sets.
+struct Clocked {
+    desired: Desired,
+    now: Instant,
+}
+
+impl Clocked {
+    fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    fn with(options: Options) -> Self {
+        Self {
+            desired: Desired::new(options),
+            now: Instant::now(),
+        }
+    }
+
+    fn apply(&mut self, event: Event<DnsNameResolver>) -> HashSet<DnsName> {
+        self.desired.apply(event, self.now)
+    }
+
+    fn applied(&mut self, entries: &[&[&str]]) -> usize {
+        self.apply(Event::Applied(object("dns-1", W, entries)))
+            .len()
+    }
+
+    /// An object of this uid is there.
+    fn made(&mut self, uid: &str, addresses: &[&str]) -> usize {
+        let mut object = object("dns-1", W, &[addresses]);
+        object.metadata.uid = Some(uid.to_owned());
+        self.apply(Event::Applied(object)).len()
+    }
+
+    fn gone(&mut self) {
+        self.apply(Event::Deleted(key("dns-1")));
+    }
+
+    /// Time passes; returns the names that change by that.
+    fn after(&mut self, millis: u64) -> HashSet<DnsName> {
+        self.now += Duration::from_millis(millis);
+        self.desired.expire(self.now)
+    }
+
+    fn standing(&self) -> Standing {
+        self.desired.wanted(&dns(W)).unwrap().standing
+    }
+
+    fn wanted(&self) -> Vec<String> {
+        texts(self.desired.wanted(&dns(W)).unwrap().addresses.iter())
+    }
+
+    fn left(&self) -> Vec<String> {
+        texts(self.desired.wanted(&dns(W)).unwrap().left)
+    }
+}
 
 const W: &str = "www.example.com.";
 
@@ -9,31 +70,18 @@ fn texts<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<String> {
     addresses.into_iter().map(IpAddr::to_string).collect()
 }
 
-fn wanted(desired: &Desired) -> Vec<String> {
-    texts(desired.wanted(&dns(W)).unwrap().addresses.iter())
-}
-
-fn left(desired: &Desired) -> Vec<String> {
-    texts(desired.wanted(&dns(W)).unwrap().left)
-}
-
-fn applied(desired: &mut Desired, entries: &[&[&str]]) -> usize {
-    desired
-        .apply(Event::Applied(object("dns-1", W, entries)))
-        .len()
-}
-
 #[test]
 fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
-    let mut desired = Desired::default();
+    let mut store = Clocked::new();
     let first = object(
         "dns-1",
         W,
         &[&["10.0.0.2", "2001:db8::1"], &["10.0.0.1", "10.0.0.2"]],
     );
     let second = object("dns-2", W, &[&["10.0.0.3", "2001:db8::1"]]);
-    let changed = desired.apply(Event::Synced(vec![first, second]));
+    let changed = store.apply(Event::Synced(vec![first, second]));
     assert_eq!(changed, [dns(W)].into());
+    let desired = &store.desired;
     let of = |family| texts(desired.wanted(&dns(W)).unwrap().of_family(family));
     assert_eq!(of(Family::V4), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     assert_eq!(of(Family::V6), ["2001:db8::1"]);
@@ -42,7 +90,11 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
 
 #[test]
 fn the_guards_hold_whatever_the_store_says() {
-    let mut desired = Desired::default();
+    let cluster = vec!["10.128.0.0/14".parse().unwrap()];
+    let mut store = Clocked::with(Options {
+        filter: Filter::new(cluster),
+        ..Options::default()
+    });
     let ips = [
         "::ffff:10.0.0.1",
         "10.0.0.1",
@@ -50,138 +102,277 @@ fn the_guards_hold_whatever_the_store_says() {
         "169.254.169.254",
         "10.0.0.256",
         "x",
+        "10.128.0.1",
+        "2001:db8::1",
     ];
-    applied(&mut desired, &[&ips]);
-    assert_eq!(wanted(&desired), ["10.0.0.1"]);
-    let skipped = |desired: &Desired| Skip::ALL.map(|reason| desired.skipped(reason));
-    assert_eq!(skipped(&desired), [2, 0, 1, 1, 0, 0, 0]);
-    applied(&mut desired, &[&["x"]]);
-    assert_eq!(skipped(&desired), [1, 0, 0, 0, 0, 0, 0]);
-    desired.apply(Event::Deleted(key("dns-1")));
-    assert_eq!(skipped(&desired), [0; 7]);
+    store.applied(&[&ips]);
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    let skipped = |store: &Clocked| Skip::ALL.map(|reason| store.desired.skipped(reason));
+    assert_eq!(skipped(&store), [2, 0, 1, 1, 0, 0, 0, 1, 1]);
+    store.applied(&[&["x"]]);
+    assert_eq!(skipped(&store), [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    store.gone();
+    assert_eq!(skipped(&store), [0; 9]);
 }
 
 #[test]
 fn a_change_of_times_alone_is_none() {
-    let mut desired = Desired::default();
-    assert_eq!(applied(&mut desired, &[&["10.0.0.1"]]), 1);
+    let mut store = Clocked::new();
+    assert_eq!(store.applied(&[&["10.0.0.1"]]), 1);
     let mut later = object("dns-1", W, &[&["10.0.0.1"]]);
     let status = later.status.as_mut().unwrap();
     status.resolved_names[0].resolved_addresses[0].ttl_seconds = 99;
     status.resolved_names[0].dns_name = "other.example.".into();
-    assert!(desired.apply(Event::Applied(later.clone())).is_empty());
-    assert!(desired.apply(Event::Synced(vec![later])).is_empty());
+    assert!(store.apply(Event::Applied(later.clone())).is_empty());
+    assert!(store.apply(Event::Synced(vec![later])).is_empty());
 }
 
 #[test]
 fn a_name_counts_as_resolved_from_its_first_status_on() {
-    let mut desired = Desired::default();
-    let resolved = |desired: &Desired| desired.wanted(&dns(W)).unwrap().resolved;
-    assert_eq!(applied(&mut desired, &[]), 1);
-    assert!(!resolved(&desired));
-    applied(&mut desired, &[&["garbage"]]);
-    assert!(!resolved(&desired));
-    applied(&mut desired, &[&["10.0.0.1"]]);
-    assert!(resolved(&desired));
-    applied(&mut desired, &[]);
-    assert!(resolved(&desired));
+    let mut store = Clocked::new();
+    let resolved = |store: &Clocked| store.desired.wanted(&dns(W)).unwrap().resolved;
+    assert_eq!(store.applied(&[]), 1);
+    assert!(!resolved(&store));
+    store.applied(&[&["garbage"]]);
+    assert!(!resolved(&store));
+    store.applied(&[&["10.0.0.1"]]);
+    assert!(resolved(&store));
+    store.applied(&[]);
+    assert!(resolved(&store));
 }
 
 #[test]
 fn addresses_that_leave_are_remembered_until_the_database_was_looked_at() {
-    let mut desired = Desired::default();
-    applied(&mut desired, &[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
-    applied(&mut desired, &[&["10.0.0.1"]]);
-    assert_eq!(left(&desired), ["10.0.0.2", "10.0.0.3"]);
-    applied(&mut desired, &[&["10.0.0.1", "10.0.0.2"]]);
-    assert_eq!(left(&desired), ["10.0.0.3"]);
-    desired.settle(&dns(W), true, |_| true);
-    assert_eq!(left(&desired), ["10.0.0.3"]);
-    desired.settle(&dns(W), true, |_| false);
-    assert_eq!(left(&desired), Vec::<String>::new());
+    let mut store = Clocked::new();
+    store.applied(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
+    store.applied(&[&["10.0.0.1"]]);
+    assert_eq!(store.wanted(), ["10.0.0.1"], "at once, of the same object");
+    assert_eq!(store.left(), ["10.0.0.2", "10.0.0.3"]);
+    store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
+    assert_eq!(store.left(), ["10.0.0.3"]);
+    store.desired.settle(&dns(W), |_| true);
+    assert_eq!(store.left(), ["10.0.0.3"]);
+    store.desired.settle(&dns(W), |_| false);
+    assert_eq!(store.left(), Vec::<String>::new());
 }
 
 #[test]
 fn what_another_object_still_has_does_not_leave() {
-    let mut desired = Desired::default();
-    desired.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
-    applied(&mut desired, &[&["10.0.0.1", "10.0.0.2"]]);
-    desired.apply(Event::Deleted(key("dns-1")));
-    assert_eq!(wanted(&desired), ["10.0.0.1"]);
-    assert_eq!(left(&desired), ["10.0.0.2"]);
-    assert!(desired.wanted(&dns(W)).unwrap().present);
+    let mut store = Clocked::new();
+    store.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
+    store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
+    store.gone();
+    assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(store.after(5000), [dns(W)].into());
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    assert_eq!(store.left(), ["10.0.0.2"]);
+    assert_eq!(store.standing(), Standing::Present);
 }
 
 #[test]
-fn an_object_goes_by_a_deletion_or_by_a_later_whole() {
-    for gone in [Event::Deleted(key("dns-1")), Event::Synced(vec![])] {
-        let mut desired = Desired::default();
-        applied(&mut desired, &[&["10.0.0.1"]]);
-        assert_eq!(desired.apply(gone.clone()), [dns(W)].into());
-        assert!(desired.apply(gone).is_empty());
-        let state = desired.wanted(&dns(W)).unwrap();
-        assert!(!state.present && state.resolved && state.addresses.is_empty());
-        assert_eq!(left(&desired), ["10.0.0.1"]);
-        desired.settle(&dns(W), true, |_| false);
-        assert!(desired.wanted(&dns(W)).is_some(), "it still has rows");
-        desired.settle(&dns(W), false, |_| false);
-        assert!(desired.wanted(&dns(W)).is_none());
+fn an_object_goes_by_a_deletion_or_by_a_later_list_and_its_addresses_later() {
+    let other = object("dns-2", "other.example.", &[]);
+    for gone in [
+        Event::Deleted(key("dns-1")),
+        Event::Synced(vec![other.clone()]),
+    ] {
+        let mut store = Clocked::new();
+        store.apply(Event::Synced(vec![
+            object("dns-1", W, &[&["10.0.0.1"]]),
+            other.clone(),
+        ]));
+        assert_eq!(store.apply(gone.clone()), [dns(W)].into());
+        assert!(store.apply(gone).is_empty());
+        assert_eq!(store.standing(), Standing::Leaving);
+        assert_eq!(store.desired.next_deadline(), Some(store.now + DELAY));
+        assert!(store.after(4999).is_empty());
+        assert_eq!(store.wanted(), ["10.0.0.1"]);
+        assert_eq!(store.after(1), [dns(W)].into());
+        assert_eq!(store.standing(), Standing::Gone);
+        assert_eq!(store.wanted(), Vec::<String>::new());
+        assert_eq!(store.left(), ["10.0.0.1"]);
+        assert_eq!(store.desired.next_deadline(), None);
+        store.desired.forget(&dns(W));
+        assert!(store.desired.wanted(&dns(W)).is_none());
     }
 }
 
 #[test]
-fn a_store_that_cannot_be_read_changes_nothing() {
-    let mut desired = Desired::default();
-    applied(&mut desired, &[&["10.0.0.1"]]);
-    assert!(
-        desired
-            .apply(Event::OutOfSync("the folder is gone".into()))
-            .is_empty()
+fn an_object_that_is_made_again_without_addresses_keeps_them_for_a_while() {
+    let mut store = Clocked::new();
+    store.made("1", &["10.0.0.1", "10.0.0.2"]);
+    for deleted in [true, false] {
+        if deleted {
+            store.gone();
+            store.after(20);
+        }
+        // The same name, another uid, and an empty status.
+        store.made(if deleted { "2" } else { "3" }, &[]);
+        assert_eq!(store.standing(), Standing::Present);
+        assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
+        store.after(1000);
+        // One returns; the other has until the end of the delay.
+        store.made(if deleted { "2" } else { "3" }, &["10.0.0.1"]);
+        store.after(3979);
+        assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
+        store.after(if deleted { 1 } else { 21 });
+        assert_eq!(store.wanted(), ["10.0.0.1"]);
+        store.made(if deleted { "2" } else { "3" }, &["10.0.0.1", "10.0.0.2"]);
+    }
+    // What returned is held no longer: it goes with the status as ever.
+    store.made("4", &[]);
+    store.made("4", &["10.0.0.1"]);
+    store.made("4", &[]);
+    assert_eq!(store.wanted(), ["10.0.0.2"]);
+    store.after(5000);
+    assert_eq!(store.wanted(), Vec::<String>::new());
+}
+
+#[test]
+fn an_object_without_uid_is_the_same_under_its_name() {
+    let mut store = Clocked::new();
+    store.applied(&[&["10.0.0.1"]]);
+    store.made("1", &["10.0.0.2"]);
+    assert_eq!(store.wanted(), ["10.0.0.2"]);
+}
+
+#[test]
+fn a_list_of_nothing_that_was_known_removes_nothing() {
+    let whole = || {
+        vec![
+            object("dns-1", W, &[&["10.0.0.1"]]),
+            object("dns-2", "b.example.", &[]),
+        ]
+    };
+    let stranger = object("dns-9", "stranger.example.", &[]);
+    let mut store = Clocked::new();
+    store.apply(Event::Synced(whole()));
+    for list in [vec![], vec![stranger.clone()], vec![stranger.clone()]] {
+        store.apply(Event::Synced(list));
+        store.after(60_000);
+        assert_eq!(store.wanted(), ["10.0.0.1"]);
+        assert_eq!(store.desired.missing(), 2);
+        assert!(!store.desired.is_complete());
+    }
+    // What is in it counts, though.
+    assert!(store.desired.wanted(&dns("stranger.example.")).is_some());
+    // One that holds one of those that are missing is believed.
+    store.apply(Event::Synced(vec![whole().remove(1), stranger]));
+    assert_eq!(store.desired.missing(), 0);
+    assert!(store.desired.is_complete());
+    store.after(5000);
+    assert_eq!(store.standing(), Standing::Gone);
+}
+
+#[test]
+fn what_is_missing_returns_or_goes_one_by_one() {
+    let mut store = Clocked::new();
+    let first = object("dns-1", W, &[&["10.0.0.1"]]);
+    let second = object("dns-2", "b.example.", &[]);
+    store.apply(Event::Synced(vec![first.clone(), second]));
+    store.apply(Event::Synced(vec![]));
+    store.apply(Event::Applied(first));
+    assert_eq!(store.desired.missing(), 1);
+    store.apply(Event::Deleted(key("dns-2")));
+    assert_eq!(store.desired.missing(), 0);
+    store.gone();
+    store.after(5000);
+    assert_eq!(store.standing(), Standing::Gone, "a deletion is believed");
+}
+
+#[test]
+fn an_empty_list_is_believed_on_demand() {
+    let mut store = Clocked::with(Options {
+        allow_empty: true,
+        ..Options::default()
+    });
+    store.applied(&[&["10.0.0.1"]]);
+    store.apply(Event::Synced(vec![]));
+    store.after(5000);
+    assert_eq!(
+        (store.standing(), store.desired.missing()),
+        (Standing::Gone, 0)
     );
-    assert_eq!(wanted(&desired), ["10.0.0.1"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_read_changes_nothing() {
+    let mut store = Clocked::new();
+    store.apply(Event::Synced(vec![]));
+    assert!(store.desired.is_complete());
+    store.applied(&[&["10.0.0.1"]]);
+    let event = Event::OutOfSync("the folder is gone".into());
+    assert!(store.apply(event).is_empty());
+    assert!(!store.desired.is_complete());
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+}
+
+#[test]
+fn nothing_follows_from_absence_while_an_object_does_not_decode() {
+    let mut store = Clocked::new();
+    store.apply(Event::Undecodable([key("dns-1")].into()));
+    store.apply(Event::Synced(vec![]));
+    assert!(!store.desired.is_complete());
+    store.apply(Event::Undecodable(BTreeSet::new()));
+    assert!(store.desired.is_complete());
+}
+
+#[test]
+fn a_name_is_adopted_as_if_it_had_just_gone() {
+    let mut store = Clocked::new();
+    store.desired.adopt(&dns(W), store.now);
+    let wanted = store.desired.wanted(&dns(W)).unwrap();
+    assert_eq!((wanted.standing, wanted.seen), (Standing::Leaving, false));
+    store.after(1000);
+    store.desired.adopt(&dns(W), store.now);
+    store.after(4000);
+    assert_eq!(store.standing(), Standing::Gone);
+    // An object of it makes an end of that.
+    store.desired.adopt(&dns(W), store.now);
+    store.applied(&[]);
+    assert!(store.after(5000).is_empty());
+    assert_eq!(store.standing(), Standing::Present);
+    store.desired.forget(&dns(W));
+    assert_eq!(store.standing(), Standing::Present);
 }
 
 #[test]
 fn an_unusable_name_costs_that_object_alone() {
-    let mut desired = Desired::default();
+    let mut store = Clocked::new();
     let bad = object("dns-1", "single", &[&["10.0.0.1"]]);
     let good = object("dns-2", W, &[&["10.0.0.2"]]);
-    assert_eq!(
-        desired.apply(Event::Synced(vec![bad.clone(), good])),
-        [dns(W)].into()
-    );
-    assert_eq!((desired.objects(), desired.unusable()), (1, 1));
+    let changed = store.apply(Event::Synced(vec![bad, good]));
+    assert_eq!(changed, [dns(W)].into());
+    let count = |store: &Clocked| (store.desired.objects(), store.desired.unusable());
+    assert_eq!(count(&store), (1, 1));
     // It was usable before: that holds.
-    assert!(
-        desired
-            .apply(Event::Applied(object("dns-2", "*", &[])))
-            .is_empty()
-    );
-    assert_eq!(wanted(&desired), ["10.0.0.2"]);
-    desired.apply(Event::Deleted(key("dns-1")));
-    desired.apply(Event::Deleted(key("dns-2")));
-    assert_eq!((desired.objects(), desired.unusable()), (0, 0));
+    let unusable = Event::Applied(object("dns-2", "*", &[]));
+    assert!(store.apply(unusable).is_empty());
+    assert_eq!(store.wanted(), ["10.0.0.2"]);
+    store.apply(Event::Deleted(key("dns-1")));
+    store.apply(Event::Deleted(key("dns-2")));
+    assert_eq!(count(&store), (0, 0));
 }
 
 #[test]
 fn a_name_that_is_edited_leaves_the_old_one() {
-    let mut desired = Desired::default();
-    applied(&mut desired, &[&["10.0.0.1"]]);
+    let mut store = Clocked::new();
+    store.applied(&[&["10.0.0.1"]]);
     let renamed = object("dns-1", "Other.Example", &[&["10.0.0.1"]]);
-    let changed = desired.apply(Event::Applied(renamed));
+    let changed = store.apply(Event::Applied(renamed));
     assert_eq!(changed, [dns(W), dns("other.example.")].into());
-    assert!(!desired.wanted(&dns(W)).unwrap().present);
+    assert_eq!(store.standing(), Standing::Leaving);
 }
 
 #[test]
 fn what_is_remembered_of_a_name_is_bounded() {
-    let mut desired = Desired::default();
+    let mut store = Clocked::new();
     for third in 0..20 {
         let addresses: Vec<_> = (0..250)
             .map(|fourth| format!("10.0.{third}.{fourth}"))
             .collect();
         let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
-        applied(&mut desired, &[&addresses]);
+        store.applied(&[&addresses]);
     }
-    assert_eq!(left(&desired).len(), MAX_LEFT);
+    assert_eq!(store.left().len(), MAX_LEFT);
 }

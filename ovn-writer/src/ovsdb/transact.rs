@@ -140,6 +140,9 @@ pub enum Function {
     /// The column holds at least these elements or pairs.
     #[serde(rename = "includes")]
     Includes,
+    /// The column holds none of these elements or pairs.
+    #[serde(rename = "excludes")]
+    Excludes,
 }
 
 impl Condition {

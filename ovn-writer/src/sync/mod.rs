@@ -1,25 +1,59 @@
 //! From what is wanted and what is there to transactions, one at a time.
 //!
-//! [`Reconciler`] holds what the store says, and which names may differ from the database. It is told of every change on either side
-//! and recomputes the names concerned, and no others, from the whole of their state; what led to it does not matter. While a
-//! transaction is under way, changes gather for the next. There is no IO here, and no clock.
+//! [`Reconciler`] knows both sides and which names may differ. It is told of every change on either side and recomputes the names
+//! concerned, and no others, from the whole of their state; what led to it does not matter. While a transaction is under way,
+//! changes gather for the next. There is no IO here, and no clock.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | [`plan`] | what is different in the sets of a name, and what becomes of it |
+//! | [`change`] | a change of a row, as an operation |
+//! | [`differences`] | how many there are |
+//! | `picture` | all that is known of both sides |
+//! | `batch` | a transaction under way |
+//! | `queue` | the names that are to be looked at, now or later |
+//! | `repairs` | when to undo what somebody else did |
+//! | `evidence` | whether this is the store that the rows come from |
+//! | `index` | from the names of sets to DNS names |
 
-mod plan;
+mod batch;
+pub mod change;
+pub mod differences;
+mod evidence;
+mod index;
+mod picture;
+pub mod plan;
+mod policy;
+mod queue;
+mod repairs;
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
-    ops::Range,
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
-use proto::api::{DnsName, DnsNameResolver};
-use runtime::store::Event;
+use proto::api::{DnsName, DnsNameResolver, Family};
+use runtime::{sparse::Sparse, store::Event};
 
-pub use self::plan::{Change, plan};
+use self::{
+    batch::Batch,
+    picture::Picture,
+    plan::Verdict,
+    queue::{Mark, Queue},
+    repairs::Repairs,
+};
+pub use self::{
+    batch::{BatchLimits, Done, Repaired},
+    change::Change,
+    differences::Differences,
+    picture::Doubt,
+    plan::{Creation, Plan, Terms},
+    policy::{CreateSets, Policy},
+};
 use crate::{
-    address_set::AddressSet,
     desired::Desired,
-    ovsdb::{Operation, Outcome, Refusal, Replica, transact::OperationResult},
+    ovsdb::{Operation, Outcome, Refusal},
+    references::{NorthboundChanges, NorthboundReplica, References},
 };
 
 /// The first wait after the server refused the changes of a name; each further refusal doubles it.
@@ -28,84 +62,27 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait after refusals.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How much may go into one transaction. One name goes in whatever its size.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct BatchLimits {
-    /// Rows that are changed.
-    pub rows: usize,
-    /// Bytes on the wire, roughly.
-    pub bytes: usize,
-}
-
-impl Default for BatchLimits {
-    /// 1,000 rows and 1 MiB: some 10 ms of the server's time, in which it serves nobody else.
-    fn default() -> Self {
-        Self {
-            rows: 1000,
-            bytes: 1 << 20,
-        }
-    }
-}
+/// What the database says of a row that cannot be made (RFC 7047 section 3.1).
+const CONSTRAINT_VIOLATION: &str = "constraint violation";
 
 /// The state of the whole.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reconciler {
-    desired: Desired,
-    limits: BatchLimits,
-    /// Names that may differ from the database.
-    dirty: HashMap<DnsName, Dirty>,
-    /// Their order. It has all of them that do not wait after a refusal; one that is not dirty any more is passed over.
-    queue: VecDeque<DnsName>,
+    picture: Picture,
+    queue: Queue,
     /// Names whose changes the server refused, until they succeed.
     refused: HashMap<DnsName, Refused>,
+    /// What was undone lately, of the sets of each family.
+    repairs: HashMap<DnsName, [Repairs; 2]>,
     in_flight: Option<Batch>,
-}
-
-/// Why a name may differ.
-#[derive(Clone, Copy, Debug, Default)]
-struct Dirty {
-    /// When the store changed; `None` if it was the database.
-    since: Option<Instant>,
-    /// Whether it must be alone in its transaction, as it was in one that was refused without a word on which name it was.
-    alone: bool,
+    repairs_log: Sparse,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     times: u32,
-    /// While it waits.
-    until: Option<Instant>,
-}
-
-/// A transaction that is under way.
-#[derive(Debug, Default)]
-struct Batch {
-    names: Vec<Planned>,
-}
-
-#[derive(Debug)]
-struct Planned {
-    name: DnsName,
-    since: Option<Instant>,
-    changes: Vec<Change>,
-    operations: Range<usize>,
-}
-
-/// What a transaction that is done did.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Done {
-    /// Rows that were made.
-    pub created: usize,
-    /// Rows whose addresses changed.
-    pub mutated: usize,
-    /// Rows that were deleted.
-    pub deleted: usize,
-    /// Addresses that were put into rows.
-    pub inserted_addresses: usize,
-    /// Addresses that were taken out of rows.
-    pub deleted_addresses: usize,
-    /// For each name that the store changed: how long ago that was.
-    pub lags: Vec<Duration>,
+    until: Instant,
+    is_clash: bool,
 }
 
 /// How a transaction ended, and what follows from it.
@@ -115,6 +92,8 @@ pub enum Finished {
     Done(Done),
     /// It did not; its names will be tried again.
     Refused(Refusal),
+    /// It did not, as somebody manages the database; other transactions follow.
+    Managed,
     /// The replica cannot be relied on: start over.
     StartOver(StartOver),
 }
@@ -132,68 +111,61 @@ pub enum StartOver {
 
 impl Reconciler {
     /// Nothing is known yet.
-    pub fn new(limits: BatchLimits) -> Self {
+    pub fn new(policy: Policy) -> Self {
         Self {
-            limits,
-            ..Self::default()
+            picture: Picture::new(policy),
+            queue: Queue::default(),
+            refused: HashMap::new(),
+            repairs: HashMap::new(),
+            in_flight: None,
+            repairs_log: Sparse::default(),
         }
     }
 
     /// What the store says.
     pub fn desired(&self) -> &Desired {
-        &self.desired
+        &self.picture.desired
+    }
+
+    /// Who refers to sets.
+    pub fn references(&self) -> &References {
+        &self.picture.references
     }
 
     /// Takes over what the store says.
     pub fn store_changed(&mut self, event: Event<DnsNameResolver>, now: Instant) {
-        for name in self.desired.apply(event) {
-            self.mark(
-                name,
-                Dirty {
-                    since: Some(now),
-                    alone: false,
-                },
-            );
-        }
-    }
-
-    /// Rows of these names changed in the database, by whomever.
-    pub fn rows_changed(&mut self, names: impl IntoIterator<Item = DnsName>) {
-        for name in names {
-            self.mark(name, Dirty::default());
+        for name in self.picture.store_changed(event, now) {
+            self.queue.mark(name, Mark::store(now));
         }
     }
 
     /// The database was read anew: any name may differ, and nothing that was refused need be refused again.
-    pub fn database_read(&mut self) {
+    pub fn database_read(&mut self, replica: &NorthboundReplica) {
         self.database_lost();
         self.refused.clear();
-        self.queue.clear();
-        let before = std::mem::take(&mut self.dirty);
-        for name in self.desired.names().cloned().collect::<Vec<_>>() {
-            let since = before.get(&name).and_then(|dirty| dirty.since);
-            self.mark(
-                name,
-                Dirty {
-                    since,
-                    alone: false,
-                },
-            );
+        let since = self.queue.start_over();
+        for name in self.picture.database_read(replica) {
+            let since = since.get(&name).copied();
+            let mark = Mark::reading();
+            self.queue.mark(name, Mark { since, ..mark });
+        }
+    }
+
+    /// Something changed in the database, by whomever.
+    pub fn database_changed(&mut self, replica: &NorthboundReplica, changes: NorthboundChanges) {
+        for name in self.picture.database_changed(replica, &changes) {
+            self.queue.mark(name, Mark::default());
+        }
+        for name in changes.0 {
+            self.queue.mark(name, Mark::drift());
         }
     }
 
     /// The connection is lost: what was under way may have taken effect or not.
     pub fn database_lost(&mut self) {
-        if let Some(batch) = self.in_flight.take() {
-            for planned in batch.names {
-                self.mark(
-                    planned.name,
-                    Dirty {
-                        since: planned.since,
-                        alone: false,
-                    },
-                );
-            }
+        let lost = self.in_flight.take().into_iter();
+        for planned in lost.flat_map(|batch| batch.names) {
+            self.queue.mark(planned.name, planned.mark);
         }
     }
 
@@ -207,88 +179,138 @@ impl Reconciler {
         self.refused.len()
     }
 
-    /// When a name that was refused is to be tried again, if there is one.
-    pub fn next_retry(&self) -> Option<Instant> {
-        self.refused
-            .values()
-            .filter_map(|refused| refused.until)
-            .min()
+    /// The number of names whose set cannot be made, as somebody else has one of the same name.
+    pub fn clashes(&self) -> usize {
+        let refused = self.refused.values();
+        refused.filter(|refused| refused.is_clash).count()
+    }
+
+    /// The differences that are known of.
+    pub fn differences(&self) -> Differences {
+        self.picture.differences
+    }
+
+    /// Whether somebody manages the address sets of the database, as far as is known.
+    pub fn is_managed(&self) -> bool {
+        self.picture.is_managed()
+    }
+
+    /// Why nothing is removed, if there is a reason.
+    pub fn doubt(&self) -> Option<Doubt> {
+        self.picture.doubt()
+    }
+
+    /// When there may be something to do even if nothing changes.
+    pub fn next_timer(&self) -> Option<Instant> {
+        let deadline = self.picture.desired.next_deadline();
+        self.queue.next_timer().into_iter().chain(deadline).min()
     }
 
     /// The next transaction, if there is anything to do and none is under way. It is under way then, until
     /// [`Reconciler::finished`].
     pub fn next_transaction(
         &mut self,
-        replica: &Replica<AddressSet>,
+        replica: &NorthboundReplica,
         now: Instant,
     ) -> Option<Vec<Operation>> {
-        if self.in_flight.is_some() {
+        if self.in_flight.is_some() || !self.wake(replica, now) {
             return None;
         }
-        self.end_waits(now);
-        let (mut batch, mut operations) = (Batch::default(), Vec::new());
-        let (mut rows, mut bytes) = (0, 0);
-        while let Some(name) = self.queue.pop_front() {
-            let waits = self
-                .refused
-                .get(&name)
-                .is_some_and(|refused| refused.until.is_some());
-            let Some(&dirty) = self.dirty.get(&name).filter(|_| !waits) else {
+        let mut batch = Batch::default();
+        while let Some((name, mark)) = self.queue.pop() {
+            let refused = self.refused.get(&name).map(|refused| refused.until);
+            if let Some(until) = refused.filter(|until| *until > now) {
+                self.queue.defer(name, mark, until);
                 continue;
-            };
-            if dirty.alone && !batch.names.is_empty() {
-                self.queue.push_front(name);
+            }
+            if mark.alone && !batch.names.is_empty() {
+                self.queue.put_back(name, mark);
                 break;
             }
-            self.dirty.remove(&name);
-            let changes = self.changes(&name, replica);
+            let plan = self.examine(&name, replica, now);
+            let changes = self.admit(&name, mark, plan, now);
             if changes.is_empty() {
-                self.refused.remove(&name);
                 continue;
             }
-            let start = operations.len();
-            operations.extend(changes.iter().flat_map(|change| change.operations(&name)));
-            rows += changes.len();
-            bytes += operations
-                .iter()
-                .skip(start)
-                .map(Operation::approximate_len)
-                .sum::<usize>();
-            let operations = start..operations.len();
-            batch.names.push(Planned {
-                name,
-                since: dirty.since,
-                changes,
-                operations,
-            });
-            if dirty.alone || rows >= self.limits.rows || bytes >= self.limits.bytes {
+            // What others forgot is mended whoever manages the database.
+            batch.is_guarded |= self.picture.policy.create == CreateSets::Auto
+                && self.picture.creation() == Creation::AtOnce
+                && changes.iter().any(Change::is_creation);
+            batch.add(name, mark, changes);
+            if mark.alone || batch.is_full(self.picture.policy.limits) {
                 break;
             }
         }
         if batch.names.is_empty() {
             return None;
         }
+        let operations = batch.send();
         self.in_flight = Some(batch);
         Some(operations)
+    }
+
+    /// What is different in each name that may differ, and what would become of it. Nothing is under way then.
+    pub fn next_plans(
+        &mut self,
+        replica: &NorthboundReplica,
+        now: Instant,
+    ) -> Vec<(DnsName, Plan)> {
+        let mut plans = Vec::new();
+        if self.wake(replica, now) {
+            while let Some((name, _)) = self.queue.pop() {
+                let plan = self.examine(&name, replica, now);
+                plans.push((name, plan));
+            }
+        }
+        plans
+    }
+
+    /// Where nothing is written: a transaction that changes nothing, and is refused if somebody manages the database, for
+    /// [`Reconciler::probed`]; `None` if that need not be known.
+    pub fn probe(&self) -> Option<Vec<Operation>> {
+        let is_unknown = self.picture.policy.create == CreateSets::Auto && !self.is_managed();
+        is_unknown.then(|| vec![batch::nobody_manages()])
+    }
+
+    /// The [probe](Reconciler::probe) ended.
+    pub fn probed(&mut self, outcome: &Outcome) {
+        if let Outcome::Refused(_) = outcome {
+            self.picture.set_managed();
+        }
     }
 
     /// The transaction that was under way ended. `replica` has all updates that came before its outcome.
     pub fn finished(
         &mut self,
         outcome: Outcome,
-        replica: &Replica<AddressSet>,
+        replica: &NorthboundReplica,
         now: Instant,
     ) -> Finished {
         match outcome {
             Outcome::Done(results) => {
                 let batch = self.in_flight.take().unwrap_or_default();
-                match ghost(&batch, &results, replica) {
-                    Some(name) => Finished::StartOver(StartOver::Ghost(name)),
-                    None => Finished::Done(self.done(batch, now)),
+                if let Some(name) = batch.ghost(&results, &replica.0) {
+                    return Finished::StartOver(StartOver::Ghost(name));
                 }
+                let mut done = Done::default();
+                for planned in &batch.names {
+                    self.refused.remove(&planned.name);
+                    tracing::debug!(name = %planned.name, changes = ?planned.changes, "rows changed");
+                    done.add(planned, now);
+                }
+                Finished::Done(done)
             }
             Outcome::Refused(refusal) => {
-                self.was_refused(&refusal, now);
+                let batch = self.in_flight.take().unwrap_or_default();
+                let guard = refusal.operation.filter(|index| batch.is_guard(*index));
+                if guard.is_some() {
+                    self.picture.set_managed();
+                    for planned in batch.names {
+                        self.queue.mark(planned.name, planned.mark);
+                    }
+                    return Finished::Managed;
+                }
+                self.was_refused(batch, &refusal, now);
                 Finished::Refused(refusal)
             }
             Outcome::Unknown(error) => {
@@ -298,130 +320,119 @@ impl Reconciler {
         }
     }
 
-    fn done(&mut self, batch: Batch, now: Instant) -> Done {
-        let mut done = Done::default();
-        for planned in batch.names {
-            self.refused.remove(&planned.name);
-            tracing::debug!(name = %planned.name, changes = ?planned.changes, "rows changed");
-            done.lags.extend(
-                planned
-                    .since
-                    .map(|since| now.saturating_duration_since(since)),
-            );
-            for change in planned.changes {
-                match change {
-                    Change::Create { addresses, .. } => {
-                        done.created += 1;
-                        done.inserted_addresses += addresses.len();
-                    }
-                    Change::Mutate { insert, delete, .. } => {
-                        done.mutated += 1;
-                        done.inserted_addresses += insert.len();
-                        done.deleted_addresses += delete.len();
-                    }
-                    Change::Delete { members, .. } => {
-                        done.deleted += 1;
-                        done.deleted_addresses += members;
-                    }
+    /// Marks what is to be looked at by now; false before the store was read, when nothing is wanted yet.
+    fn wake(&mut self, replica: &NorthboundReplica, now: Instant) -> bool {
+        if !self.picture.desired.has_been_read() {
+            return false;
+        }
+        for name in self.picture.desired.expire(now) {
+            self.queue.mark(name, Mark::store(now));
+        }
+        for name in self.picture.judge(replica) {
+            self.queue.mark(name, Mark::reading());
+        }
+        self.queue.wake(now);
+        true
+    }
+
+    fn examine(&mut self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
+        let plan = self.picture.examine(name, replica, now);
+        if let Some(due) = plan.due {
+            self.queue.look_at(name.clone(), due);
+        }
+        plan
+    }
+
+    /// Of the changes of a name, those that are made now.
+    fn admit(&mut self, name: &DnsName, mark: Mark, plan: Plan, now: Instant) -> Vec<Change> {
+        let findings = plan.findings.into_iter();
+        let due = findings.filter(|finding| finding.verdict == Verdict::Now);
+        let mut changes: Vec<_> = due.map(|finding| finding.change).collect();
+        let is_quiet = |of: &[Repairs; 2]| of.iter().all(|repairs| repairs.is_quiet(now));
+        if self.repairs.get(name).is_some_and(is_quiet) {
+            self.repairs.remove(name);
+        }
+        if changes.is_empty() {
+            self.refused.remove(name);
+        } else if mark.is_repair() {
+            let until = self.admit_repairs(name, &mut changes, now);
+            if let Some(until) = until {
+                self.queue.defer(name.clone(), mark, until);
+            }
+            if !changes.is_empty() {
+                self.queue.look_at(name.clone(), now + repairs::QUIET);
+                if let Some(left_out) = self.repairs_log.pass() {
+                    tracing::warn!(%name, ?changes, left_out, "somebody else changed the address sets of a name");
                 }
             }
         }
-        done
-    }
-
-    fn was_refused(&mut self, refusal: &Refusal, now: Instant) {
-        let batch = self.in_flight.take().unwrap_or_default();
-        let single = batch.names.len() == 1;
-        for Planned {
-            name,
-            since,
-            operations,
-            ..
-        } in batch.names
-        {
-            let blamed = match refusal.operation {
-                Some(index) => operations.contains(&index),
-                None => single,
-            };
-            if blamed {
-                self.wait(&name, refusal, now);
-            }
-            // If nobody knows which of them it was, each goes alone the next time.
-            let alone = refusal.operation.is_none();
-            self.mark(name, Dirty { since, alone });
-        }
-    }
-
-    fn wait(&mut self, name: &DnsName, refusal: &Refusal, now: Instant) {
-        let times = self.refused.get(name).map_or(0, |refused| refused.times);
-        if times == 0 {
-            tracing::warn!(%name, %refusal, "the server refuses to change the address sets of a name");
-        }
-        let wait = FIRST_WAIT
-            .saturating_mul(1 << times.min(10))
-            .min(LONGEST_WAIT);
-        let refused = Refused {
-            times: times.saturating_add(1),
-            until: Some(now + wait),
-        };
-        self.refused.insert(name.clone(), refused);
-    }
-
-    fn end_waits(&mut self, now: Instant) {
-        for (name, refused) in &mut self.refused {
-            if refused.until.is_some_and(|until| until <= now) {
-                refused.until = None;
-                self.queue.push_back(name.clone());
-            }
-        }
-    }
-
-    fn changes(&mut self, name: &DnsName, replica: &Replica<AddressSet>) -> Vec<Change> {
-        let rows: Vec<_> = replica.with_key(name).collect();
-        let changes = plan(name, self.desired.wanted(name).as_ref(), &rows);
-        let in_a_row = |address: &_| rows.iter().any(|(_, row)| row.holds(address));
-        self.desired.settle(name, !rows.is_empty(), in_a_row);
         changes
     }
 
-    fn mark(&mut self, name: DnsName, new: Dirty) {
-        match self.dirty.entry(name) {
-            Entry::Occupied(mut entry) => {
-                let dirty = entry.get_mut();
-                dirty.since = dirty.since.or(new.since);
-                dirty.alone |= new.alone;
+    /// Leaves the repairs out that must wait, and returns until when.
+    fn admit_repairs(
+        &mut self,
+        name: &DnsName,
+        changes: &mut Vec<Change>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let repairs = self.repairs.entry(name.clone()).or_default();
+        let mut until = None::<Instant>;
+        for (family, repairs) in Family::ALL.into_iter().zip(repairs) {
+            let of_family = || changes.iter().filter(|change| change.family() == family);
+            if of_family().next().is_none() {
+                continue;
             }
-            Entry::Vacant(entry) => {
-                self.queue.push_back(entry.key().clone());
-                entry.insert(new);
+            let is_missing = of_family().any(Change::is_addition);
+            if let Err(at) = repairs.admit(is_missing, now) {
+                changes.retain(|change| change.family() != family);
+                until = Some(until.map_or(at, |until| until.min(at)));
             }
         }
+        until
     }
-}
 
-/// A name with a row that is in the replica, though the server found none to change.
-fn ghost(
-    batch: &Batch,
-    results: &[OperationResult],
-    replica: &Replica<AddressSet>,
-) -> Option<DnsName> {
-    for planned in &batch.names {
-        let mut next = planned.operations.start;
-        for change in &planned.changes {
-            // The last operation of a change is the one that counts.
-            next += change.operation_count();
-            let count = results
-                .get(next.saturating_sub(1))
-                .and_then(|result| result.count);
-            let there = change
-                .uuid()
-                .is_some_and(|uuid| replica.get(uuid).is_some());
-            if count == Some(0) && there {
-                return Some(planned.name.clone());
+    fn was_refused(&mut self, batch: Batch, refusal: &Refusal, now: Instant) {
+        let single = batch.names.len() == 1;
+        for planned in batch.names {
+            let is_blamed = match refusal.operation {
+                Some(index) => planned.operations.contains(&index),
+                None => single,
+            };
+            // If nobody knows which of them it was, each goes alone the next time.
+            let alone = refusal.operation.is_none();
+            let mark = Mark {
+                alone,
+                ..planned.mark
+            };
+            if is_blamed {
+                let is_clash = refusal.reason.error == CONSTRAINT_VIOLATION
+                    && planned.changes.iter().any(Change::is_creation);
+                let until = self.wait(&planned.name, is_clash, refusal, now);
+                self.queue.defer(planned.name, mark, until);
+            } else {
+                self.queue.mark(planned.name, mark);
             }
         }
     }
-    None
+
+    fn wait(&mut self, name: &DnsName, is_clash: bool, refusal: &Refusal, now: Instant) -> Instant {
+        let times = self.refused.get(name).map_or(0, |refused| refused.times);
+        if times == 0 && is_clash {
+            tracing::warn!(%name, %refusal, "an address set cannot be made: somebody else has one of its name");
+        } else if times == 0 {
+            tracing::warn!(%name, %refusal, "the server refuses to change the address sets of a name");
+        }
+        let wait = FIRST_WAIT.saturating_mul(1 << times.min(10));
+        let until = now + wait.min(LONGEST_WAIT);
+        let refused = Refused {
+            times: times.saturating_add(1),
+            until,
+            is_clash,
+        };
+        self.refused.insert(name.clone(), refused);
+        until
+    }
 }
 
 #[cfg(test)]

@@ -1,114 +1,351 @@
-//! What is to be different in the rows of one name: a pure decision.
+//! What is different in the sets of one name, and what becomes of it: a pure decision.
 //!
-//! | the object | its status so far | a row under the normalised name | a row under the name as written |
+//! | the name | its status so far | a row under the normalised name | a row under the name as written |
 //! |---|---|---|---|
-//! | is there | had an address | made equal to the status | gets what is missing, loses what was seen to leave |
-//! | is there | never had one | left as it is | left as it is |
-//! | was seen to go | any | deleted if this program made it, else emptied | loses what was seen to leave |
+//! | is in the store, or was until a moment ago | had an address | made equal to what is wanted | gets what is missing, loses what was seen to leave |
+//! | is in the store, or was until a moment ago | never had one | left as it is | left as it is |
+//! | was seen to go | any | emptied; deleted if this program made it and nothing refers to it for a minute | loses what was seen to leave |
+//! | was never seen, but has rows that this program made | | those are treated as if it was seen to go | left as it is |
 //! | was never seen | | left as it is | left as it is |
 //!
-//! "So far" and "seen" mean: since this program started. So nothing is ever taken out on the strength of a first reading of the
-//! store, which may be the wrong one, or empty, or one that the collector has not written to yet; and a status that loses its
-//! last address takes it out of the row, as it was seen to have it.
+//! "So far" and "seen" mean: since this program started. So nothing of others is ever taken out on the strength of a first reading
+//! of the store, which may be the wrong one, or empty, or one that the collector has not written to yet; and a status that loses
+//! its last address takes it out of the row, as it was seen to have it.
 //!
-//! An object that is there has a row of each family: if no row of the family bears its name in any form and for any owner, one
-//! is made for the default network.
+//! When rows are made is [`Creation`].
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
 use uuid::Uuid;
 
+use super::change::Change;
 use crate::{
-    address_set::{self, ADDRESSES, AddressSet, EXTERNAL_IDS, NameForm, TABLE, address_in},
-    desired::Wanted,
-    ovsdb::{Condition, Datum, Mutation, Mutator, Operation, Row, Until},
+    address_set::{AddressSet, Identity, NameForm, address_in},
+    desired::{Filter, Standing, Wanted},
 };
 
-/// A difference of one row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// There is no row of this family: make one.
-    Create {
-        /// The family.
-        family: Family,
-        /// What it holds from the start.
-        addresses: Vec<IpAddr>,
-    },
-    /// The row lacks members, or has too many.
-    Mutate {
-        /// Which row.
-        uuid: Uuid,
-        /// What it lacks.
-        insert: Vec<IpAddr>,
-        /// What it has too many, as it is written there.
-        delete: Vec<String>,
-    },
-    /// The row is of no more use, and this program made it.
-    Delete {
-        /// Which row.
-        uuid: Uuid,
-        /// Its `external_ids`: it must still be the same row when it is deleted.
-        external_ids: Datum,
-        /// How many members go with it.
-        members: usize,
-    },
+/// When a row is made that is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Creation {
+    /// For every name of the store and each family in use, in the default network, as soon as there is none; and as with
+    /// [`Creation::WhenMissed`].
+    AtOnce,
+    /// When something has referred to it for a while: who manages the database has forgotten it then. It may belong to any
+    /// network.
+    WhenMissed,
+    /// Never.
+    Never,
 }
 
-/// What must change in `rows`, which are all rows that bear `name`, for them to be as they should; nothing if the store never
-/// had the name.
-pub fn plan(
-    name: &DnsName,
-    wanted: Option<&Wanted<'_>>,
-    rows: &[(Uuid, &AddressSet)],
-) -> Vec<Change> {
-    let Some(wanted) = wanted else {
-        return Vec::new();
-    };
-    let mut changes = Vec::new();
-    let mut missing = BTreeSet::from(Family::ALL);
-    for (uuid, row) in rows {
-        let Some(identity) = row.identity().filter(|identity| identity.name == *name) else {
-            continue;
-        };
-        missing.remove(&identity.family);
-        let addresses = wanted.of_family(identity.family);
-        let change = match identity.form {
-            NameForm::Fqdn if wanted.present && wanted.resolved => {
-                difference(*uuid, row, addresses, |_| true)
-            }
-            NameForm::Fqdn if wanted.present => None,
-            NameForm::Fqdn if identity.created_here => Some(Change::Delete {
-                uuid: *uuid,
-                external_ids: row.external_ids(),
-                members: row.addresses().len().saturating_add(row.others().len()),
-            }),
-            NameForm::Fqdn => difference(*uuid, row, &[], |_| true),
-            NameForm::AsWritten => {
-                let left = |address: Option<&_>| address.is_some_and(|a| wanted.left.contains(a));
-                difference(*uuid, row, addresses, left)
-            }
-        };
-        changes.extend(change);
+/// What holds for all names.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// What marks the rows that this program makes.
+    pub store: String,
+    /// Which families are in use.
+    pub filter: Filter,
+    /// How long a set must be missed with [`Creation::WhenMissed`].
+    pub create_after: Duration,
+    /// How long nothing must refer to a row before it is deleted.
+    pub delete_after: Duration,
+}
+
+impl Terms {
+    /// 2 s until a set is missed, and a minute until a row is deleted.
+    pub fn new(store: impl Into<String>, filter: Filter) -> Self {
+        Self {
+            store: store.into(),
+            filter,
+            create_after: Duration::from_secs(2),
+            delete_after: Duration::from_secs(60),
+        }
     }
-    if wanted.present {
-        changes.extend(missing.into_iter().map(|family| Change::Create {
+}
+
+/// One name: what is wanted and what is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// The name.
+    pub name: &'a DnsName,
+    /// What the store wants of it; `None` if it never had the name.
+    pub wanted: Option<&'a Wanted<'a>>,
+    /// All rows that bear the name.
+    pub rows: &'a [SetRow<'a>],
+    /// Sets of the name to which something refers although there are none.
+    pub missed: &'a [SetOf],
+    /// When rows are made.
+    pub creation: Creation,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub struct SetRow<'a> {
+    /// Its `_uuid`.
+    pub uuid: Uuid,
+    /// Its columns.
+    pub set: &'a AddressSet,
+    /// Whether anything refers to it.
+    pub is_referred_to: bool,
+}
+
+/// A set of the name, whether there is one or not.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct SetOf {
+    /// `k8s.ovn.org/owner-controller`.
+    pub controller: Box<str>,
+    /// Its family.
+    pub family: Family,
+}
+
+impl SetOf {
+    /// The set of the default network.
+    pub fn default_network(family: Family) -> Self {
+        Self {
+            controller: DEFAULT_NETWORK_CONTROLLER.into(),
             family,
-            addresses: wanted.of_family(family).to_vec(),
+        }
+    }
+}
+
+/// Since when something has been so that must be so for a while.
+#[derive(Clone, Debug, Default)]
+pub struct Clocks {
+    missed: Vec<(SetOf, Instant)>,
+    unused: Vec<(Uuid, Instant)>,
+}
+
+impl Clocks {
+    /// Whether none runs.
+    pub fn are_still(&self) -> bool {
+        self.missed.is_empty() && self.unused.is_empty()
+    }
+}
+
+/// A difference between what is wanted and what is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What would undo it.
+    pub change: Change,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Whether the store has the name. If not, the row should have no members.
+    pub is_wanted: bool,
+}
+
+/// What becomes of a difference.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// It is undone.
+    Now,
+    /// It is undone at this time if it is still there.
+    At(Instant),
+    /// It is left, for this reason.
+    Left(Reason),
+}
+
+/// Why a difference is left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// The status never had an address while this program ran.
+    Unresolved,
+    /// The name went a moment ago, and may return.
+    Leaving,
+    /// Nobody knows that the store ever had the name.
+    Unknown,
+    /// Sets are not to be made.
+    NoCreation,
+}
+
+impl Reason {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unresolved => "its status never had an address",
+            Self::Leaving => "its object went a moment ago",
+            Self::Unknown => "the store never had the name",
+            Self::NoCreation => "sets are not to be made",
+        }
+    }
+}
+
+/// What is to be done about one name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Every difference.
+    pub findings: Vec<Finding>,
+    /// Addresses that others put into rows under the name as they wrote it, and that stay.
+    pub foreign: usize,
+    /// When to look again even if nothing changes.
+    pub due: Option<Instant>,
+}
+
+/// What becomes of the sets of a name.
+pub fn plan(case: Case<'_>, terms: &Terms, clocks: &mut Clocks, now: Instant) -> Plan {
+    let planner = Planner { case, terms, now };
+    let mut plan = Plan::default();
+    let before = std::mem::take(clocks);
+    let mut families = BTreeSet::from(Family::ALL);
+    for row in case.rows {
+        let identity = row.set.identity().filter(|i| i.name == *case.name);
+        if let Some(identity) = identity {
+            families.remove(&identity.family);
+            planner.row(*row, identity, &before, clocks, &mut plan);
+        }
+    }
+    planner.creations(&families, &before, clocks, &mut plan);
+    plan
+}
+
+/// The parts of a decision that do not change while it is made.
+struct Planner<'a> {
+    case: Case<'a>,
+    terms: &'a Terms,
+    now: Instant,
+}
+
+impl Planner<'_> {
+    fn row(
+        &self,
+        row: SetRow<'_>,
+        identity: &Identity,
+        before: &Clocks,
+        clocks: &mut Clocks,
+        plan: &mut Plan,
+    ) {
+        let Some(wanted) = self.case.wanted else {
+            if identity.form == NameForm::Fqdn {
+                let change = difference(row, &[], |_| true);
+                plan.add(change, Verdict::Left(Reason::Unknown), false);
+            }
+            return;
+        };
+        let addresses = wanted.of_family(identity.family);
+        if identity.form == NameForm::AsWritten {
+            let left = |address: Option<&_>| address.is_some_and(|a| wanted.left.contains(a));
+            plan.add(difference(row, addresses, left), Verdict::Now, true);
+            let stays = |a: &&IpAddr| addresses.binary_search(a).is_err() && !left(Some(a));
+            plan.foreign += row.set.addresses().iter().filter(stays).count();
+            let others = row.set.others().iter().map(|text| address_in(text));
+            plan.foreign += others.filter(|address| !left(address.as_ref())).count();
+            return;
+        }
+        let is_ours = row.set.is_made_for(&self.terms.store);
+        let (addresses, verdict) = match wanted.standing {
+            Standing::Gone if is_ours && !row.is_referred_to => {
+                let since = clock(&before.unused, &row.uuid).unwrap_or(self.now);
+                clocks.unused.push((row.uuid, since));
+                let until = since + self.terms.delete_after;
+                if self.now >= until {
+                    let members = row
+                        .set
+                        .addresses()
+                        .len()
+                        .saturating_add(row.set.others().len());
+                    let (uuid, store) = (row.uuid, self.terms.store.clone());
+                    let family = identity.family;
+                    let change = Change::Delete {
+                        uuid,
+                        family,
+                        store,
+                        members,
+                    };
+                    plan.add(Some(change), Verdict::Now, false);
+                    return;
+                }
+                plan.look_again(until);
+                (&[][..], Verdict::Now)
+            }
+            Standing::Gone if is_ours || wanted.seen => (&[][..], Verdict::Now),
+            Standing::Gone => (&[][..], Verdict::Left(Reason::Unknown)),
+            _ if wanted.resolved => (addresses, Verdict::Now),
+            Standing::Leaving => (addresses, Verdict::Left(Reason::Leaving)),
+            Standing::Present => (addresses, Verdict::Left(Reason::Unresolved)),
+        };
+        let is_wanted = wanted.standing == Standing::Present
+            || wanted.resolved && wanted.standing == Standing::Leaving;
+        plan.add(difference(row, addresses, |_| true), verdict, is_wanted);
+    }
+
+    /// The rows that are to be made; `families` are those that have no row at all.
+    fn creations(
+        &self,
+        families: &BTreeSet<Family>,
+        before: &Clocks,
+        clocks: &mut Clocks,
+        plan: &mut Plan,
+    ) {
+        let Some(wanted) = self.case.wanted else {
+            return;
+        };
+        let is_present = wanted.standing == Standing::Present;
+        let at_once = self.case.creation == Creation::AtOnce;
+        let mut missing: BTreeSet<_> = self.case.missed.iter().cloned().collect();
+        if is_present && at_once {
+            let families = families
+                .iter()
+                .filter(|family| self.terms.filter.is_in_use(**family));
+            missing.extend(families.copied().map(SetOf::default_network));
+        }
+        for set in missing {
+            let verdict = match self.case.creation {
+                // A rule that names a set that is not there is of no effect: one that came late, to a row that was deleted.
+                Creation::AtOnce if &*set.controller == DEFAULT_NETWORK_CONTROLLER => Verdict::Now,
+                _ if !is_present => continue,
+                Creation::Never => Verdict::Left(Reason::NoCreation),
+                Creation::AtOnce | Creation::WhenMissed => {
+                    let since = clock(&before.missed, &set).unwrap_or(self.now);
+                    clocks.missed.push((set.clone(), since));
+                    let until = since + self.terms.create_after;
+                    if self.now >= until {
+                        Verdict::Now
+                    } else {
+                        plan.look_again(until);
+                        Verdict::At(until)
+                    }
+                }
+            };
+            let change = Change::Create {
+                addresses: wanted.of_family(set.family).to_vec(),
+                store: self.terms.store.clone(),
+                set,
+            };
+            plan.add(Some(change), verdict, is_present);
+        }
+    }
+}
+
+impl Plan {
+    fn add(&mut self, change: Option<Change>, verdict: Verdict, is_wanted: bool) {
+        self.findings.extend(change.map(|change| Finding {
+            change,
+            verdict,
+            is_wanted,
         }));
     }
-    changes
+
+    fn look_again(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+}
+
+fn clock<K: PartialEq>(clocks: &[(K, Instant)], key: &K) -> Option<Instant> {
+    let (_, since) = clocks.iter().find(|(other, _)| other == key)?;
+    Some(*since)
 }
 
 /// The mutation that gives the row these addresses, which are in order, and takes those others out that may go: `None` is
 /// what reads as no address.
 fn difference(
-    uuid: Uuid,
-    row: &AddressSet,
+    row: SetRow<'_>,
     addresses: &[IpAddr],
     may_go: impl Fn(Option<&IpAddr>) -> bool,
 ) -> Option<Change> {
-    let there = row.addresses();
+    let there = row.set.addresses();
     let insert: Vec<_> = addresses
         .iter()
         .filter(|a| !there.contains(a))
@@ -122,79 +359,19 @@ fn difference(
         .collect();
     // An address in another spelling than ours goes even if it is wanted, as ours is put in.
     let others = row
+        .set
         .others()
         .iter()
         .filter(|text| may_go(address_in(text).as_ref()));
     delete.extend(others.map(|text| text.to_string()));
     let nothing = insert.is_empty() && delete.is_empty();
+    let identity = row.set.identity()?;
     (!nothing).then_some(Change::Mutate {
-        uuid,
+        uuid: row.uuid,
+        family: identity.family,
         insert,
         delete,
     })
-}
-
-impl Change {
-    /// The row; `None` for one that is yet to be made.
-    pub(super) fn uuid(&self) -> Option<Uuid> {
-        match self {
-            Self::Create { .. } => None,
-            Self::Mutate { uuid, .. } | Self::Delete { uuid, .. } => Some(*uuid),
-        }
-    }
-
-    /// How many [operations](Self::operations) it takes.
-    pub(super) fn operation_count(&self) -> usize {
-        match self {
-            Self::Create { .. } | Self::Mutate { .. } => 1,
-            Self::Delete { .. } => 2,
-        }
-    }
-
-    /// The operations on the wire. They can be sent again without harm: a set does not hold an address twice, the table's index
-    /// keeps a second row of the same name out, and a row is deleted only while it is what it was.
-    pub fn operations(&self, name: &DnsName) -> Vec<Operation> {
-        let table = || TABLE.to_owned();
-        match self {
-            Self::Create { family, addresses } => vec![Operation::Insert {
-                table: table(),
-                row: address_set::new_row(DEFAULT_NETWORK_CONTROLLER, name, *family, addresses),
-            }],
-            Self::Mutate {
-                uuid,
-                insert,
-                delete,
-            } => {
-                let insert = Datum::strings(insert.iter().map(IpAddr::to_string));
-                let mutation = |mutator, set| Mutation(ADDRESSES.to_owned(), mutator, set);
-                let mutations = [
-                    mutation(Mutator::Insert, insert),
-                    mutation(Mutator::Delete, Datum::strings(delete)),
-                ];
-                vec![Operation::Mutate {
-                    table: table(),
-                    filter: vec![Condition::uuid(*uuid)],
-                    mutations: mutations.into_iter().filter(|m| m.2.len() > 0).collect(),
-                }]
-            }
-            Self::Delete {
-                uuid, external_ids, ..
-            } => vec![
-                Operation::Wait {
-                    table: table(),
-                    filter: vec![Condition::uuid(*uuid)],
-                    columns: vec![EXTERNAL_IDS.to_owned()],
-                    until: Until::Equal,
-                    rows: vec![Row::from([(EXTERNAL_IDS.to_owned(), external_ids.clone())])],
-                    timeout: 0,
-                },
-                Operation::Delete {
-                    table: table(),
-                    filter: vec![Condition::uuid(*uuid)],
-                },
-            ],
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! Whole lives of a writer, played against a model of the database.
 
+mod creation;
+mod drift;
 mod model;
 mod random;
+mod removal;
 mod world;
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, address_set_id, address_set_name};
 use uuid::Uuid;
 
 use self::{
     model::ModelRow,
-    world::{World, foreign},
+    world::{World, policy},
 };
 use super::*;
 use crate::{
@@ -19,20 +22,22 @@ use crate::{
 
 const W: &str = "www.example.com.";
 
+/// The store has this object of [`W`] and nothing else.
+fn whole(entries: &[&[&str]]) -> Event<DnsNameResolver> {
+    Event::Synced(vec![object("dns-1", W, entries)])
+}
+
 #[test]
 fn a_status_becomes_two_rows_in_one_transaction() {
     let mut world = World::new();
-    world.store(Event::Synced(vec![object(
-        "dns-1",
-        W,
-        &[&["10.0.0.1", "2001:db8::1"]],
-    )]));
+    world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
     match world.step() {
         Some(Finished::Done(done)) => {
             assert_eq!(
                 (done.created, done.inserted_addresses, done.lags.len()),
                 (2, 2, 1)
             );
+            assert_eq!(done.repaired, Repaired::default());
         }
         other => panic!("{other:?}"),
     }
@@ -40,12 +45,13 @@ fn a_status_becomes_two_rows_in_one_transaction() {
     assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
     assert_eq!(world.settle(), 0);
     assert!(world.sync.is_idle());
+    assert_eq!(world.sync.differences(), Differences::default());
 }
 
 #[test]
 fn a_change_of_times_alone_makes_no_transaction() {
     let mut world = World::new();
-    world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
+    world.store(whole(&[&["10.0.0.1"]]));
     world.settle();
     let mut later = object("dns-1", W, &[&["10.0.0.1"]]);
     later.status.as_mut().unwrap().resolved_names[0].resolved_addresses[0].ttl_seconds = 1;
@@ -54,9 +60,19 @@ fn a_change_of_times_alone_makes_no_transaction() {
 }
 
 #[test]
+fn nothing_is_done_before_the_store_was_read() {
+    let mut model = model::Model::default();
+    model.insert(world::made_for(world::STORE, W, Family::V4, &["10.0.0.1"]));
+    let mut world = World::on(policy(), model);
+    world.store(Event::OutOfSync("not yet".into()));
+    assert_eq!(world.settle(), 0);
+    assert_eq!(world.sync.differences(), Differences::default());
+}
+
+#[test]
 fn changes_gather_while_a_transaction_is_under_way() {
     let mut world = World::new();
-    world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
+    world.store(whole(&[&["10.0.0.1"]]));
     let operations = world.next().unwrap();
     for addresses in [
         &["10.0.0.2"][..],
@@ -74,112 +90,29 @@ fn changes_gather_while_a_transaction_is_under_way() {
 }
 
 #[test]
-fn a_first_reading_of_the_store_takes_nothing_out() {
-    let rows = [
-        foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V4, &["10.0.0.1"]),
-        foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V6, &["2001:db8::1"]),
-    ];
-    for first in [
-        vec![],
-        vec![object("dns-1", W, &[])],
-        vec![object("dns-1", W, &[&["garbage"]])],
-    ] {
-        let mut world = World::new();
-        rows.iter().for_each(|row| world.model.insert(row.clone()));
-        world.store(Event::Synced(first));
-        assert_eq!(world.settle(), 0);
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        // The status comes, and is complete.
-        world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
-        world.settle();
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-        assert!(world.addresses(W, "v6").is_empty());
-        // It loses its last address.
-        world.store(Event::Applied(object("dns-1", W, &[&[]])));
-        world.settle();
-        assert!(world.addresses(W, "v4").is_empty());
-    }
-}
-
-#[test]
-fn rows_follow_an_object_that_goes_and_comes_back() {
-    let mut world = World::new();
-    world.model.insert(foreign(
-        DEFAULT_NETWORK_CONTROLLER,
-        W,
-        Family::V4,
-        &["10.0.0.1"],
-    ));
-    let whole = object("dns-1", W, &[&["10.0.0.1", "2001:db8::1"]]);
-    for gone in [Event::Deleted(key("dns-1")), Event::Synced(vec![])] {
-        world.store(Event::Synced(vec![whole.clone()]));
-        world.settle();
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
-        world.store(gone);
-        world.settle();
-        assert!(
-            world.addresses(W, "v4").is_empty(),
-            "emptied, as it is not ours"
-        );
-        assert!(world.rows(W, "v6").is_empty(), "deleted, as it is ours");
-    }
-}
-
-#[test]
-fn nothing_is_remembered_of_a_name_without_object_and_rows() {
-    let mut world = World::new();
-    world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
-    world.settle();
-    world.store(Event::Deleted(key("dns-1")));
-    world.settle();
-    assert_eq!(world.sync.desired().names().count(), 0);
-}
-
-#[test]
-fn what_somebody_else_does_to_a_row_is_undone() {
-    let mut world = World::new();
-    world.store(Event::Synced(vec![object(
-        "dns-1",
-        W,
-        &[&["10.0.0.1", "10.0.0.2"]],
-    )]));
-    world.settle();
-    let uuid = *world.model.rows.keys().next().unwrap();
-    let row = world.model.rows.get_mut(&uuid).unwrap();
-    row.addresses = ["10.0.0.2".to_owned(), "10.6.6.6".to_owned(), "x".to_owned()].into();
-    assert_eq!(world.settle(), 1);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
-    world.model.rows.clear();
-    assert_eq!(world.settle(), 1);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
-}
-
-#[test]
 fn batches_are_bounded_and_complete() {
-    let mut world = World::new();
-    world.sync = Reconciler::new(BatchLimits {
-        rows: 10,
-        bytes: 1 << 20,
-    });
-    let objects = (0..50).map(|n| object(&format!("dns-{n}"), &format!("n{n}.example."), &[]));
-    world.store(Event::Synced(objects.collect()));
-    assert_eq!(world.settle(), 10);
-    assert_eq!(world.model.rows.len(), 100);
-
-    world.sync.limits = BatchLimits {
-        rows: 1000,
-        bytes: 1,
-    };
-    let changed = (0..3).map(|n| {
-        object(
-            &format!("dns-{n}"),
-            &format!("n{n}.example."),
-            &[&["10.0.0.1"]],
-        )
-    });
-    changed.for_each(|object| world.store(Event::Applied(object)));
-    assert_eq!(world.settle(), 3);
+    for (limits, transactions) in [
+        (
+            BatchLimits {
+                rows: 10,
+                bytes: 1 << 20,
+            },
+            10,
+        ),
+        (
+            BatchLimits {
+                rows: 1000,
+                bytes: 1,
+            },
+            50,
+        ),
+    ] {
+        let mut world = World::with(Policy { limits, ..policy() });
+        let objects = (0..50).map(|n| object(&format!("dns-{n}"), &format!("n{n}.example."), &[]));
+        world.store(Event::Synced(objects.collect()));
+        assert_eq!(world.settle(), transactions);
+        assert_eq!(world.model.rows.len(), 100);
+    }
 }
 
 #[test]
@@ -202,14 +135,15 @@ fn a_clash_of_names_costs_that_name_alone() {
     while world.step().is_some() {}
     assert_eq!(world.model.rows.len(), 1 + 19 * 2);
     assert_eq!(world.model.rows.values().next(), Some(&clash), "left alone");
-    assert_eq!(world.sync.refused(), 1);
+    assert_eq!((world.sync.refused(), world.sync.clashes()), (1, 1));
+    assert_eq!(world.sync.differences().missing_rows, 2);
     assert!(world.sync.is_idle());
     // The waits double; and when the clash is gone, so is the trouble.
     let mut waits = Vec::new();
     for _ in 0..9 {
-        let retry = world.sync.next_retry().unwrap();
-        waits.push(retry - world.now());
-        world.now = Some(retry);
+        let retry = world.sync.next_timer().unwrap();
+        waits.push(retry - world.now);
+        world.now = retry;
         assert!(matches!(world.step(), Some(Finished::Refused(_))));
         assert!(world.step().is_none());
     }
@@ -219,7 +153,8 @@ fn a_clash_of_names_costs_that_name_alone() {
     );
     world.model.rows.remove(&Uuid::from_u128(1));
     world.settle();
-    assert_eq!((world.model.rows.len(), world.sync.refused()), (40, 0));
+    assert_eq!(world.model.rows.len(), 40);
+    assert_eq!((world.sync.refused(), world.sync.clashes()), (0, 0));
 }
 
 #[test]
@@ -252,32 +187,10 @@ fn what_was_refused_together_is_tried_alone_and_after_a_new_reading_at_once() {
 }
 
 #[test]
-fn a_row_that_is_no_longer_what_it_was_is_not_deleted() {
-    let mut world = World::new();
-    world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
-    world.settle();
-    world.store(Event::Deleted(key("dns-1")));
-    let operations = world.next().unwrap();
-    // Somebody takes the IPv4 row over before the transaction arrives.
-    let uuid = world.rows(W, "v4")[0].name.clone();
-    let row = world
-        .model
-        .rows
-        .values_mut()
-        .find(|row| row.name == uuid)
-        .unwrap();
-    row.external_ids.remove("ovn-writer/created");
-    match world.model.transact(&operations) {
-        Outcome::Refused(refusal) => assert!(refusal.operation.is_some()),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
 fn an_unknown_outcome_starts_over_whatever_it_was() {
     for took_effect in [true, false] {
         let mut world = World::new();
-        world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
+        world.store(whole(&[&["10.0.0.1"]]));
         let operations = world.next().unwrap();
         if took_effect {
             world.model.transact(&operations);
@@ -307,7 +220,7 @@ fn an_unknown_outcome_starts_over_whatever_it_was() {
 #[test]
 fn a_row_that_only_the_replica_has_starts_over() {
     let mut world = World::new();
-    world.store(Event::Synced(vec![object("dns-1", W, &[&["10.0.0.1"]])]));
+    world.store(whole(&[&["10.0.0.1"]]));
     world.settle();
     world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
     let operations = world.next().unwrap();

@@ -1,16 +1,18 @@
 //! A writer whose store is the test, and a real northbound database.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::stream;
 use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
+    desired,
     ovsdb::{ClientOptions, Remotes},
+    sync::{CreateSets, Policy},
 };
 use proto::api::{DnsNameResolver, Family};
 use runtime::{
-    admin::Health,
+    admin::{Condition, Health},
     store::{Event, ObjectKey},
 };
 use tests::{
@@ -23,23 +25,69 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{control, port};
 
+/// What marks the rows that a writer makes.
+pub(crate) const STORE: &str = "kube/ovn-kubernetes";
+
 /// A writer at work.
 pub(crate) struct RunningWriter {
     store: mpsc::Sender<Event<DnsNameResolver>>,
     token: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
+    health: Health,
 }
 
 impl RunningWriter {
-    /// Starts it; its store says nothing yet.
+    /// Starts it; its store says nothing yet. What takes 5 s and a minute in life takes half a second and one.
     pub(crate) fn start(remotes: &str) -> Self {
-        let remotes: Remotes = remotes.parse().unwrap();
-        let writer = Writer::new(&remotes, ClientOptions::new(NORTHBOUND), &Health::new());
+        Self::start_with(remotes, quick(policy()), |writer| writer)
+    }
+
+    /// Starts it with another policy, or as something else.
+    pub(crate) fn start_with(
+        remotes: &str,
+        policy: Policy,
+        change: impl FnOnce(Writer) -> Writer,
+    ) -> Self {
+        let (remotes, options): (Remotes, _) =
+            (remotes.parse().unwrap(), ClientOptions::new(NORTHBOUND));
+        let health = Health::new();
+        let writer = change(Writer::new(&remotes, options, policy, &health));
         let (store, mut events) = mpsc::channel(16);
         let token = CancellationToken::new();
         let objects = stream::poll_fn(move |context| events.poll_recv(context));
         let task = tokio::spawn(writer.run(objects, token.clone()));
-        Self { store, token, task }
+        Self {
+            store,
+            token,
+            task,
+            health,
+        }
+    }
+
+    /// Waits until it is ready, and all is well.
+    pub(crate) async fn ready(&self) {
+        self.says("all is well", |condition| {
+            condition.holds && condition.reason.is_none()
+        })
+        .await;
+    }
+
+    /// Waits until it is ready, but says this of its store.
+    pub(crate) async fn doubts(&self, words: &str) {
+        self.says(words, |condition| {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            condition.holds && (condition.name != "store" || reason.contains(words))
+        })
+        .await;
+    }
+
+    async fn says(&self, what: &str, is_right: impl Fn(&Condition) -> bool) {
+        eventually(what, async || {
+            let conditions = self.health.conditions();
+            let all = conditions.iter().all(&is_right);
+            all.then_some(()).ok_or_else(|| format!("{conditions:?}"))
+        })
+        .await;
     }
 
     /// Its store says this.
@@ -52,11 +100,29 @@ impl RunningWriter {
         self.store(Event::Applied(object(name, addresses))).await;
     }
 
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _aborted = self.task.await;
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop(self) {
         self.token.cancel();
         self.task.await.unwrap().unwrap();
     }
+}
+
+/// The policy of a writer that was told nothing.
+pub(crate) fn policy() -> Policy {
+    Policy::new(STORE, desired::Options::default(), CreateSets::Auto)
+}
+
+/// The same, with shorter waits before something is taken away.
+pub(crate) fn quick(mut policy: Policy) -> Policy {
+    policy.desired.removal_delay = Duration::from_millis(500);
+    policy.terms.delete_after = Duration::from_secs(1);
+    policy
 }
 
 /// A northbound database in a folder of its own.
@@ -128,6 +194,63 @@ impl Database {
             .into_iter()
             .chain(columns)
             .collect();
+        self.northbound.nbctl(&args).unwrap();
+    }
+
+    /// Somebody makes a set that is not for DNS names, by which ovn-kubernetes shows.
+    pub(crate) fn create_namespace_set(&self) {
+        let columns = [
+            "name=a77",
+            "external_ids:k8s.ovn.org/owner-type=Namespace",
+            "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
+            "external_ids:k8s.ovn.org/name=team",
+        ];
+        let args = [&["create", "Address_Set"], &columns[..]].concat();
+        self.northbound.nbctl(&args).unwrap();
+    }
+
+    /// Somebody makes the ACL of a rule of the namespace `team`, as ovn-kubernetes makes it, and says what it is for if
+    /// that is ovn-kubernetes. Returns its uuid.
+    pub(crate) fn create_acl(
+        &self,
+        action: &str,
+        priority: u16,
+        sets: &[&str],
+        owned: bool,
+    ) -> String {
+        let sets: Vec<_> = sets
+            .iter()
+            .map(|set| format!("ip4.dst == ${set}"))
+            .collect();
+        let rule = format!("match=\"({}) && inport == @a9\"", sets.join(" || "));
+        let (action, priority) = (format!("action={action}"), format!("priority={priority}"));
+        let mut args = vec![
+            "--id=@acl",
+            "create",
+            "ACL",
+            "direction=to-lport",
+            &action,
+            &priority,
+            &rule,
+        ];
+        let owner = [
+            "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
+            "external_ids:k8s.ovn.org/owner-type=EgressFirewall",
+            "external_ids:k8s.ovn.org/name=team",
+        ];
+        if owned {
+            args.extend(owner);
+        }
+        // A rule must be somewhere, or the server takes it away.
+        let switch = ["--may-exist", "ls-add", "switch", "--"];
+        let add = ["--", "add", "Logical_Switch", "switch", "acls", "@acl"];
+        let whole = [&switch[..], &args, &add].concat();
+        self.northbound.nbctl(&whole).unwrap()
+    }
+
+    /// Somebody takes the ACL away.
+    pub(crate) fn remove_acl(&self, uuid: &str) {
+        let args = ["remove", "Logical_Switch", "switch", "acls", uuid];
         self.northbound.nbctl(&args).unwrap();
     }
 

@@ -11,14 +11,19 @@
 
 mod client;
 mod cluster;
+mod dry_run;
 mod follow;
 mod harness;
+mod lead;
+mod managed;
 mod namespace;
 mod network;
 mod older;
 mod pki;
 mod proxy;
 mod raft;
+mod random;
+mod removal;
 mod restarts;
 mod scripted;
 mod server;
@@ -26,4 +31,5 @@ mod size;
 mod soak;
 mod tables;
 mod tls;
+mod verify;
 mod writer;

@@ -66,6 +66,7 @@ async fn the_roles_are_those_that_are_used() {
         "collector.yaml",
         "collector-openshift.yaml",
         "ovn-writer.yaml",
+        "ovn-writer-lease.yaml",
     ] {
         server.create(&deploy("rbac").join(file)).await;
     }
@@ -136,7 +137,11 @@ async fn the_roles_are_those_that_are_used() {
     let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
     assert!(matches!(next(&mut resolvers).await, Event::Synced(_)));
     let user = format!("system:serviceaccount:{NAMESPACE}:ovn-writer");
-    let expected = allowed("rbac/ovn-writer.yaml");
+    let mut expected = allowed("rbac/ovn-writer.yaml");
+    expected.append(&mut allowed("rbac/ovn-writer-lease.yaml"));
+    let token = CancellationToken::new();
+    let leadership = Leadership::of(&OpenStore::Kube(store.clone()), NAMESPACE, "ovn-writer");
+    let contest = tokio::spawn(leadership.run(token.clone()));
     eventually("all of it is used", async || {
         let _event = futures_util::poll!(resolvers.next());
         let asked = server.asked_by(&user);
@@ -148,4 +153,6 @@ async fn the_roles_are_those_that_are_used() {
     .await;
     is_forbidden(store.create(&resolver(NAMESPACE, "a")).await).await;
     is_forbidden(store.replace_status(&made).await).await;
+    token.cancel();
+    contest.await.unwrap().unwrap();
 }

@@ -68,7 +68,7 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
     assert!(history.departures().await.is_empty());
     // It makes and deletes objects now.
     world.store.allow("team", &["late.example.com"]);
-    world.expect_no_rows(NAME).await;
+    world.expect_no_addresses(NAME).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, fs};
 use proto::api::Family;
 use tests::{
     monitor::Monitor,
+    wait::eventually,
     world::{Setup, World},
 };
 
@@ -150,6 +151,13 @@ async fn rows_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
     }
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
+    eventually("it says what is wrong", async || {
+        let answer = world.ovn_writer.admin().get("/readyz").await;
+        let (_, text) = answer.map_err(|error| error.to_string())?;
+        let doubt = "store: ok, but the store has none of the names with address sets here";
+        text.contains(doubt).then_some(()).ok_or(text)
+    })
+    .await;
     // It works, though.
     let object = "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {name: late.example.com.}\n\
         status: {resolvedNames: [{dnsName: late.example.com., resolvedAddresses: \
@@ -222,6 +230,6 @@ async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing()
     expect_what_was_there(&world).await;
     // Mended, with a name less: that one goes.
     fs::write(&file, whole.replace("www.example.com", LATE)).expect("a manifest");
-    world.expect_no_rows("www.example.com.").await;
+    world.expect_no_addresses("www.example.com.").await;
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
 }

@@ -41,18 +41,18 @@ async fn an_object(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn without_its_egress_firewall_a_name_has_neither_object_nor_rows() {
+async fn without_its_egress_firewall_a_name_has_neither_object_nor_addresses() {
     let world = world().await;
     let name = "www.example.com.";
     world.look_up(name).await;
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
     world.store.remove_egress_firewall("team");
-    world.expect_no_rows(name).await;
+    world.expect_no_addresses(name).await;
     no_object(&world, name).await;
     // It is not wanted any more: looking it up brings nothing back.
     world.look_up(name).await;
     world.settle().await;
-    world.expect_no_rows(name).await;
+    world.expect_no_addresses(name).await;
     no_object(&world, name).await;
 }
 
@@ -79,7 +79,7 @@ async fn two_egress_firewalls_share_a_name_until_the_last_lets_it_go() {
     assert_eq!(history.departures().await, [""; 0]);
 
     world.store.remove_egress_firewall("second");
-    world.expect_no_rows(name).await;
+    world.expect_no_addresses(name).await;
     no_object(&world, name).await;
 }
 
@@ -92,7 +92,7 @@ async fn a_name_that_an_edit_adds_works_from_then_on_and_one_that_it_removes_goe
         .await;
     world.store.allow("team", &["late.example.com"]);
     an_object(&world, "late.example.com.").await;
-    world.expect_no_rows("www.example.com.").await;
+    world.expect_no_addresses("www.example.com.").await;
     no_object(&world, "www.example.com.").await;
     world
         .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
@@ -107,7 +107,7 @@ async fn a_name_that_comes_back_starts_anew() {
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
     world.store.remove_egress_firewall("team");
     no_object(&world, name).await;
-    world.expect_no_rows(name).await;
+    world.expect_no_addresses(name).await;
     world.store.allow("team", &[name]);
     an_object(&world, name).await;
     world.expect_flow(name, Family::V4, "192.0.2.10").await;

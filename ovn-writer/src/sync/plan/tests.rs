@@ -1,56 +1,114 @@
 //! The table of decisions, line by line.
 
 use super::*;
-use crate::{ovsdb::Record, testing::dns};
+use crate::{
+    ovsdb::{Datum, Record, Row},
+    testing::dns,
+};
 
 const W: &str = "www.example.com.";
+const STORE: &str = "kube/ns";
 
-fn row(name: &str, family: Family, created_here: bool, members: &[&str]) -> AddressSet {
+fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> AddressSet {
     let mut ids = vec![
         ("k8s.ovn.org/owner-controller", "default-network-controller"),
         ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
         ("k8s.ovn.org/name", name),
         ("ip-family", family.as_str()),
     ];
-    ids.extend(created_here.then_some(("ovn-writer/created", "true")));
+    ids.extend(store.map(|store| ("ovn-writer/created", store)));
     let members = members.iter().copied();
     AddressSet::read(Row::from([
-        (ADDRESSES.to_owned(), Datum::strings(members)),
-        (EXTERNAL_IDS.to_owned(), Datum::string_map(ids)),
+        ("addresses".to_owned(), Datum::strings(members)),
+        ("external_ids".to_owned(), Datum::string_map(ids)),
     ]))
     .unwrap()
 }
 
-/// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (left) and 10.0.0.3 (foreign).
-fn fate(name: &str, created_here: bool, present: bool, resolved: bool) -> String {
+fn terms() -> Terms {
+    Terms::new(STORE, Filter::default())
+}
+
+/// A name of the store.
+#[derive(Clone, Copy)]
+struct Name {
+    standing: Standing,
+    seen: bool,
+    resolved: bool,
+}
+
+const PRESENT: Name = Name {
+    standing: Standing::Present,
+    seen: true,
+    resolved: true,
+};
+
+impl Name {
+    fn in_state(standing: Standing, resolved: bool) -> Self {
+        Self {
+            standing,
+            resolved,
+            ..PRESENT
+        }
+    }
+}
+
+/// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (left), 10.0.0.3 (foreign) and x.
+fn fate(
+    name: &str,
+    store: Option<&str>,
+    of: Option<Name>,
+    is_referred_to: bool,
+    idle: Duration,
+) -> String {
     let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "x"];
-    let rows = [
-        (
-            Uuid::from_u128(1),
-            &row(name, Family::V4, created_here, &members),
-        ),
-        (
-            Uuid::from_u128(2),
-            &row(name, Family::V6, created_here, &[]),
-        ),
-    ];
-    let wanted: &[&str] = if present && resolved {
-        &["10.0.0.1", "10.0.0.4"]
+    let set = row(name, Family::V4, store, &members);
+    let other = row(name, Family::V6, store, &[]);
+    let rows = [(1, &set), (2, &other)].map(|(n, set)| SetRow {
+        uuid: Uuid::from_u128(n),
+        set,
+        is_referred_to,
+    });
+    let left = [if of.is_some_and(|of| of.resolved) {
+        "10.0.0.2"
     } else {
-        &[]
+        "10.9.9.9"
+    }
+    .parse()
+    .unwrap()];
+    let left = left.into();
+    let wanted = of.map(|of| {
+        let addresses: &[&str] = match of.standing {
+            Standing::Present | Standing::Leaving if of.resolved => &["10.0.0.1", "10.0.0.4"],
+            _ => &[],
+        };
+        Wanted {
+            standing: of.standing,
+            seen: of.seen,
+            resolved: of.resolved,
+            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            left: &left,
+        }
+    });
+    let name = dns(W);
+    let case = Case {
+        name: &name,
+        wanted: wanted.as_ref(),
+        rows: &rows,
+        missed: &[],
+        creation: Creation::AtOnce,
     };
-    let left = if resolved { "10.0.0.2" } else { "10.9.9.9" };
-    let wanted = Wanted {
-        present,
-        resolved,
-        addresses: wanted.iter().map(|text| text.parse().unwrap()).collect(),
-        left: &[left.parse().unwrap()].into(),
+    let (mut clocks, now) = (Clocks::default(), Instant::now());
+    plan(case, &terms(), &mut clocks, now);
+    let planned = plan(case, &terms(), &mut clocks, now + idle);
+    let Some(finding) = planned.findings.first() else {
+        return "as it is".to_owned();
     };
-    match plan(&dns(W), Some(&wanted), &rows).first() {
-        None => "as it is".to_owned(),
-        Some(Change::Create { .. }) => "another".to_owned(),
-        Some(Change::Delete { .. }) => "deleted".to_owned(),
-        Some(Change::Mutate { insert, delete, .. }) => {
+    match (&finding.change, finding.verdict) {
+        (_, Verdict::Left(_)) => "as it is".to_owned(),
+        (Change::Create { .. }, _) => "another".to_owned(),
+        (Change::Delete { .. }, _) => "deleted".to_owned(),
+        (Change::Mutate { insert, delete, .. }, _) => {
             let insert = insert.iter().map(|a| format!("+{a}"));
             let delete = delete.iter().map(|a| format!("-{a}"));
             insert.chain(delete).collect::<Vec<_>>().join(" ")
@@ -60,124 +118,244 @@ fn fate(name: &str, created_here: bool, present: bool, resolved: bool) -> String
 
 #[test]
 fn the_table_of_decisions_holds() {
-    let foreign = |present, resolved| fate(W, false, present, resolved);
-    let own = |present, resolved| fate(W, true, present, resolved);
-    let as_written = |present, resolved| fate("WWW.example.com", false, present, resolved);
+    use Standing::{Gone, Leaving, Present};
     let equal = "+10.0.0.4 -10.0.0.2 -10.0.0.3 -x";
     let emptied = "-10.0.0.1 -10.0.0.2 -10.0.0.3 -x";
-    // The object is there, and its status had an address.
-    assert_eq!(foreign(true, true), equal);
-    assert_eq!(own(true, true), equal);
-    assert_eq!(as_written(true, true), "+10.0.0.4 -10.0.0.2");
-    // The object is there, and its status never had one.
-    assert_eq!(foreign(true, false), "as it is");
-    assert_eq!(own(true, false), "as it is");
-    assert_eq!(as_written(true, false), "as it is");
-    // The object was seen to go.
-    assert_eq!(foreign(false, true), emptied);
-    assert_eq!(foreign(false, false), emptied);
-    assert_eq!(own(false, true), "deleted");
-    assert_eq!(own(false, false), "deleted");
-    assert_eq!(as_written(false, true), "-10.0.0.2");
-    assert_eq!(as_written(false, false), "as it is");
+    let (nobody, ours, others) = (None, Some(STORE), Some("kube/other"));
+    let of = |standing, resolved| Some(Name::in_state(standing, resolved));
+    let adopted = |standing| {
+        Some(Name {
+            standing,
+            seen: false,
+            resolved: false,
+        })
+    };
+    for (store, name, expected) in [
+        // It is there, and its status had an address.
+        (nobody, of(Present, true), equal),
+        (ours, of(Present, true), equal),
+        // It was there until a moment ago.
+        (nobody, of(Leaving, true), equal),
+        // Its status never had one.
+        (nobody, of(Present, false), "as it is"),
+        (ours, of(Present, false), "as it is"),
+        (ours, of(Leaving, false), "as it is"),
+        // It was seen to go.
+        (nobody, of(Gone, true), emptied),
+        (nobody, of(Gone, false), emptied),
+        (others, of(Gone, false), emptied),
+        (ours, of(Gone, false), emptied),
+        // It was never seen, but has rows of ours.
+        (ours, adopted(Leaving), "as it is"),
+        (ours, adopted(Gone), emptied),
+        (nobody, adopted(Gone), "as it is"),
+        (others, adopted(Gone), "as it is"),
+        // It was never seen.
+        (nobody, None, "as it is"),
+        (ours, None, "as it is"),
+    ] {
+        for referred in [false, true] {
+            let short = Duration::from_millis(59_999);
+            assert_eq!(fate(W, store, name, referred, short), expected);
+            let is_deleted = expected == emptied && store == ours && !referred;
+            let expected = if is_deleted { "deleted" } else { expected };
+            assert_eq!(
+                fate(W, store, name, referred, Duration::from_secs(60)),
+                expected
+            );
+        }
+    }
+    for (name, expected) in [
+        (of(Present, true), "+10.0.0.4 -10.0.0.2"),
+        (of(Leaving, true), "+10.0.0.4 -10.0.0.2"),
+        (of(Present, false), "as it is"),
+        (of(Gone, true), "-10.0.0.2"),
+        (of(Gone, false), "as it is"),
+        (None, "as it is"),
+    ] {
+        let fate = fate(
+            "WWW.example.com",
+            ours,
+            name,
+            false,
+            Duration::from_secs(60),
+        );
+        assert_eq!(fate, expected, "under the name as written");
+    }
 }
 
-#[test]
-fn a_name_that_the_store_never_had_is_left_alone() {
-    let row = row(W, Family::V4, true, &["10.0.0.1"]);
-    assert_eq!(plan(&dns(W), None, &[(Uuid::nil(), &row)]), []);
-}
-
-#[test]
-fn an_object_that_is_there_has_a_row_of_each_family() {
-    let left = BTreeSet::new();
-    let addresses: Vec<IpAddr> = ["10.0.0.1", "2001:db8::1"]
-        .iter()
-        .map(|a| a.parse().unwrap())
-        .collect();
-    let mut wanted = Wanted {
-        present: true,
+/// The sets that are made, or will be, with how long that takes.
+fn made(
+    creation: Creation,
+    standing: Standing,
+    rows: &[SetRow<'_>],
+    missed: &[SetOf],
+) -> Vec<String> {
+    let (name, left) = (dns(W), BTreeSet::new());
+    let addresses = ["10.0.0.1", "2001:db8::1"].map(|a| a.parse().unwrap());
+    let wanted = Wanted {
+        standing,
+        seen: true,
         resolved: true,
-        addresses: addresses.into(),
+        addresses: if standing == Standing::Gone {
+            vec![]
+        } else {
+            addresses.to_vec()
+        }
+        .into(),
         left: &left,
     };
-    let create = |family, address: &str| Change::Create {
-        family,
-        addresses: vec![address.parse().unwrap()],
+    let case = Case {
+        name: &name,
+        wanted: Some(&wanted),
+        rows,
+        missed,
+        creation,
     };
-    let both = [
-        create(Family::V4, "10.0.0.1"),
-        create(Family::V6, "2001:db8::1"),
-    ];
-    assert_eq!(plan(&dns(W), Some(&wanted), &[]), both);
-    // One as somebody wrote it will do.
-    let v6 = row("WWW.example.com", Family::V6, false, &["2001:db8::1"]);
+    let now = Instant::now();
+    let plan = plan(case, &terms(), &mut Clocks::default(), now);
+    let made = plan.findings.iter().map(|finding| {
+        let Change::Create { set, addresses, .. } = &finding.change else {
+            panic!("{finding:?}");
+        };
+        let when = match finding.verdict {
+            Verdict::Now => "now".to_owned(),
+            Verdict::At(at) => format!("{:?}", at - now),
+            Verdict::Left(reason) => reason.as_str().to_owned(),
+        };
+        format!(
+            "{} {} {addresses:?} {when}",
+            &set.controller[..4],
+            set.family
+        )
+    });
+    made.collect()
+}
+
+#[test]
+fn rows_are_made_at_once_or_when_they_are_missed() {
+    use Creation::{AtOnce, Never, WhenMissed};
+    use Standing::{Gone, Leaving, Present};
+    let blue = |family| SetOf {
+        controller: "blue".into(),
+        family,
+    };
+    let defaults = Family::ALL.map(SetOf::default_network);
+    let now = ["defa v4 [10.0.0.1] now", "defa v6 [2001:db8::1] now"];
+    assert_eq!(made(AtOnce, Present, &[], &[]), now);
+    assert_eq!(made(AtOnce, Present, &[], &defaults), now);
     assert_eq!(
-        plan(&dns(W), Some(&wanted), &[(Uuid::nil(), &v6)]),
-        both[..1]
+        made(AtOnce, Present, &[], &[blue(Family::V4)])[0],
+        "blue v4 [10.0.0.1] 2s"
     );
-    wanted.present = false;
-    assert_eq!(plan(&dns(W), Some(&wanted), &[]), []);
-    wanted = Wanted {
-        present: true,
-        resolved: false,
+    assert_eq!(made(AtOnce, Leaving, &[], &defaults), now);
+    assert_eq!(made(AtOnce, Leaving, &[], &[]), [""; 0]);
+    assert_eq!(made(AtOnce, Gone, &[], &defaults[..1]), ["defa v4 [] now"]);
+    assert_eq!(made(AtOnce, Gone, &[], &[]), [""; 0]);
+    assert_eq!(made(WhenMissed, Present, &[], &[]), [""; 0]);
+    assert_eq!(
+        made(WhenMissed, Present, &[], &defaults[1..]),
+        ["defa v6 [2001:db8::1] 2s"]
+    );
+    assert_eq!(made(WhenMissed, Gone, &[], &defaults), [""; 0]);
+    assert_eq!(
+        made(Never, Present, &[], &[blue(Family::V6)]),
+        ["blue v6 [2001:db8::1] sets are not to be made"]
+    );
+    // A row under the name as written will do, as long as nobody misses another.
+    let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);
+    let rows = [SetRow {
+        uuid: Uuid::nil(),
+        set: &written,
+        is_referred_to: true,
+    }];
+    assert_eq!(made(AtOnce, Present, &rows, &[]), now[1..]);
+    assert_eq!(made(AtOnce, Present, &rows, &defaults[..1]), now);
+}
+
+#[test]
+fn a_clock_begins_anew_when_what_it_measures_was_interrupted() {
+    let (name, left) = (dns(W), BTreeSet::new());
+    let wanted = Wanted {
+        standing: Standing::Present,
+        seen: true,
+        resolved: true,
         addresses: vec![].into(),
         left: &left,
     };
-    assert_eq!(
-        plan(&dns(W), Some(&wanted), &[]).len(),
-        2,
-        "before the first status too"
-    );
+    let missed = [SetOf::default_network(Family::V4)];
+    let (mut clocks, start) = (Clocks::default(), Instant::now());
+    let mut at = |millis, missed: &[SetOf]| {
+        let case = Case {
+            name: &name,
+            wanted: Some(&wanted),
+            rows: &[],
+            missed,
+            creation: Creation::WhenMissed,
+        };
+        let now = start + Duration::from_millis(millis);
+        let plan = plan(case, &terms(), &mut clocks, now);
+        let due = plan.due.map(|due| (due - start).as_millis());
+        (
+            plan.findings
+                .first()
+                .map(|finding| finding.verdict == Verdict::Now),
+            due,
+        )
+    };
+    assert_eq!(at(0, &missed), (Some(false), Some(2000)));
+    assert_eq!(at(1999, &missed), (Some(false), Some(2000)));
+    assert_eq!(at(1999, &[]), (None, None));
+    assert_eq!(at(1999, &missed), (Some(false), Some(3999)));
+    assert_eq!(at(3999, &missed), (Some(true), None));
 }
 
 #[test]
 fn every_row_of_a_name_is_kept() {
-    let left = BTreeSet::new();
-    let addresses = vec!["10.0.0.1".parse().unwrap()];
+    let (name, left) = (dns(W), BTreeSet::new());
     let wanted = Wanted {
-        present: true,
+        standing: Standing::Present,
+        seen: true,
         resolved: true,
-        addresses: addresses.into(),
+        addresses: vec!["10.0.0.1".parse().unwrap()].into(),
         left: &left,
     };
-    let (one, other) = (
-        row(W, Family::V4, true, &[]),
-        row(W, Family::V4, false, &["10.0.0.2"]),
-    );
-    let v6 = row(W, Family::V6, true, &[]);
+    let sets = [
+        row(W, Family::V4, Some(STORE), &[]),
+        row(W, Family::V4, None, &["10.0.0.2"]),
+        row(W, Family::V6, Some(STORE), &[]),
+    ];
     let uuids = [1, 2, 3].map(Uuid::from_u128);
-    let changes = plan(
-        &dns(W),
-        Some(&wanted),
-        &[(uuids[0], &one), (uuids[1], &other), (uuids[2], &v6)],
-    );
-    let insert = vec!["10.0.0.1".parse().unwrap()];
+    let rows: Vec<_> = uuids
+        .into_iter()
+        .zip(&sets)
+        .map(|(uuid, set)| SetRow {
+            uuid,
+            set,
+            is_referred_to: false,
+        })
+        .collect();
+    let case = Case {
+        name: &name,
+        wanted: Some(&wanted),
+        rows: &rows,
+        missed: &[],
+        creation: Creation::AtOnce,
+    };
+    let plan = plan(case, &terms(), &mut Clocks::default(), Instant::now());
+    let changes: Vec<_> = plan
+        .findings
+        .into_iter()
+        .map(|finding| finding.change)
+        .collect();
+    let mutation = |uuid, delete: &[&str]| Change::Mutate {
+        uuid,
+        family: Family::V4,
+        insert: vec!["10.0.0.1".parse().unwrap()],
+        delete: delete.iter().map(|a| (*a).to_owned()).collect(),
+    };
     assert_eq!(
         changes,
-        [
-            Change::Mutate {
-                uuid: uuids[0],
-                insert: insert.clone(),
-                delete: vec![]
-            },
-            Change::Mutate {
-                uuid: uuids[1],
-                insert,
-                delete: vec!["10.0.0.2".into()]
-            },
-        ]
+        [mutation(uuids[0], &[]), mutation(uuids[1], &["10.0.0.2"])]
     );
-}
-
-#[test]
-fn a_mutation_says_only_what_changes() {
-    let change = Change::Mutate {
-        uuid: Uuid::nil(),
-        insert: vec!["10.0.0.1".parse().unwrap()],
-        delete: vec![],
-    };
-    let operations = serde_json::to_value(change.operations(&dns(W))).unwrap();
-    let mutations = serde_json::json!([["addresses", "insert", ["set", ["10.0.0.1"]]]]);
-    assert_eq!(operations[0]["mutations"], mutations);
 }

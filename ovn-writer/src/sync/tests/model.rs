@@ -1,4 +1,4 @@
-//! The table `Address_Set` as a server has it: what transactions do to it, and what clients are told.
+//! The northbound database as a server has it: what transactions do to it, and what clients are told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::ovsdb::{
-    Atom, Condition, Datum, Mutation, Mutator, Operation, Outcome, Refusal, Row, ServerError,
+    Atom, Condition, Datum, Function, Mutation, Mutator, Operation, Outcome, Refusal, Row,
+    ServerError,
 };
 
-/// The table `Address_Set` as the server has it.
+/// The tables that matter, as the server has them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
+    /// `Address_Set`.
     pub(super) rows: BTreeMap<Uuid, ModelRow>,
+    /// `ACL`.
+    pub(super) acls: BTreeMap<Uuid, ModelAcl>,
     pub(super) made: u128,
 }
 
@@ -20,6 +24,12 @@ pub(super) struct Model {
 pub(super) struct ModelRow {
     pub(super) name: String,
     pub(super) addresses: BTreeSet<String>,
+    pub(super) external_ids: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct ModelAcl {
+    pub(super) expression: String,
     pub(super) external_ids: BTreeMap<String, String>,
 }
 
@@ -47,6 +57,29 @@ impl ModelRow {
     pub(super) fn id(&self, key: &str) -> &str {
         self.external_ids.get(key).map_or("", String::as_str)
     }
+
+    fn meets(&self, uuid: Uuid, condition: &Condition) -> bool {
+        let Condition(column, function, value) = condition;
+        match (column.as_str(), function) {
+            ("_uuid", Function::Equal) => *value == Datum::Atom(Atom::Uuid(uuid)),
+            ("external_ids", Function::Includes | Function::Excludes) => {
+                let pairs = value.clone().into_string_map().unwrap();
+                let has = |(key, value): &(String, String)| self.id(key) == value;
+                match function {
+                    Function::Includes => pairs.iter().all(has),
+                    _ => !pairs.iter().any(has),
+                }
+            }
+            _ => panic!("{condition:?}"),
+        }
+    }
+}
+
+impl ModelAcl {
+    fn json(&self) -> Value {
+        let ids: Vec<_> = self.external_ids.iter().collect();
+        json!({"match": self.expression, "external_ids": ["map", ids]})
+    }
 }
 
 pub(super) fn strings(set: Datum) -> BTreeSet<String> {
@@ -57,20 +90,18 @@ pub(super) fn strings(set: Datum) -> BTreeSet<String> {
         .collect()
 }
 
-pub(super) fn uuid_of(filter: &[Condition]) -> Uuid {
-    match filter {
-        [condition] => match condition.2 {
-            Datum::Atom(Atom::Uuid(uuid)) => uuid,
-            _ => panic!("{condition:?}"),
-        },
-        _ => panic!("{filter:?}"),
-    }
-}
-
 impl Model {
     pub(super) fn insert(&mut self, row: ModelRow) {
         self.made += 1;
         self.rows.insert(Uuid::from_u128(self.made), row);
+    }
+
+    /// Somebody makes an ACL.
+    pub(super) fn insert_acl(&mut self, acl: ModelAcl) -> Uuid {
+        self.made += 1;
+        let uuid = Uuid::from_u128(self.made);
+        self.acls.insert(uuid, acl);
+        uuid
     }
 
     /// Carries a transaction out as the server would.
@@ -84,33 +115,32 @@ impl Model {
                 Operation::Mutate {
                     filter, mutations, ..
                 } => {
-                    let mut row = next.rows.get_mut(&uuid_of(&filter));
-                    count = Some(u64::from(row.is_some()));
+                    let uuids = next.select(&filter);
+                    count = Some(uuids.len() as u64);
                     for Mutation(column, mutator, set) in mutations {
                         assert_eq!(column, "addresses");
-                        let Some(row) = row.as_mut() else { continue };
-                        match mutator {
-                            Mutator::Insert => row.addresses.extend(strings(set)),
-                            Mutator::Delete => {
-                                let gone = strings(set);
-                                row.addresses.retain(|address| !gone.contains(address));
+                        for uuid in &uuids {
+                            let row = next.rows.get_mut(uuid).unwrap();
+                            match mutator {
+                                Mutator::Insert => row.addresses.extend(strings(set.clone())),
+                                Mutator::Delete => {
+                                    let gone = strings(set.clone());
+                                    row.addresses.retain(|address| !gone.contains(address));
+                                }
                             }
                         }
                     }
                 }
                 Operation::Delete { filter, .. } => {
-                    count = Some(u64::from(next.rows.remove(&uuid_of(&filter)).is_some()));
+                    let uuids = next.select(&filter);
+                    count = Some(uuids.len() as u64);
+                    for uuid in &uuids {
+                        next.rows.remove(uuid);
+                    }
                 }
                 Operation::Wait { filter, rows, .. } => {
-                    let there = next
-                        .rows
-                        .get(&uuid_of(&filter))
-                        .map(|row| row.external_ids.clone());
-                    let expected = rows
-                        .into_iter()
-                        .next()
-                        .map(|row| ModelRow::of(row).external_ids);
-                    if there != expected {
+                    assert!(rows.is_empty(), "nothing else is waited for");
+                    if !next.select(&filter).is_empty() {
                         return refused(Some(index), "timed out");
                     }
                 }
@@ -125,6 +155,23 @@ impl Model {
         *self = next;
         Outcome::Done(results)
     }
+
+    fn select(&self, filter: &[Condition]) -> BTreeSet<Uuid> {
+        let uuid = filter.iter().find_map(|condition| match condition {
+            Condition(column, Function::Equal, Datum::Atom(Atom::Uuid(uuid)))
+                if column == "_uuid" =>
+            {
+                Some(*uuid)
+            }
+            _ => None,
+        });
+        let rows = match uuid {
+            Some(uuid) => self.rows.range(uuid..=uuid),
+            None => self.rows.range(..),
+        };
+        let met = rows.filter(|(uuid, row)| filter.iter().all(|c| row.meets(**uuid, c)));
+        met.map(|(uuid, _)| *uuid).collect()
+    }
 }
 
 pub(super) fn refused(operation: Option<usize>, error: &str) -> Outcome {
@@ -135,32 +182,64 @@ pub(super) fn refused(operation: Option<usize>, error: &str) -> Outcome {
     Outcome::Refused(Refusal { operation, reason })
 }
 
-/// What the server would send a client that has `before`.
+/// What the server would send a client that has `before`. Rows of other owners are none of its business.
 pub(super) fn updates(before: &Model, after: &Model) -> Value {
+    let ours = |row: &&ModelRow| row.id("k8s.ovn.org/owner-type") == "EgressFirewallDNS";
     let mut rows = serde_json::Map::new();
-    for (uuid, row) in &after.rows {
-        let update = match before.rows.get(uuid) {
+    for (uuid, row) in after.rows.iter().filter(|(_, row)| ours(row)) {
+        let update = match before.rows.get(uuid).filter(ours) {
             None => json!({"insert": row.json()}),
             Some(old) if old == row => continue,
             Some(old) => {
                 let difference: Vec<_> =
                     old.addresses.symmetric_difference(&row.addresses).collect();
-                assert_eq!(old.external_ids, row.external_ids);
-                json!({"modify": {"addresses": ["set", difference]}})
+                let pairs = |row: &ModelRow| -> BTreeSet<_> {
+                    row.external_ids.clone().into_iter().collect()
+                };
+                let ids: BTreeMap<_, _> = pairs(old)
+                    .symmetric_difference(&pairs(row))
+                    .map(|(key, value)| {
+                        (
+                            key.clone(),
+                            row.external_ids.get(key).unwrap_or(value).clone(),
+                        )
+                    })
+                    .collect();
+                let ids: Vec<_> = ids.into_iter().collect();
+                json!({"modify": {"addresses": ["set", difference], "external_ids": ["map", ids]}})
             }
         };
         rows.insert(uuid.to_string(), update);
     }
-    for uuid in before
+    let gone = before
         .rows
-        .keys()
-        .filter(|uuid| !after.rows.contains_key(uuid))
-    {
+        .iter()
+        .filter(|(uuid, row)| ours(row) && !after.rows.get(uuid).is_some_and(|row| ours(&row)));
+    for (uuid, _) in gone {
         rows.insert(uuid.to_string(), json!({"delete": null}));
     }
-    if rows.is_empty() {
-        json!({})
-    } else {
-        json!({"Address_Set": rows})
+    let mut acls = serde_json::Map::new();
+    for (uuid, acl) in &after.acls {
+        match before.acls.get(uuid) {
+            None => acls.insert(uuid.to_string(), json!({"insert": acl.json()})),
+            Some(old) => {
+                assert_eq!(old, acl, "ACLs come and go as they are");
+                None
+            }
+        };
     }
+    for uuid in before
+        .acls
+        .keys()
+        .filter(|uuid| !after.acls.contains_key(uuid))
+    {
+        acls.insert(uuid.to_string(), json!({"delete": null}));
+    }
+    let tables = [("Address_Set", rows), ("ACL", acls)].into_iter();
+    let tables = tables.filter(|(_, rows)| !rows.is_empty());
+    Value::Object(
+        tables
+            .map(|(table, rows)| (table.to_owned(), rows.into()))
+            .collect(),
+    )
 }

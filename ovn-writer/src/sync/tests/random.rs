@@ -1,13 +1,19 @@
 //! Random lives: whatever happens, the rows end as the statuses say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proptest::prelude::*;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsNameResolver, Family};
 use runtime::store::Event;
 
-use super::world::{World, foreign};
-use crate::testing::{dns, key, object};
+use super::world::{World, foreign, set_name};
+use crate::{
+    desired::Standing,
+    testing::{dns, key, object},
+};
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -34,6 +40,14 @@ enum Happening {
     ForeignDeletion {
         row: usize,
     },
+    /// A rule names the sets of a name, or no longer does.
+    Reference {
+        name: usize,
+    },
+    NoReference,
+    Wait {
+        millis: u64,
+    },
     Transaction,
     /// The connection is lost in the middle of a transaction.
     Loss {
@@ -53,6 +67,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..2_usize, 0..3_usize, family()).prop_map(|(controller, name, family)| Happening::ForeignRow { controller, name, family }),
         2 => (0..9_usize, 0..8_u8).prop_map(|(row, address)| Happening::ForeignAddress { row, address }),
         1 => (0..9_usize).prop_map(|row| Happening::ForeignDeletion { row }),
+        1 => (0..3_usize).prop_map(|name| Happening::Reference { name }),
+        1 => Just(Happening::NoReference),
+        2 => (1..70_000_u64).prop_map(|millis| Happening::Wait { millis }),
         4 => Just(Happening::Transaction),
         1 => any::<bool>().prop_map(|took_effect| Happening::Loss { took_effect }),
     ]
@@ -91,6 +108,9 @@ proptest! {
                     world.store(Event::Deleted(key(&format!("dns-{object}"))));
                     store.remove(&object);
                 }
+                // A list of nothing that was known is not believed, which is a story of its own.
+                Happening::Synced { objects }
+                    if !store.is_empty() && !objects.iter().any(|o| store.contains_key(o)) => {}
                 Happening::Synced { objects } => {
                     store.retain(|object, _| objects.contains(object));
                     let whole = store.iter().map(|(object, addresses)| status(*object, addresses));
@@ -113,12 +133,16 @@ proptest! {
                         world.model.rows.remove(&uuid);
                     }
                 }
+                Happening::Reference { name } => {
+                    world.refer(DEFAULT_NETWORK_CONTROLLER, NAMES[name]);
+                }
+                Happening::NoReference => drop(world.model.acls.pop_first()),
+                Happening::Wait { millis } => drop(world.pass(Duration::from_millis(millis))),
                 Happening::Transaction => drop(world.step()),
                 Happening::Loss { took_effect } => {
                     if let Some(operations) = world.next() && took_effect {
                         world.model.transact(&operations);
                     }
-                    world.sync.database_lost();
                     world.read();
                 }
             }
@@ -134,19 +158,24 @@ proptest! {
                 present = true;
                 union.extend(addresses.iter().map(|n| address(*n)));
             }
+            let standing = world.sync.desired().wanted(&dns(name)).map(|w| (w.standing, w.resolved));
+            let is_gone = standing.is_some_and(|(standing, _)| standing == Standing::Gone);
             for family in Family::ALL {
                 let rows = world.rows(name, family.as_str());
                 prop_assert!(!present || !rows.is_empty(), "{} {}", name, family);
-                let resolved = world.sync.desired().wanted(&dns(name)).is_some_and(|w| w.resolved);
                 let wanted: BTreeSet<_> =
                     union.iter().filter(|a| a.contains(':') == (family == Family::V6)).cloned().collect();
+                let set = set_name(DEFAULT_NETWORK_CONTROLLER, name, family);
+                let is_named = world.model.acls.values().any(|acl| acl.expression.contains(&set));
                 for row in rows {
-                    if present && resolved {
+                    if present && standing.is_some_and(|(_, resolved)| resolved) {
                         prop_assert_eq!(&row.addresses, &wanted);
-                    } else if world.sync.desired().wanted(&dns(name)).is_some_and(|w| !w.present) {
-                        prop_assert!(row.addresses.is_empty() && !row.external_ids.contains_key("ovn-writer/created"));
+                    } else if is_gone {
+                        let is_ours = row.external_ids.contains_key("ovn-writer/created");
+                        prop_assert!(row.addresses.is_empty() && (is_named || !is_ours));
                     }
                 }
+                prop_assert!(!(is_gone && is_named && world.rows(name, family.as_str()).is_empty()));
             }
         }
         // All is said, and a new reading of everything has nothing to add.

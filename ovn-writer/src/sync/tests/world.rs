@@ -1,73 +1,89 @@
 //! A writer and its database, with the test in between.
 
-use std::{collections::HashSet, time::Instant};
+use std::time::{Duration, Instant};
 
-use proto::api::{DnsNameResolver, Family, address_set_id, address_set_name};
+use proto::api::{
+    DEFAULT_NETWORK_CONTROLLER, DnsNameResolver, Family, address_set_id, address_set_name,
+};
 use runtime::store::Event;
 use serde_json::value::to_raw_value;
+use uuid::Uuid;
 
-use super::model::{Model, ModelRow, updates};
+use super::model::{Model, ModelAcl, ModelRow, updates};
 use crate::{
-    address_set::AddressSet,
-    ovsdb::{Operation, Outcome, Replica, Tables, replica::TableUpdates},
-    sync::{Finished, Reconciler},
+    desired,
+    ovsdb::{Operation, Outcome, Tables, replica::TableUpdates},
+    references::{Northbound, NorthboundChanges, NorthboundReplica},
+    sync::{CreateSets, Finished, Policy, Reconciler},
 };
 
+/// What marks the rows that the writer makes.
+pub(super) const STORE: &str = "kube/ns";
+
 /// A writer, the database, and what the writer has been told of it.
-#[derive(Default)]
 pub(super) struct World {
     pub(super) sync: Reconciler,
     pub(super) model: Model,
-    pub(super) replica: Replica<AddressSet>,
+    pub(super) replica: NorthboundReplica,
     pub(super) told: Model,
-    pub(super) now: Option<Instant>,
+    pub(super) now: Instant,
+}
+
+pub(super) fn policy() -> Policy {
+    Policy::new(STORE, desired::Options::default(), CreateSets::Auto)
 }
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with(policy())
+    }
+
+    pub(super) fn with(policy: Policy) -> Self {
+        Self::on(policy, Model::default())
+    }
+
+    /// A writer that starts on this database.
+    pub(super) fn on(policy: Policy, model: Model) -> Self {
         let mut world = Self {
-            now: Some(Instant::now()),
-            ..Self::default()
+            sync: Reconciler::new(policy),
+            model,
+            replica: Default::default(),
+            told: Model::default(),
+            now: Instant::now(),
         };
         world.read();
         world
     }
 
-    pub(super) fn now(&self) -> Instant {
-        self.now.unwrap()
-    }
-
     pub(super) fn store(&mut self, event: Event<DnsNameResolver>) {
-        let now = self.now();
-        self.sync.store_changed(event, now);
+        self.sync.store_changed(event, self.now);
     }
 
     /// The server tells of every change so far.
     pub(super) fn tell(&mut self) {
         let json = to_raw_value(&updates(&self.told, &self.model)).unwrap();
         let updates = TableUpdates::read_differences(&json).unwrap();
-        let mut touched = HashSet::new();
-        AddressSet::apply(&mut self.replica, updates, &mut touched).unwrap();
+        let mut changes = NorthboundChanges::default();
+        Northbound::apply(&mut self.replica, updates, &mut changes).unwrap();
         self.told = self.model.clone();
-        self.sync.rows_changed(touched);
+        self.sync.database_changed(&self.replica, changes);
     }
 
     /// A new session.
     pub(super) fn read(&mut self) {
-        self.replica = Replica::default();
+        self.sync.database_lost();
+        self.replica = NorthboundReplica::default();
         self.told = Model::default();
         self.tell();
-        self.sync.database_read();
+        self.sync.database_read(&self.replica);
     }
 
     pub(super) fn next(&mut self) -> Option<Vec<Operation>> {
-        let now = self.now();
-        self.sync.next_transaction(&self.replica, now)
+        self.sync.next_transaction(&self.replica, self.now)
     }
 
     pub(super) fn finish(&mut self, outcome: Outcome) -> Finished {
-        let now = self.now();
-        self.sync.finished(outcome, &self.replica, now)
+        self.sync.finished(outcome, &self.replica, self.now)
     }
 
     /// One transaction, if there is one to be done.
@@ -82,15 +98,39 @@ impl World {
         Some(finished)
     }
 
-    /// Transactions until there is nothing to do, not even later.
-    pub(super) fn settle(&mut self) -> usize {
+    /// Transactions until there is nothing to do now. Returns how many were done.
+    pub(super) fn work(&mut self) -> usize {
         self.tell();
-        let mut count = 0;
+        let mut done = 0;
         for _ in 0..1000 {
-            match (self.step(), self.sync.next_retry()) {
-                (Some(_), _) => count += 1,
-                (None, None) => return count,
-                (None, Some(retry)) => self.now = Some(retry),
+            match self.step() {
+                Some(Finished::Done(_)) => done += 1,
+                Some(_) => {}
+                None => return done,
+            }
+        }
+        panic!("no end: {:?}", self.sync)
+    }
+
+    /// Time passes, timer by timer, with all that there is to do at each. Returns how many transactions were done.
+    pub(super) fn pass(&mut self, time: Duration) -> usize {
+        let end = self.now + time;
+        let mut done = self.work();
+        while let Some(timer) = self.sync.next_timer().filter(|timer| *timer <= end) {
+            self.now = self.now.max(timer);
+            done += self.work();
+        }
+        self.now = end;
+        done
+    }
+
+    /// Until there is nothing to do, not even later.
+    pub(super) fn settle(&mut self) -> usize {
+        let mut done = self.work();
+        for _ in 0..1000 {
+            match self.sync.next_timer() {
+                None => return done,
+                Some(timer) => done += self.pass(timer.saturating_duration_since(self.now)),
             }
         }
         panic!("no end: {:?}", self.sync)
@@ -108,6 +148,38 @@ impl World {
             rows => panic!("{} rows of {name} {family}", rows.len()),
         }
     }
+
+    /// Somebody makes a rule that names the sets of a name.
+    pub(super) fn refer(&mut self, controller: &str, name: &str) -> Uuid {
+        let set = |family| set_name(controller, name, family);
+        let expression = format!(
+            "ip4.dst == ${} || ip6.dst == ${}",
+            set(Family::V4),
+            set(Family::V6)
+        );
+        self.model.insert_acl(ModelAcl {
+            expression,
+            ..ModelAcl::default()
+        })
+    }
+
+    /// An EgressFirewall of ovn-kubernetes names them.
+    pub(super) fn refer_as_ovn_kubernetes(&mut self, controller: &str, name: &str) -> Uuid {
+        let uuid = self.refer(controller, name);
+        let acl = self.model.acls.get_mut(&uuid).unwrap();
+        for (key, value) in [
+            ("owner-controller", controller),
+            ("owner-type", "EgressFirewall"),
+        ] {
+            acl.external_ids
+                .insert(format!("k8s.ovn.org/{key}"), value.to_owned());
+        }
+        uuid
+    }
+}
+
+pub(super) fn set_name(controller: &str, name: &str, family: Family) -> String {
+    address_set_name(&address_set_id(controller, name, family))
 }
 
 /// A row of another maker.
@@ -133,4 +205,26 @@ pub(super) fn foreign(
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect(),
     }
+}
+
+/// A row of a writer for this store.
+pub(super) fn made_for(store: &str, name: &str, family: Family, addresses: &[&str]) -> ModelRow {
+    let mut row = foreign(DEFAULT_NETWORK_CONTROLLER, name, family, addresses);
+    row.external_ids
+        .insert("ovn-writer/created".to_owned(), store.to_owned());
+    row
+}
+
+/// A set of something else, by which ovn-kubernetes shows.
+pub(super) fn namespace_set() -> ModelRow {
+    let mut row = foreign(
+        DEFAULT_NETWORK_CONTROLLER,
+        "team",
+        Family::V4,
+        &["10.128.0.5"],
+    );
+    row.name = "a77".to_owned();
+    row.external_ids
+        .insert("k8s.ovn.org/owner-type".to_owned(), "Namespace".to_owned());
+    row
 }

@@ -44,7 +44,7 @@ async fn an_object_that_comes_back_empty_gets_its_addresses_from_memory() {
     let asked = upstream.count(|asked| asked.name() == NAME);
     for _ in 0..soak::or_long(2, 20) {
         fs::remove_file(&file).unwrap();
-        world.expect_no_rows(NAME).await;
+        world.expect_no_addresses(NAME).await;
         fs::write(&file, OBJECT).unwrap();
         expect_sets(&world).await;
         let entry = world.store.resolved(NAME, NAME).expect("an entry");

@@ -1,0 +1,133 @@
+//! Which addresses of a status may stand in a set.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use proto::{
+    address::{self, Forbidden},
+    api::Family,
+};
+
+/// Why an address of a status is not in the sets.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Skip {
+    /// It is not an address.
+    Unparsable,
+    /// The guards forbid it.
+    Forbidden(Forbidden),
+    /// It is the cluster's own. ovn-kubernetes leaves it out as well; a writer that kept it would contend with it for ever.
+    Cluster,
+    /// The cluster has no networks of its family.
+    Family,
+}
+
+impl Skip {
+    /// Every reason there is.
+    pub const ALL: [Self; 9] = [
+        Self::Unparsable,
+        Self::Forbidden(Forbidden::Unspecified),
+        Self::Forbidden(Forbidden::Loopback),
+        Self::Forbidden(Forbidden::LinkLocal),
+        Self::Forbidden(Forbidden::Multicast),
+        Self::Forbidden(Forbidden::Broadcast),
+        Self::Forbidden(Forbidden::CloudMetadata),
+        Self::Cluster,
+        Self::Family,
+    ];
+
+    /// A word for metric labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unparsable => "unparsable",
+            Self::Forbidden(reason) => reason.as_str(),
+            Self::Cluster => "cluster",
+            Self::Family => "family-not-in-use",
+        }
+    }
+}
+
+/// What the cluster is like.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    cluster: Vec<IpNet>,
+}
+
+impl Filter {
+    /// Of a cluster whose pods have these networks. If there are none, nothing is known of it, and both families are in use.
+    pub fn new(cluster: Vec<IpNet>) -> Self {
+        Self { cluster }
+    }
+
+    /// Whether addresses of this family may stand in sets.
+    pub fn is_in_use(&self, family: Family) -> bool {
+        let is_of = |network: &IpNet| family_of(network.addr()) == family;
+        self.cluster.is_empty() || self.cluster.iter().any(is_of)
+    }
+
+    /// The address as it is written in sets.
+    ///
+    /// # Errors
+    /// Why it may not stand in any.
+    pub fn admit(&self, text: &str) -> Result<IpAddr, Skip> {
+        let address = text.parse().map_err(|_| Skip::Unparsable)?;
+        let address = address::canonical(address);
+        address::check(address).map_err(Skip::Forbidden)?;
+        if self
+            .cluster
+            .iter()
+            .any(|network| network.contains(&address))
+        {
+            return Err(Skip::Cluster);
+        }
+        if !self.is_in_use(family_of(address)) {
+            return Err(Skip::Family);
+        }
+        Ok(address)
+    }
+}
+
+fn family_of(address: IpAddr) -> Family {
+    match address {
+        IpAddr::V4(_) => Family::V4,
+        IpAddr::V6(_) => Family::V6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(networks: &[&str], text: &str) -> String {
+        let networks = networks.iter().map(|n| n.parse().unwrap()).collect();
+        match Filter::new(networks).admit(text) {
+            Ok(address) => address.to_string(),
+            Err(skip) => skip.as_str().to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_address_passes_the_guards_the_clusters_networks_and_the_families() {
+        let v4 = &["10.128.0.0/14"][..];
+        let both = &["10.128.0.0/14", "fd01::/48"][..];
+        for (networks, text, expected) in [
+            (&[][..], "10.128.0.1", "10.128.0.1"),
+            (&[], "2001:DB8::1", "2001:db8::1"),
+            (&[], "::ffff:10.128.0.1", "10.128.0.1"),
+            (&[], "10.0.0.256", "unparsable"),
+            (&[], "10.0.0.0/8", "unparsable"),
+            (&[], "127.0.0.1", "loopback"),
+            (v4, "10.127.255.255", "10.127.255.255"),
+            (v4, "10.128.0.0", "cluster"),
+            (v4, "::ffff:10.131.255.255", "cluster"),
+            (v4, "10.132.0.0", "10.132.0.0"),
+            (v4, "2001:db8::1", "family-not-in-use"),
+            (v4, "::1", "loopback"),
+            (both, "2001:db8::1", "2001:db8::1"),
+            (both, "fd01:0:0:ffff::1", "cluster"),
+            (both, "fd01:0:1::1", "fd01:0:1::1"),
+            (&["fd01::/48"], "192.0.2.1", "family-not-in-use"),
+        ] {
+            assert_eq!(verdict(networks, text), expected, "{networks:?} {text}");
+        }
+    }
+}

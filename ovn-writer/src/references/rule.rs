@@ -1,0 +1,326 @@
+//! Rows whose `match` names address sets: ACLs, QoS rules and logical router policies.
+
+use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
+
+use super::expression::{self, Sense};
+use crate::{
+    external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE},
+    ovsdb::{
+        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
+        value::TypeError,
+    },
+};
+
+/// The keys that matter of a rule's `external_ids`.
+const KEYS: [&str; 3] = [OWNER_CONTROLLER, OWNER_TYPE, OWNER_NAME];
+
+const MATCH: Column = Column::required("match", ColumnType::One(BaseType::String));
+const PRIORITY: Column = Column::optional("priority", ColumnType::One(BaseType::Integer));
+const DIRECTION: Column = Column::optional("direction", ColumnType::One(BaseType::String));
+const ACTION: Column = Column::optional("action", ColumnType::One(BaseType::String));
+const IDS: Column = Column::optional(
+    EXTERNAL_IDS,
+    ColumnType::Map(BaseType::String, BaseType::String),
+);
+
+/// A table of rules.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum RuleTable {
+    /// `ACL`.
+    Acl,
+    /// `QoS`.
+    Qos,
+    /// `Logical_Router_Policy`.
+    Policy,
+}
+
+impl RuleTable {
+    /// Its name in the schema.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Acl => "ACL",
+            Self::Qos => "QoS",
+            Self::Policy => "Logical_Router_Policy",
+        }
+    }
+}
+
+/// Which table a [`Rule`] is of.
+pub trait OfTable: Clone + fmt::Debug + Send + 'static {
+    /// The table.
+    const TABLE: RuleTable;
+    /// Its columns that are read.
+    const COLUMNS: &'static [Column];
+}
+
+/// [`RuleTable::Acl`].
+#[derive(Clone, Debug)]
+pub enum Acl {}
+
+/// [`RuleTable::Qos`].
+#[derive(Clone, Debug)]
+pub enum Qos {}
+
+/// [`RuleTable::Policy`].
+#[derive(Clone, Debug)]
+pub enum Policy {}
+
+impl OfTable for Acl {
+    const TABLE: RuleTable = RuleTable::Acl;
+    const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, DIRECTION, ACTION, IDS];
+}
+
+impl OfTable for Qos {
+    const TABLE: RuleTable = RuleTable::Qos;
+    const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, DIRECTION, IDS];
+}
+
+impl OfTable for Policy {
+    const TABLE: RuleTable = RuleTable::Policy;
+    const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, ACTION, IDS];
+}
+
+/// The name of an address set, small: nearly all that are of interest here are `a` and a number.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum SetName {
+    /// `a123`.
+    Number(u64),
+    /// Anything else.
+    Text(Box<str>),
+}
+
+impl From<&str> for SetName {
+    fn from(name: &str) -> Self {
+        let digits = name.strip_prefix('a').filter(|digits| {
+            // Only what reads back as it was: no sign, no leading zero.
+            digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')
+        });
+        match digits.and_then(|digits| digits.parse().ok()) {
+            Some(number) => Self::Number(number),
+            None => Self::Text(name.into()),
+        }
+    }
+}
+
+/// The address sets that a rule names, in order, each once with the sense that all places agree on. Cheap to clone.
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SetNames(Option<Arc<[(SetName, Sense)]>>);
+
+impl SetNames {
+    fn of(expression: &str) -> Self {
+        let named = expression::sets(expression).into_iter();
+        let mut sets: Vec<_> = named.map(|(name, sense)| (name.into(), sense)).collect();
+        sets.sort_unstable();
+        sets.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same && later.1 != earlier.1 {
+                earlier.1 = Sense::Unclear;
+            }
+            same
+        });
+        Self((!sets.is_empty()).then(|| sets.into()))
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &(SetName, Sense)> {
+        self.0.iter().flat_map(|sets| sets.iter())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// A rule, and of it what the writer needs.
+#[derive(Clone, Debug)]
+pub struct Rule<T> {
+    sets: SetNames,
+    priority: i64,
+    direction: Box<str>,
+    action: Box<str>,
+    external_ids: Kept<3>,
+    table: PhantomData<T>,
+}
+
+impl<T> Default for Rule<T> {
+    fn default() -> Self {
+        Self {
+            sets: SetNames::default(),
+            priority: 0,
+            direction: Box::default(),
+            action: Box::default(),
+            external_ids: Kept::default(),
+            table: PhantomData,
+        }
+    }
+}
+
+/// What is known of a rule, whatever its table.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleDetails<'a> {
+    /// The table.
+    pub table: RuleTable,
+    /// The address sets that it names.
+    pub sets: &'a SetNames,
+    /// `priority`.
+    pub priority: i64,
+    /// `direction`; empty where the table has none.
+    pub direction: &'a str,
+    /// `action`; empty where the table has none, or one of another kind.
+    pub action: &'a str,
+    /// `k8s.ovn.org/owner-controller`.
+    pub controller: Option<&'a str>,
+    /// `k8s.ovn.org/owner-type`.
+    pub owner_type: Option<&'a str>,
+    /// `k8s.ovn.org/name`; the namespace for an ACL of an EgressFirewall.
+    pub owner_name: Option<&'a str>,
+}
+
+impl<T: OfTable> Rule<T> {
+    /// All that is known of it.
+    pub fn details(&self) -> RuleDetails<'_> {
+        RuleDetails {
+            table: T::TABLE,
+            sets: &self.sets,
+            priority: self.priority,
+            direction: &self.direction,
+            action: &self.action,
+            controller: self.external_ids.get(0),
+            owner_type: self.external_ids.get(1),
+            owner_name: self.external_ids.get(2),
+        }
+    }
+
+    fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
+        match column {
+            "match" => self.sets = SetNames::of(&value.into_string()?),
+            "priority" => match value {
+                Datum::Atom(Atom::Integer(priority)) => self.priority = priority,
+                _ => return Err(TypeError("an integer").into()),
+            },
+            "direction" => self.direction = value.into_string()?.into(),
+            "action" => self.action = value.into_string()?.into(),
+            EXTERNAL_IDS => self.external_ids.modify(&KEYS, value)?,
+            _ => return Err(ColumnProblem::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl<T: OfTable> Record for Rule<T> {
+    const TABLE: &'static str = T::TABLE.as_str();
+    const COLUMNS: &'static [Column] = T::COLUMNS;
+    type Key = SetNames;
+
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut rule = Self::default();
+        rule.modify(columns)?;
+        Ok(rule)
+    }
+
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        for (column, value) in difference {
+            self.modify_column(&column, value)
+                .map_err(|problem| problem.of(column))?;
+        }
+        Ok(())
+    }
+
+    /// The sets; also if there are none but the rule is ovn-kubernetes' own, as that says something of the database.
+    fn key(&self) -> Option<SetNames> {
+        let is_of_interest = !self.sets.is_empty() || self.external_ids.get(0).is_some();
+        is_of_interest.then(|| self.sets.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule<T: OfTable>(json: serde_json::Value) -> Result<Rule<T>, String> {
+        Rule::read(serde_json::from_value(json).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_rule_of_ovn_kubernetes_is_known_by_what_it_says_of_itself() {
+        let mut acl: Rule<Acl> = rule(serde_json::json!({
+            "match": "(ip4.dst == $a12 || ip6.dst == $mine) && inport == @a3 && ip4.src != $mine",
+            "priority": 10000, "direction": "to-lport", "action": "allow",
+            "external_ids": ["map", [
+                ["k8s.ovn.org/owner-controller", "default-network-controller"],
+                ["k8s.ovn.org/owner-type", "EgressFirewall"],
+                ["k8s.ovn.org/name", "team"],
+                ["rule-index", "0"],
+            ]],
+        }))
+        .unwrap();
+        let details = acl.details();
+        let sets: Vec<_> = details.sets.iter().cloned().collect();
+        let mine = (SetName::from("mine"), Sense::Unclear);
+        assert_eq!(sets, [(SetName::Number(12), Sense::More), mine]);
+        assert_eq!((details.priority, details.direction), (10000, "to-lport"));
+        assert_eq!(
+            (details.action, details.owner_name),
+            ("allow", Some("team"))
+        );
+        assert_eq!(details.owner_type, Some("EgressFirewall"));
+        assert_eq!(details.controller, Some("default-network-controller"));
+
+        let difference = serde_json::json!({
+            "match": "ip4", "external_ids": ["map", [["k8s.ovn.org/owner-controller", "default-network-controller"]]],
+        });
+        assert!(acl.key().is_some());
+        acl.modify(serde_json::from_value(difference).unwrap())
+            .unwrap();
+        assert_eq!((acl.details().controller, acl.key()), (None, None));
+    }
+
+    #[test]
+    fn a_rule_without_sets_tells_of_its_owner() {
+        let ids =
+            serde_json::json!({"external_ids": ["map", [["k8s.ovn.org/owner-controller", "x"]]]});
+        assert_eq!(
+            rule::<Policy>(ids).unwrap().key(),
+            Some(SetNames::default())
+        );
+        assert_eq!(rule::<Qos>(serde_json::json!({})).unwrap().key(), None);
+    }
+
+    #[test]
+    fn names_that_are_numbers_are_kept_as_numbers() {
+        for (name, number) in [
+            ("a1", Some(1)),
+            ("a18446744073709551615", Some(u64::MAX)),
+            ("a18446744073709551616", None),
+            ("a01", None),
+            ("a+1", None),
+            ("a", None),
+            ("b1", None),
+            ("", None),
+        ] {
+            let expected = number.map_or_else(|| SetName::Text(name.into()), SetName::Number);
+            assert_eq!(SetName::from(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (json, words) in [
+            (
+                serde_json::json!({"match": 1}),
+                "column match: the value is not a string",
+            ),
+            (
+                serde_json::json!({"priority": "x"}),
+                "column priority: the value is not an integer",
+            ),
+            (
+                serde_json::json!({"colour": "red"}),
+                "column colour: it was not asked for",
+            ),
+        ] {
+            assert_eq!(rule::<Acl>(json).unwrap_err(), words);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The index against what it is an index of.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::*;
+use crate::ovsdb::replica::TableUpdates;
+
+/// A replica with its index.
+#[derive(Default)]
+struct World {
+    replica: NorthboundReplica,
+    references: References,
+}
+
+impl World {
+    fn update(&mut self, tables: Value) -> Touched {
+        let json = to_raw_value(&tables).unwrap();
+        let updates = TableUpdates::read_differences(&json).unwrap();
+        let mut changes = NorthboundChanges::default();
+        Northbound::apply(&mut self.replica, updates, &mut changes).unwrap();
+        self.references.update(&self.replica, &changes)
+    }
+
+    fn named(&self, name: &str) -> Vec<(RuleTable, i64)> {
+        let set = SetName::from(name);
+        let rules = self.references.rules(&self.replica, &set);
+        let mut rules: Vec<_> = rules.map(|rule| (rule.table, rule.priority)).collect();
+        rules.sort();
+        assert_eq!(self.references.contain(&set), !rules.is_empty());
+        rules
+    }
+}
+
+fn uuid(n: u128) -> String {
+    Uuid::from_u128(n).to_string()
+}
+
+fn names(touched: &Touched) -> Vec<SetName> {
+    touched
+        .names
+        .iter()
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+#[test]
+fn rules_of_every_table_are_found_by_the_sets_that_they_name() {
+    let mut world = World::default();
+    let rule = |expression: &str, priority: i64| json!({"initial": {"match": expression, "priority": priority}});
+    world.update(json!({
+        "ACL": {uuid(1): rule("ip4.dst == $a1 || ip6.dst == $a2", 1), uuid(2): rule("ip4.dst == $a1", 2)},
+        "QoS": {uuid(3): rule("ip4.src == $a1", 3)},
+        "Logical_Router_Policy": {uuid(4): rule("ip4.src == $other", 4)},
+    }));
+    assert_eq!(
+        world.named("a1"),
+        [
+            (RuleTable::Acl, 1),
+            (RuleTable::Acl, 2),
+            (RuleTable::Qos, 3)
+        ]
+    );
+    assert_eq!(world.named("a2"), [(RuleTable::Acl, 1)]);
+    assert_eq!(world.named("other"), [(RuleTable::Policy, 4)]);
+    assert_eq!(world.named("a12"), []);
+    let touched = world.update(json!({
+        "ACL": {uuid(1): {"modify": {"match": "ip4.dst == $a3"}}, uuid(2): {"delete": null}},
+    }));
+    assert_eq!(names(&touched), [1, 2, 3].map(SetName::Number));
+    assert_eq!(world.named("a1"), [(RuleTable::Qos, 3)]);
+    assert_eq!(world.named("a3"), [(RuleTable::Acl, 1)]);
+    assert!(!world.references.are_managed());
+}
+
+#[test]
+fn nat_refers_to_rows() {
+    let mut world = World::default();
+    let (one, other) = (Uuid::from_u128(101), Uuid::from_u128(102));
+    let set = AddressSet::default();
+    let touched = world.update(json!({
+        "NAT": {
+            uuid(1): {"initial": {"allowed_ext_ips": ["uuid", one]}},
+            uuid(2): {"initial": {"exempted_ext_ips": ["uuid", one]}},
+            uuid(3): {"initial": {}},
+        },
+    }));
+    assert_eq!(touched.rows, [one].into());
+    assert!(world.references.contain_row(one, &set) && !world.references.contain_row(other, &set));
+    world.update(json!({"NAT": {uuid(1): {"delete": null}}}));
+    assert!(world.references.contain_row(one, &set));
+    world.update(json!({"NAT": {uuid(2): {"modify": {"exempted_ext_ips": ["uuid", other]}}}}));
+    assert!(!world.references.contain_row(one, &set) && world.references.contain_row(other, &set));
+}
+
+#[test]
+fn controllers_of_egress_firewalls_are_known() {
+    let mut world = World::default();
+    let acl = |controller: &str, owner: &str, expression: &str| {
+        let ids = [
+            ("k8s.ovn.org/owner-controller", controller),
+            ("k8s.ovn.org/owner-type", owner),
+        ];
+        json!({"initial": {"match": expression, "external_ids": ["map", ids]}})
+    };
+    assert_eq!(
+        world.references.controllers().collect::<Vec<_>>(),
+        [DEFAULT_NETWORK_CONTROLLER]
+    );
+    world.update(json!({"ACL": {uuid(1): acl("red", "NetworkPolicy", "ip4.src == $a1")}}));
+    assert!(world.references.are_managed());
+    let touched = world.update(json!({"ACL": {
+        uuid(2): acl("blue", EGRESS_FIREWALL, "ip4.dst == $a2"),
+        uuid(3): acl("green", EGRESS_FIREWALL, "ip4"),
+        uuid(4): acl(DEFAULT_NETWORK_CONTROLLER, EGRESS_FIREWALL, "ip4.dst == $a2"),
+    }}));
+    let blue = ("blue".into(), [SetName::Number(2)].into());
+    assert_eq!(touched.elsewhere, [blue].into());
+    assert_eq!(
+        world.references.controllers().collect::<Vec<_>>(),
+        [DEFAULT_NETWORK_CONTROLLER, "blue"]
+    );
+}
+
+proptest! {
+    #[test]
+    fn the_index_is_as_if_it_were_made_anew(
+        steps in prop::collection::vec((0..4_u128, prop::option::of((0..3_u8, 0..3_u8))), 0..30),
+    ) {
+        let mut world = World::default();
+        let mut there = BTreeMap::new();
+        for (row, sets) in steps {
+            let before = there.contains_key(&row);
+            let update = match sets {
+                None if !before => continue,
+                None => {
+                    there.remove(&row);
+                    json!({"delete": null})
+                }
+                Some((one, other)) => {
+                    there.insert(row, (one, other));
+                    let columns = json!({"match": format!("ip4.dst == {{$a{one}, $a{other}}}")});
+                    if before { json!({"modify": columns}) } else { json!({"insert": columns}) }
+                }
+            };
+            world.update(json!({"ACL": {uuid(row): update}}));
+            let anew = References::of(&world.replica);
+            prop_assert_eq!(&world.references.by_name, &anew.by_name);
+            for set in 0..3 {
+                let count = there.values().filter(|sets| sets.0 == set || sets.1 == set).count();
+                prop_assert_eq!(world.named(&format!("a{set}")).len(), count);
+            }
+        }
+    }
+}

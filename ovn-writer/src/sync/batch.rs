@@ -1,0 +1,202 @@
+//! A transaction that is under way, and what it did when it is done.
+
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
+
+use super::{change::Change, queue::Mark};
+use crate::{
+    address_set::{AddressSet, TABLE},
+    external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
+    ovsdb::{Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult},
+};
+
+/// How much may go into one transaction. One name goes in whatever its size.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BatchLimits {
+    /// Rows that are changed.
+    pub rows: usize,
+    /// Bytes on the wire, roughly.
+    pub bytes: usize,
+}
+
+impl Default for BatchLimits {
+    /// 1,000 rows and 1 MiB: some 10 ms of the server's time, in which it serves nobody else.
+    fn default() -> Self {
+        Self {
+            rows: 1000,
+            bytes: 1 << 20,
+        }
+    }
+}
+
+/// A transaction that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) names: Vec<Planned>,
+    pub(super) operations: Vec<Operation>,
+    /// Whether it is only to be done while nobody [manages](nobody_manages) the database; that is its last operation then.
+    pub(super) is_guarded: bool,
+    rows: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) name: DnsName,
+    /// Why it was looked at.
+    pub(super) mark: Mark,
+    pub(super) changes: Vec<Change>,
+    pub(super) operations: Range<usize>,
+}
+
+impl Batch {
+    /// Adds the changes of a name.
+    pub(super) fn add(&mut self, name: DnsName, mark: Mark, changes: Vec<Change>) {
+        let start = self.operations.len();
+        let operations = changes.iter().map(|change| change.operation(&name));
+        self.operations.extend(operations);
+        let added = self.operations.get(start..).unwrap_or_default();
+        self.bytes += added.iter().map(Operation::approximate_len).sum::<usize>();
+        self.rows += changes.len();
+        let operations = start..self.operations.len();
+        self.names.push(Planned {
+            name,
+            mark,
+            changes,
+            operations,
+        });
+    }
+
+    pub(super) fn is_full(&self, limits: BatchLimits) -> bool {
+        self.rows >= limits.rows || self.bytes >= limits.bytes
+    }
+
+    /// Takes the operations out, to be sent.
+    pub(super) fn send(&mut self) -> Vec<Operation> {
+        let mut operations = std::mem::take(&mut self.operations);
+        if self.is_guarded {
+            operations.push(nobody_manages());
+        }
+        operations
+    }
+
+    /// Whether it is the guard that this operation is.
+    pub(super) fn is_guard(&self, operation: usize) -> bool {
+        let guard = self.names.last().map_or(0, |name| name.operations.end);
+        self.is_guarded && operation == guard
+    }
+
+    /// A name with a row that is in the replica, though the server found none to change.
+    pub(super) fn ghost(
+        &self,
+        results: &[OperationResult],
+        replica: &Replica<AddressSet>,
+    ) -> Option<DnsName> {
+        let is_there = |change: &Change| match change {
+            Change::Create { .. } => false,
+            Change::Mutate { uuid, .. } => replica.get(*uuid).is_some(),
+            // It may have been made somebody else's.
+            Change::Delete { uuid, store, .. } => {
+                replica.get(*uuid).is_some_and(|set| set.is_made_for(store))
+            }
+        };
+        let ghost = self.names.iter().find(|planned| {
+            let results = results.get(planned.operations.clone()).unwrap_or_default();
+            let mut outcomes = planned.changes.iter().zip(results);
+            outcomes.any(|(change, result)| result.count == Some(0) && is_there(change))
+        });
+        ghost.map(|planned| planned.name.clone())
+    }
+}
+
+/// Refuses the transaction if an address set that is not for DNS names belongs to ovn-kubernetes' controller of the default
+/// network, which there is wherever ovn-kubernetes is.
+pub(super) fn nobody_manages() -> Operation {
+    let is_managed = vec![
+        Condition::has_pair(EXTERNAL_IDS, OWNER_CONTROLLER, DEFAULT_NETWORK_CONTROLLER),
+        Condition(
+            EXTERNAL_IDS.to_owned(),
+            Function::Excludes,
+            Datum::string_map([(OWNER_TYPE, ADDRESS_SET_OWNER_TYPE)]),
+        ),
+    ];
+    Operation::Wait {
+        table: TABLE.to_owned(),
+        filter: is_managed,
+        columns: vec!["_uuid".to_owned()],
+        until: Until::Equal,
+        rows: Vec::new(),
+        timeout: 0,
+    }
+}
+
+/// What a transaction that is done did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Done {
+    /// Rows that were made.
+    pub created: usize,
+    /// Rows whose addresses changed.
+    pub mutated: usize,
+    /// Rows that were deleted.
+    pub deleted: usize,
+    /// Addresses that were put into rows.
+    pub inserted_addresses: usize,
+    /// Addresses that were taken out of rows.
+    pub deleted_addresses: usize,
+    /// For each name that the store changed: how long ago that was.
+    pub lags: Vec<Duration>,
+    /// Of these, what undid the work of somebody else.
+    pub repaired: Repaired,
+}
+
+/// What was undone.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Repaired {
+    /// Rows that were missing.
+    pub missing_rows: usize,
+    /// Addresses that were missing in rows.
+    pub missing_addresses: usize,
+    /// Members that rows had too many.
+    pub surplus_addresses: usize,
+}
+
+impl Done {
+    /// Adds what was done for a name.
+    pub(super) fn add(&mut self, planned: &Planned, now: Instant) {
+        let since = planned
+            .mark
+            .since
+            .map(|since| now.saturating_duration_since(since));
+        self.lags.extend(since);
+        let mut repaired = Repaired::default();
+        for change in &planned.changes {
+            match change {
+                Change::Create { addresses, .. } => {
+                    self.created += 1;
+                    self.inserted_addresses += addresses.len();
+                    repaired.missing_rows += 1;
+                }
+                Change::Mutate { insert, delete, .. } => {
+                    self.mutated += 1;
+                    self.inserted_addresses += insert.len();
+                    self.deleted_addresses += delete.len();
+                    repaired.missing_addresses += insert.len();
+                    repaired.surplus_addresses += delete.len();
+                }
+                Change::Delete { members, .. } => {
+                    self.deleted += 1;
+                    self.deleted_addresses += members;
+                }
+            }
+        }
+        if planned.mark.is_repair() {
+            self.repaired.missing_rows += repaired.missing_rows;
+            self.repaired.missing_addresses += repaired.missing_addresses;
+            self.repaired.surplus_addresses += repaired.surplus_addresses;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How many differences there are, by kind.
+
+use std::ops::{AddAssign, SubAssign};
+
+use super::{
+    change::Change,
+    plan::{Finding, Plan},
+};
+
+/// Differences between what the store wants and what the database has.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Differences {
+    /// Rows that should be there and are not.
+    pub missing_rows: usize,
+    /// Addresses that should be in a row and are not, those of missing rows among them.
+    pub missing_addresses: usize,
+    /// Members of rows that should not be there.
+    pub surplus_addresses: usize,
+    /// Rows with members for names that the store does not have.
+    pub unwanted_rows: usize,
+    /// Addresses that others put into rows under a name as they wrote it. This is no difference: they may.
+    pub foreign_addresses: usize,
+}
+
+impl Differences {
+    /// Those of one name.
+    pub fn of(plan: &Plan) -> Self {
+        let mut differences = Self {
+            foreign_addresses: plan.foreign,
+            ..Self::default()
+        };
+        for finding in &plan.findings {
+            differences.add_finding(finding);
+        }
+        differences
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        let Self {
+            missing_rows,
+            missing_addresses,
+            surplus_addresses,
+            unwanted_rows,
+            foreign_addresses: _,
+        } = self;
+        missing_rows + missing_addresses + surplus_addresses + unwanted_rows
+    }
+
+    /// Each kind with its number and a word for metric labels.
+    pub fn by_kind(&self) -> [(&'static str, usize); 4] {
+        [
+            ("missing_row", self.missing_rows),
+            ("missing_address", self.missing_addresses),
+            ("surplus_address", self.surplus_addresses),
+            ("unwanted_row", self.unwanted_rows),
+        ]
+    }
+
+    fn add_finding(&mut self, finding: &Finding) {
+        match &finding.change {
+            Change::Create { addresses, .. } => {
+                self.missing_rows += 1;
+                self.missing_addresses += addresses.len();
+            }
+            Change::Mutate { insert, delete, .. } if finding.is_wanted => {
+                self.missing_addresses += insert.len();
+                self.surplus_addresses += delete.len();
+            }
+            Change::Mutate { .. } => self.unwanted_rows += 1,
+            // An empty row that waits for its end is none.
+            Change::Delete { members, .. } => self.unwanted_rows += usize::from(*members > 0),
+        }
+    }
+}
+
+impl AddAssign for Differences {
+    fn add_assign(&mut self, other: Self) {
+        self.missing_rows += other.missing_rows;
+        self.missing_addresses += other.missing_addresses;
+        self.surplus_addresses += other.surplus_addresses;
+        self.unwanted_rows += other.unwanted_rows;
+        self.foreign_addresses += other.foreign_addresses;
+    }
+}
+
+impl SubAssign for Differences {
+    fn sub_assign(&mut self, other: Self) {
+        self.missing_rows -= other.missing_rows;
+        self.missing_addresses -= other.missing_addresses;
+        self.surplus_addresses -= other.surplus_addresses;
+        self.unwanted_rows -= other.unwanted_rows;
+        self.foreign_addresses -= other.foreign_addresses;
+    }
+}

@@ -1,0 +1,147 @@
+//! When to undo what somebody else did to a set: at once, unless it happens again and again.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// So many repairs of a set in [`WINDOW`] are made at once.
+const AT_ONCE: usize = 5;
+
+/// See [`AT_ONCE`].
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The first wait; each repair doubles it.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// The longest wait while an address is missing, for want of which somebody is cut off.
+const LONGEST_WAIT_MISSING: Duration = Duration::from_secs(1);
+
+/// The longest wait while there is only too much.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// After so long without a repair all is forgotten.
+pub(super) const QUIET: Duration = Duration::from_secs(60);
+
+/// The repairs of one set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repairs {
+    /// The latest ones, at most [`AT_ONCE`].
+    latest: VecDeque<Instant>,
+    /// How often it had to be waited.
+    waits: u32,
+}
+
+impl Repairs {
+    /// Makes a repair, if it may be made now.
+    ///
+    /// # Errors
+    /// When it may be made.
+    pub(super) fn admit(&mut self, is_missing: bool, now: Instant) -> Result<(), Instant> {
+        if self.is_quiet(now) {
+            *self = Self::default();
+        }
+        let within = |repair: &Instant| now.saturating_duration_since(*repair) < WINDOW;
+        let recent = self.latest.iter().filter(|repair| within(repair)).count();
+        if let Some(last) = self.latest.back()
+            && (self.waits > 0 || recent >= AT_ONCE)
+        {
+            let longest = if is_missing {
+                LONGEST_WAIT_MISSING
+            } else {
+                LONGEST_WAIT
+            };
+            let wait = FIRST_WAIT.saturating_mul(1 << self.waits.min(10));
+            let until = *last + wait.min(longest);
+            if now < until {
+                return Err(until);
+            }
+            self.waits = self.waits.saturating_add(1);
+        }
+        if self.latest.len() >= AT_ONCE {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(now);
+        Ok(())
+    }
+
+    /// Whether there is nothing to be remembered.
+    pub(super) fn is_quiet(&self, now: Instant) -> bool {
+        let last = self.latest.back();
+        last.is_none_or(|last| now.saturating_duration_since(*last) >= QUIET)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Somebody undoes every repair at once: the times of the repairs in milliseconds from the first on.
+    fn storm(is_missing: bool, count: usize) -> Vec<u128> {
+        let (start, mut repairs) = (Instant::now(), Repairs::default());
+        let mut now = start;
+        let mut made = Vec::new();
+        while made.len() < count {
+            match repairs.admit(is_missing, now) {
+                Ok(()) => made.push((now - start).as_millis()),
+                Err(until) => now = until,
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn the_sixth_repair_in_ten_seconds_waits_and_each_further_one_twice_as_long() {
+        let first = [0, 0, 0, 0, 0, 50, 150, 350, 750, 1550];
+        assert_eq!(storm(true, 12), [&first[..], &[2550, 3550]].concat());
+        assert_eq!(
+            storm(false, 13),
+            [&first[..], &[3150, 6350, 11_350]].concat()
+        );
+    }
+
+    #[test]
+    fn five_in_ten_seconds_do_not_wait() {
+        let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+        for _ in 0..100 {
+            assert_eq!(repairs.admit(true, now), Ok(()));
+            now += WINDOW / 5;
+        }
+        assert_eq!(repairs.waits, 0);
+    }
+
+    #[test]
+    fn a_quiet_minute_forgets_all() {
+        let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+        while repairs.waits < 10 {
+            now = repairs.admit(false, now).err().unwrap_or(now);
+        }
+        assert!(repairs.admit(false, now).is_err());
+        let last = *repairs.latest.back().unwrap();
+        assert!(!repairs.is_quiet(last + QUIET - Duration::from_millis(1)));
+        assert!(repairs.is_quiet(last + QUIET));
+        for _ in 0..AT_ONCE {
+            assert_eq!(repairs.admit(false, last + QUIET), Ok(()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_missing_address_never_waits_for_more_than_a_second(
+            pauses in prop::collection::vec((0..3000_u64, any::<bool>()), 1..100),
+        ) {
+            let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+            for (pause, is_missing) in pauses {
+                now += Duration::from_millis(pause);
+                if let Err(until) = repairs.admit(is_missing, now) {
+                    let longest = if is_missing { LONGEST_WAIT_MISSING } else { LONGEST_WAIT };
+                    prop_assert!(until > now && until <= now + longest);
+                    now = until;
+                    prop_assert_eq!(repairs.admit(is_missing, now), Ok(()));
+                }
+            }
+        }
+    }
+}

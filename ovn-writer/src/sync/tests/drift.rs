@@ -1,0 +1,128 @@
+//! What somebody else does to rows, and how it is undone.
+
+use super::{world::foreign, *};
+
+fn settled() -> World {
+    let mut world = World::new();
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
+    world.settle();
+    world
+}
+
+#[test]
+fn what_somebody_else_does_to_a_row_is_undone_and_counted() {
+    let mut world = settled();
+    let row = world.model.rows.values_mut().next().unwrap();
+    row.addresses = ["10.0.0.2".to_owned(), "10.6.6.6".to_owned(), "x".to_owned()].into();
+    world.tell();
+    match world.step() {
+        Some(Finished::Done(done)) => assert_eq!(
+            done.repaired,
+            Repaired {
+                missing_rows: 0,
+                missing_addresses: 1,
+                surplus_addresses: 2
+            }
+        ),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
+    world.model.rows.clear();
+    world.tell();
+    match world.step() {
+        Some(Finished::Done(done)) => assert_eq!(done.repaired.missing_rows, 2),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
+}
+
+#[test]
+fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
+    let mut world = settled();
+    let start = world.now;
+    let mut repairs = Vec::new();
+    while repairs.len() < 15 {
+        // Somebody empties it whenever there is something in it.
+        for row in world.model.rows.values_mut() {
+            row.addresses.clear();
+        }
+        if world.work() > 0 {
+            repairs.push((world.now - start).as_millis());
+        } else {
+            world.now = world.sync.next_timer().unwrap();
+        }
+    }
+    assert_eq!(repairs[..6], [0, 0, 0, 0, 0, 50]);
+    assert!(
+        repairs.windows(2).all(|pair| pair[1] - pair[0] <= 1000),
+        "{repairs:?}"
+    );
+    // The store is never made to wait.
+    world.store(whole(&[&["10.0.0.3"]]));
+    world.work();
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.3"]);
+    // All is forgotten after a quiet minute.
+    world.settle();
+    world.now += Duration::from_secs(60);
+    for _ in 0..5 {
+        for row in world.model.rows.values_mut() {
+            row.addresses.clear();
+        }
+        assert_eq!(world.work(), 1);
+    }
+}
+
+#[test]
+fn a_storm_in_one_family_does_not_hold_the_other_up() {
+    let mut world = World::new();
+    world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
+    world.settle();
+    let clear = |world: &mut World, family: &str| {
+        let rows = world.model.rows.values_mut();
+        rows.filter(|row| row.id("ip-family") == family)
+            .for_each(|row| row.addresses.clear());
+        world.work()
+    };
+    for expected in [1, 1, 1, 1, 1, 0] {
+        assert_eq!(clear(&mut world, "v4"), expected);
+    }
+    assert_eq!(clear(&mut world, "v6"), 1);
+    assert!(world.addresses(W, "v4").is_empty());
+    assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
+    assert_eq!(world.pass(Duration::from_millis(50)), 1);
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+}
+
+#[test]
+fn nothing_is_remembered_of_repairs_after_a_quiet_minute() {
+    let mut world = settled();
+    world.model.rows.clear();
+    world.settle();
+    world.pass(Duration::from_secs(60));
+    assert!(world.sync.repairs.is_empty());
+}
+
+#[test]
+fn a_row_under_the_name_as_written_keeps_what_its_owner_found() {
+    let mut world = World::new();
+    let written = "WWW.example.com";
+    let row = foreign(
+        DEFAULT_NETWORK_CONTROLLER,
+        written,
+        Family::V4,
+        &["10.0.0.7", "x"],
+    );
+    world.model.insert(row);
+    world.store(whole(&[&["10.0.0.1"]]));
+    world.settle();
+    assert_eq!(
+        world.addresses(written, "v4"),
+        ["10.0.0.1", "10.0.0.7", "x"]
+    );
+    assert_eq!(world.sync.differences().foreign_addresses, 2);
+    assert_eq!(world.sync.differences().count(), 0);
+    assert!(world.rows(W, "v4").is_empty(), "a second row for the name");
+    world.store(Event::Deleted(key("dns-1")));
+    world.settle();
+    assert_eq!(world.addresses(written, "v4"), ["10.0.0.7", "x"]);
+}

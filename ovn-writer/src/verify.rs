@@ -1,0 +1,203 @@
+//! Store and database compared once.
+
+use std::{fmt, pin::pin, time::Duration};
+
+use futures_util::{Stream, StreamExt};
+use proto::api::DnsNameResolver;
+use runtime::store::Event as StoreEvent;
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    ovsdb::{Client, ClientOptions, Error, Event, Outcome, Remotes},
+    references::Northbound,
+    report::NameReport,
+    sync::{Differences, Doubt, Policy, Reconciler},
+};
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verified {
+    /// Names in the store.
+    pub objects: usize,
+    /// Rows for DNS names in the database.
+    pub rows: usize,
+    /// Whether ovn-kubernetes manages the address sets of the database.
+    pub managed: bool,
+    /// How many differences there are; the metrics of a writer at work say the same.
+    pub differences: Counts,
+    /// Addresses that others put into rows under a name as they wrote it; they may.
+    pub foreign_addresses: usize,
+    /// Why a writer that starts now would remove nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
+    /// The names that differ, in order.
+    pub names: Vec<NameReport>,
+}
+
+/// [`Differences`], by kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Counts {
+    /// Rows that should be there.
+    pub missing_row: usize,
+    /// Addresses that should be in a row.
+    pub missing_address: usize,
+    /// Members of rows that should not be there.
+    pub surplus_address: usize,
+    /// Rows with members for names that are not in the store.
+    pub unwanted_row: usize,
+}
+
+impl Counts {
+    fn of(differences: &Differences) -> Self {
+        Self {
+            missing_row: differences.missing_rows,
+            missing_address: differences.missing_addresses,
+            surplus_address: differences.surplus_addresses,
+            unwanted_row: differences.unwanted_rows,
+        }
+    }
+}
+
+/// Why nothing could be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The store was not read in time.
+    #[error("the store was not read within {0:?}{reason}", reason = .1.as_ref().map_or(String::new(), |reason| format!(": {reason}")))]
+    Store(Duration, Option<String>),
+    /// The watch of the store ended.
+    #[error("the watch of the store ended")]
+    StoreEnded,
+    /// The database was not read in time.
+    #[error("the northbound database was not read within {0:?}{reason}", reason = .1.as_ref().map_or(String::new(), |reason| format!(": {reason}")))]
+    Database(Duration, Option<String>),
+    /// The database did not say who manages it.
+    #[error("the northbound database does not answer: {0}")]
+    Probe(Error),
+}
+
+impl Verified {
+    /// Whether store and database agree.
+    pub fn is_same(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+impl fmt::Display for Verified {
+    /// Several lines, the last one without its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in &self.names {
+            writeln!(f, "{name}")?;
+        }
+        if let Some(doubt) = &self.doubt {
+            writeln!(f, "{doubt}")?;
+        }
+        let Counts {
+            missing_row,
+            missing_address,
+            surplus_address,
+            unwanted_row,
+        } = self.differences;
+        write!(
+            f,
+            "{} objects, {} rows: {missing_row} missing rows, {missing_address} missing addresses, {surplus_address} surplus \
+             addresses, {unwanted_row} unwanted rows",
+            self.objects, self.rows
+        )
+    }
+}
+
+/// Reads both sides once and compares them.
+///
+/// # Errors
+/// [`VerifyError`] if either cannot be read within `deadline`.
+pub async fn verify(
+    remotes: &Remotes,
+    options: ClientOptions,
+    policy: Policy,
+    objects: impl Stream<Item = StoreEvent<DnsNameResolver>>,
+    deadline: Duration,
+) -> Result<Verified, VerifyError> {
+    let mut sync = Reconciler::new(policy);
+    let until = Instant::now() + deadline;
+    read_store(&mut sync, objects, until, deadline).await?;
+    let mut client = Client::<Northbound>::new(remotes, options);
+    read_database(&mut client, until, deadline).await?;
+    let Some(replica) = client.replica() else {
+        return Err(VerifyError::Database(deadline, None));
+    };
+    sync.database_read(replica);
+    if let Some(probe) = sync.probe()
+        && let Some(transaction) = client.transact(probe)
+    {
+        match transaction.await {
+            Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
+            outcome => sync.probed(&outcome),
+        }
+    }
+    let now = Instant::now().into_std();
+    let plans = sync.next_plans(replica, now);
+    let differing = plans.iter().filter(|(_, plan)| !plan.findings.is_empty());
+    let names =
+        differing.map(|(name, plan)| NameReport::of(name, plan, replica, sync.references(), now));
+    let mut names: Vec<_> = names.collect();
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    let differences = sync.differences();
+    Ok(Verified {
+        objects: sync.desired().objects(),
+        rows: replica.0.len(),
+        managed: sync.is_managed(),
+        differences: Counts::of(&differences),
+        foreign_addresses: differences.foreign_addresses,
+        doubt: sync.doubt().as_ref().map(Doubt::to_string),
+        names,
+    })
+}
+
+async fn read_store(
+    sync: &mut Reconciler,
+    objects: impl Stream<Item = StoreEvent<DnsNameResolver>>,
+    until: Instant,
+    deadline: Duration,
+) -> Result<(), VerifyError> {
+    let mut objects = pin!(objects);
+    let mut reason = None;
+    let reading = async {
+        loop {
+            let event = objects.next().await.ok_or(VerifyError::StoreEnded)?;
+            let is_whole = matches!(event, StoreEvent::Synced(_));
+            if let StoreEvent::OutOfSync(why) = &event {
+                reason = Some(why.clone());
+            }
+            sync.store_changed(event, Instant::now().into_std());
+            if is_whole {
+                return Ok(());
+            }
+        }
+    };
+    match timeout_at(until, reading).await {
+        Ok(read) => read,
+        Err(_) => Err(VerifyError::Store(deadline, reason)),
+    }
+}
+
+async fn read_database(
+    client: &mut Client<Northbound>,
+    until: Instant,
+    deadline: Duration,
+) -> Result<(), VerifyError> {
+    let mut reason = None;
+    let reading = async {
+        loop {
+            match client.next().await {
+                Event::Up { .. } => return,
+                Event::Changed(_) => {}
+                Event::Down { remote, error, .. } => reason = Some(format!("{remote}: {error}")),
+            }
+        }
+    };
+    match timeout_at(until, reading).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(VerifyError::Database(deadline, reason)),
+    }
+}

@@ -1,0 +1,231 @@
+//! A database whose address sets ovn-kubernetes manages.
+
+use std::time::{Duration, Instant};
+
+use ovn_writer::sync::{CreateSets, Policy};
+use proto::api::{
+    DEFAULT_NETWORK_CONTROLLER,
+    Family::{self, V4, V6},
+    address_set_id, address_set_name,
+};
+use runtime::store::Event;
+use tests::wait::eventually;
+
+use crate::harness::{Database, RunningWriter, deleted, object, policy};
+
+const W: &str = "www.example.com.";
+
+/// The name of the set of [`W`].
+fn set(family: Family) -> String {
+    address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_that_was_forgotten_is_mended_after_two_seconds_and_no_other_is_made() {
+    let database = Database::start().await;
+    database.create_namespace_set();
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![
+            object(W, &["10.0.0.1", "2001:db8::1"]),
+            object("unused.example.", &["10.0.0.2"]),
+        ]))
+        .await;
+    let missed = Instant::now();
+    database.create_acl("allow", 10000, &[&set(V4)], true);
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    assert!(missed.elapsed() >= Duration::from_secs(2));
+    let row = database.row(W, V4);
+    assert_eq!(row.name, set(V4));
+    // Its clean-up of sets takes it away again.
+    let missed = Instant::now();
+    let destroy = ["destroy", "Address_Set", &row.uuid];
+    database.northbound.nbctl(&destroy).unwrap();
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    assert!(missed.elapsed() >= Duration::from_secs(2));
+    // What nothing refers to is not made.
+    assert!(database.northbound.sets(W, V6).unwrap().is_empty());
+    let unused = database.northbound.sets("unused.example.", V4).unwrap();
+    assert!(unused.is_empty());
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_own_making_and_taking_away_is_never_raced() {
+    let database = Database::start().await;
+    database.create_namespace_set();
+    let history = tests::monitor::Monitor::start(database.workdir.path()).await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+        .await;
+    // As when an EgressFirewall is made, changed and deleted: the rule before the set, and the set away before the rule.
+    for _ in 0..3 {
+        let acl = database.create_acl("allow", 10000, &[&set(V4)], true);
+        database.create(&set(V4), W, V4, "10.0.0.1");
+        let uuid = database.row(W, V4).uuid;
+        let destroy = ["destroy", "Address_Set", &uuid];
+        database.northbound.nbctl(&destroy).unwrap();
+        database.remove_acl(&acl);
+    }
+    // Another name shows that all of that was seen, and two seconds more.
+    let fence = ["f1", "f2"];
+    for (index, fence) in fence.iter().enumerate() {
+        database.create(fence, "fence.example.", V4, "[]");
+        let address = format!("10.0.1.{index}");
+        writer.applied("fence.example.", &[&address]).await;
+        eventually("the fence is written", async || {
+            let rows = database.northbound.sets("fence.example.", V4)?;
+            let all = rows.iter().all(|row| row.addresses.contains(&address));
+            all.then_some(()).ok_or(format!("{rows:?}"))
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(2200)).await;
+    }
+    let made = history.updates();
+    let made = made
+        .iter()
+        .flat_map(|update| update.rows.values().flatten());
+    let ours = made.filter(|row| row.external_ids.contains_key("ovn-writer/created"));
+    assert_eq!(ours.count(), 0);
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_and_never_are_obeyed() {
+    for create in [CreateSets::Always, CreateSets::Never] {
+        let database = Database::start().await;
+        database.create_namespace_set();
+        database.create_acl("allow", 10000, &[&set(V4)], true);
+        database.create("afence", "fence.example.", V4, "[]");
+        let policy = Policy { create, ..policy() };
+        let remote = database.northbound.remote();
+        let writer = RunningWriter::start_with(&remote, policy, |writer| writer);
+        let store = [
+            object(W, &["10.0.0.1"]),
+            object("fence.example.", &["10.0.0.2"]),
+        ];
+        writer.store(Event::Synced(store.to_vec())).await;
+        database.expect("fence.example.", V4, &["10.0.0.2"]).await;
+        if create == CreateSets::Always {
+            database.expect(W, V4, &["10.0.0.1"]).await;
+            database.expect(W, V6, &[]).await;
+        } else {
+            assert!(database.northbound.sets(W, V4).unwrap().is_empty());
+        }
+        writer.stop().await;
+    }
+}
+
+/// ovn-kubernetes as it was measured: at any difference of a status it makes the whole column equal to it, one update a
+/// family; and if the row is equal it sends nothing.
+fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
+    let mut wrote = false;
+    for family in [V4, V6] {
+        let is_of = |address: &&&str| address.contains(':') == (family == V6);
+        let mut status: Vec<_> = addresses
+            .iter()
+            .filter(is_of)
+            .map(|a| (*a).to_owned())
+            .collect();
+        status.sort();
+        let row = database.row(name, family);
+        if !row.addresses.iter().eq(&status) {
+            let quoted: Vec<_> = status
+                .iter()
+                .map(|address| format!("\"{address}\""))
+                .collect();
+            let column = format!("addresses=[{}]", quoted.join(","));
+            let args = ["set", "Address_Set", &row.uuid, &column];
+            database.northbound.nbctl(&args).unwrap();
+            wrote = true;
+        }
+    }
+    wrote
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
+    let database = Database::start().await;
+    database.create_namespace_set();
+    for family in [V4, V6] {
+        database.create(&set(family), W, family, "[]");
+    }
+    database.create_acl("allow", 10000, &[&set(V4)], true);
+    let history = tests::monitor::Monitor::start(database.workdir.path()).await;
+    let remote = database.northbound.remote();
+    // Five seconds until anything is taken away, as in life.
+    let writer = RunningWriter::start_with(&remote, policy(), |writer| writer);
+    let all: Vec<_> = (1..=20)
+        .flat_map(|n| [format!("10.0.0.{n}"), format!("2001:db8::{n}")])
+        .collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    writer.store(Event::Synced(vec![object(W, &[])])).await;
+    // It is two statuses behind, as when its watch is slow: each of its writes takes away what the writer put in.
+    let mut theirs = 0;
+    for count in 1..=all.len() {
+        writer.applied(W, &all[..count]).await;
+        if let Some(behind) = count.checked_sub(2) {
+            theirs += usize::from(ovn_kubernetes_writes(&database, W, &all[..behind]));
+        }
+    }
+    for behind in [all.len() - 1, all.len()] {
+        theirs += usize::from(ovn_kubernetes_writes(&database, W, &all[..behind]));
+    }
+    let of = |six: bool| {
+        all.iter()
+            .copied()
+            .filter(|a| a.contains(':') == six)
+            .collect::<Vec<_>>()
+    };
+    database.expect(W, V4, &of(false)).await;
+    database.expect(W, V6, &of(true)).await;
+    // It must stay so, and each of its writes and each status may have cost one of ours a family.
+    assert!(!ovn_kubernetes_writes(&database, W, &all));
+    let changes = history.updates().len();
+    assert!(
+        changes <= 2 * (theirs * 2 + all.len()) + 10,
+        "{changes} changes for {theirs} of theirs"
+    );
+
+    // The object is made again with an empty status, and it empties the sets.
+    writer.store(deleted(W)).await;
+    writer.applied(W, &[]).await;
+    ovn_kubernetes_writes(&database, W, &[]);
+    database.expect(W, V4, &of(false)).await;
+    writer.applied(W, &all).await;
+    ovn_kubernetes_writes(&database, W, &all);
+    database.expect(W, V4, &of(false)).await;
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_undoes_everything_is_outlasted_with_one_repair_a_second() {
+    let database = Database::start().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer
+        .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+        .await;
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    let history = tests::monitor::Monitor::start(database.workdir.path()).await;
+    let uuid = database.row(W, V4).uuid;
+    let (start, mut cleared) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(5) {
+        if !database.row(W, V4).addresses.is_empty() {
+            database
+                .northbound
+                .nbctl(&["clear", "Address_Set", &uuid, "addresses"])
+                .unwrap();
+            cleared += 1;
+        }
+    }
+    database.expect(W, V4, &["10.0.0.1"]).await;
+    // Five at once, then at 50, 150, 350, 750 and 1,550 ms, then each second; and as many of theirs.
+    let changes = history.updates().len();
+    assert!(cleared >= 8, "{cleared}");
+    assert!(
+        changes <= 2 * 15 + 1,
+        "{changes} changes, of which {cleared} are theirs"
+    );
+    writer.stop().await;
+}
