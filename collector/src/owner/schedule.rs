@@ -82,12 +82,12 @@ struct Place {
     unknown: bool,
     due: Timestamp,
     /// When its wildcard's rate lets it, if that is later.
-    turn: Option<Timestamp>,
+    turn: Timestamp,
 }
 
 impl Place {
     fn at(self) -> Timestamp {
-        self.turn.unwrap_or(self.due)
+        self.turn.max(self.due)
     }
 }
 
@@ -180,7 +180,7 @@ impl Schedule {
             return;
         };
         self.arrived.remove(name);
-        let turn = None;
+        let turn = Timestamp::default();
         let new = due.map(|due| Place { unknown, due, turn });
         let old = std::mem::replace(&mut lookup.place, new);
         if let Some(old) = old {
@@ -189,7 +189,7 @@ impl Schedule {
             let budget = name
                 .wildcard()
                 .and_then(|above| self.budgets.get_mut(&above));
-            if let (Some(_), Some(budget)) = (old.turn, budget) {
+            if let Some(budget) = budget.filter(|_| old.turn > old.due) {
                 *budget = budget.before(WILDCARD_INTERVAL);
             }
         }
@@ -232,13 +232,12 @@ impl Schedule {
             let (_, name) = self.queue(unknown).pop_first()?;
             let lookup = self.names.get_mut(&name)?;
             let place = lookup.place.take()?;
-            if let Some(wildcard) = found_by(&name).filter(|_| place.turn.is_none()) {
+            if let Some(wildcard) = found_by(&name).filter(|_| place.turn <= place.due) {
                 let budget = self.budgets.entry(wildcard).or_default();
                 let turn = (*budget).max(now.before(BURST));
                 *budget = turn + WILDCARD_INTERVAL;
                 if turn > now {
                     // In the order in which they were due, and for good: who is put off again and again is never asked.
-                    let turn = Some(turn);
                     let place = Place { turn, ..place };
                     lookup.place = Some(place);
                     self.queue(unknown).insert((place.at(), name));

@@ -3,7 +3,11 @@
 //! The same knowledge evicts the same. Replicas that know different things come to agree: what one has thrown out of the
 //! status the other throws out first, and what the status shows is thrown out after what it does not.
 
-use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    net::IpAddr,
+};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -165,21 +169,24 @@ impl Memory {
             let rank = |address| self.victim(name, address, rank).0;
             let rank = name.addresses.iter().map(rank).max();
             let victim = (rank.unwrap_or(Rank::Known), name.seen, &name.dns_name);
-            by_client.entry(name.brought_by).or_default().push(victim);
+            by_client
+                .entry(name.brought_by)
+                .or_default()
+                .push(Reverse(victim));
         }
-        for names in by_client.values_mut() {
-            names.sort_unstable_by_key(|victim| Reverse(*victim));
-        }
+        let by_client = by_client.into_values().map(BinaryHeap::from);
+        let mut by_client: Vec<_> = by_client.collect();
         let mut going = Vec::new();
         let mut again = 0;
         for _ in 0..surplus {
-            let client = by_client.values_mut().max_by_key(|names| {
-                let next = names.last().copied().map(Reverse);
+            let client = by_client.iter_mut().max_by_key(|names| {
+                let next = names.peek().copied();
                 // What is no loss goes first, whoever brought it.
                 let no_loss = next.filter(|Reverse((rank, ..))| *rank < Rank::Known);
                 (no_loss, names.len(), next)
             });
-            let Some((rank, _, dns_name)) = client.and_then(Vec::pop) else {
+            let next = client.and_then(BinaryHeap::pop);
+            let Some(Reverse((rank, _, dns_name))) = next else {
                 break;
             };
             again += usize::from(rank == Rank::Returned);
