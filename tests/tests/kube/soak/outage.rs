@@ -7,7 +7,7 @@ use std::{
 
 use tests::{
     kube::ApiServer,
-    soak::or_long,
+    soak::{is_long, or_long},
     wait::{eventually, eventually_within},
 };
 use tokio::time::sleep;
@@ -53,11 +53,9 @@ async fn what_is_seen_while_the_api_server_is_away_is_written_when_it_is_back() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_seen_while_the_api_server_hangs_is_written_when_it_goes_on() {
     addresses_come_and_go_during(Outage::Hanging).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_seen_while_etcd_hangs_is_written_when_it_goes_on() {
-    addresses_come_and_go_during(Outage::WithoutEtcd).await;
+    if is_long() {
+        addresses_come_and_go_during(Outage::WithoutEtcd).await;
+    }
 }
 
 async fn addresses_come_and_go_during(outage: Outage) {
