@@ -415,35 +415,6 @@ fn a_failed_write_is_tried_again_after_a_while() {
 }
 
 #[test]
-fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.settle();
-    world.observe("www.example.com", "1.1.1.1");
-    for (asked, waits) in [(3, 3), (86_400, 60)] {
-        let writes = world.owner.writes(at(world.now));
-        let [write] = writes.as_slice() else {
-            panic!("{writes:?}")
-        };
-        let outcome = Outcome::Failed(Some(Duration::from_secs(asked)));
-        world
-            .owner
-            .written(&write.key(), write, outcome, at(world.now));
-        world.observe("www.example.com", "1.1.1.2");
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
-        world.now += waits * 1000 - 1;
-        world.owner.tick(at(world.now));
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not before");
-        // All do not come back at the same moment.
-        world.now += waits * 250 + 1;
-        // The others have expired meanwhile.
-        world.observe("www.example.com", "1.1.1.1");
-        world.owner.tick(at(world.now));
-    }
-    assert_eq!(world.owner.writes(at(world.now)).len(), 1);
-}
-
-#[test]
 fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
@@ -478,28 +449,4 @@ fn the_index_has_names_in_use_and_names_of_objects() {
     let foreign = world.put(foreign);
     world.owner.event(Event::Applied(foreign), at(0));
     assert!(wants(&mut world, "a.example.net"));
-}
-
-#[test]
-fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.observe("www.example.com", "1.1.1.1");
-    // Another's object stood there and went, or its namespace did.
-    for _ in 0..3 {
-        let writes = world.owner.writes(at(world.now));
-        let [write] = writes.as_slice() else {
-            panic!("{writes:?}")
-        };
-        assert!(matches!(write, Write::Create(_)), "{write:?}");
-        let key = write.key();
-        world
-            .owner
-            .written(&key, write, Outcome::Gone, at(world.now));
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
-        world.now += 400;
-        world.owner.tick(at(world.now));
-    }
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }

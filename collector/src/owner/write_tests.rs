@@ -5,7 +5,11 @@ use std::{net::IpAddr, time::Duration};
 use runtime::store::Event;
 
 use super::tests::{World, answer, at, name};
-use crate::{args::ManageObjects, publish::Outcome, resolve::FamilyOutcome};
+use crate::{
+    args::ManageObjects,
+    publish::{Outcome, Write},
+    resolve::FamilyOutcome,
+};
 
 const WWW: &str = "www.example.com";
 
@@ -181,4 +185,57 @@ fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
             .len(),
         1
     );
+}
+
+#[test]
+fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    for (asked, waits) in [(3, 3), (86_400, 60)] {
+        let writes = world.owner.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        let outcome = Outcome::Failed(Some(Duration::from_secs(asked)));
+        world
+            .owner
+            .written(&write.key(), write, outcome, at(world.now));
+        world.observe("www.example.com", "1.1.1.2");
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        world.now += waits * 1000 - 1;
+        world.owner.tick(at(world.now));
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not before");
+        // All do not come back at the same moment.
+        world.now += waits * 250 + 1;
+        // The others have expired meanwhile.
+        world.observe("www.example.com", "1.1.1.1");
+        world.owner.tick(at(world.now));
+    }
+    assert_eq!(world.owner.writes(at(world.now)).len(), 1);
+}
+
+#[test]
+fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    // Another's object stood there and went, or its namespace did.
+    for _ in 0..3 {
+        let writes = world.owner.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        assert!(matches!(write, Write::Create(_)), "{write:?}");
+        let key = write.key();
+        world
+            .owner
+            .written(&key, write, Outcome::Gone, at(world.now));
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        world.now += 400;
+        world.owner.tick(at(world.now));
+    }
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }

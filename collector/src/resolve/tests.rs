@@ -3,6 +3,7 @@
 
 mod answers;
 mod limits;
+mod servers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

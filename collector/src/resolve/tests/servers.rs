@@ -1,0 +1,87 @@
+//! Servers that come and go, and the end.
+
+use super::*;
+
+#[tokio::test]
+async fn look_ups_wait_for_the_first_list_of_servers() {
+    let mut resolving = Resolving::start(patient(), &[]);
+    let server = good().await;
+    resolving.request("www.example.com", 0).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(resolving.rounds.is_empty(), "nobody was asked");
+    resolving.servers.send_replace([server.server()].into());
+    assert_eq!(resolving.round().await.failed(), None);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn without_servers_every_name_fails_until_there_are_some() {
+    let mut resolving = Resolving::start(patient(), &[]);
+    resolving.servers.send_replace(Servers::default());
+    let round = resolving.look_up("www.example.com", 3).await;
+    assert_eq!(round.failed(), Some(Failure::NoServer));
+    let server = good().await;
+    let servers = resolving.servers.clone();
+    servers.send_replace([server.server()].into());
+    let mut until = async |failure| {
+        while resolving.look_up("www.example.com", 3).await.failed() != failure {}
+    };
+    timeout(DEADLINE, until(None)).await.unwrap();
+    servers.send_replace(Servers::default());
+    timeout(DEADLINE, until(Some(Failure::NoServer)))
+        .await
+        .unwrap();
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_list_without_a_sender_stays() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    drop(std::mem::replace(
+        &mut resolving.servers,
+        watch::channel(Servers::default()).0,
+    ));
+    for _ in 0..3 {
+        let round = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(round.failed(), None);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_what_is_under_way() {
+    let hole = black_hole().await;
+    let resolving = Resolving::start(patient(), &[hole.server()]);
+    for i in 0..300 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("queries are under way", || !hole.asked().is_empty()).await;
+    let started = std::time::Instant::now();
+    resolving.end().await;
+    assert!(started.elapsed() < patient().resend);
+}
+
+#[tokio::test]
+async fn without_an_owner_the_task_waits_for_shutdown() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A], 30).say()).await;
+    let resolving = Resolving::start(patient(), &[server.server()]);
+    resolving.request("www.example.com", 0).await;
+    wait_until("the query came", || server.in_flight() > 0).await;
+    let Resolving {
+        requests,
+        mut rounds,
+        shutdown,
+        task,
+        ..
+    } = resolving;
+    drop(requests);
+    server.open();
+    let round = timeout(DEADLINE, rounds.recv()).await.unwrap();
+    assert!(round.is_some(), "what was under way is ended");
+    assert!(!task.is_finished());
+    shutdown.cancel();
+    timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
+}
