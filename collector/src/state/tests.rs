@@ -117,30 +117,6 @@ pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Val
 }
 
 #[test]
-fn a_first_answer_makes_an_entry_that_is_not_degraded() {
-    let mut known = Known::new("www.example.com");
-    assert!(
-        known
-            .observe("www.example.com", &[("1.2.3.4", 30), ("5.6.7.8", 60)], 0.7)
-            .write(0.8)
-    );
-    assert_eq!(
-        known.status(),
-        ["www.example.com. 1.2.3.4 30@0 5.6.7.8 60@0"]
-    );
-    let condition = &known.stored.resolved_names[0].conditions[0];
-    assert_eq!(
-        (
-            condition.type_.as_str(),
-            condition.status.as_str(),
-            condition.reason.as_str()
-        ),
-        ("Degraded", "False", "NOERROR")
-    );
-    assert_eq!(known.stored.resolved_names[0].resolution_failures, 0);
-}
-
-#[test]
 fn the_same_answer_again_writes_nothing() {
     let mut known = Known::new("www.example.com");
     assert!(
@@ -162,25 +138,6 @@ fn the_same_answer_again_writes_nothing() {
 }
 
 #[test]
-fn times_are_written_when_they_are_off_by_more_than_the_tolerance() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
-        .write(0.0);
-    assert!(
-        !known
-            .observe("www.example.com", &[("1.2.3.4", 30)], 5.0)
-            .write(5.0)
-    );
-    assert!(
-        known
-            .observe("www.example.com", &[("1.2.3.4", 30)], 5.1)
-            .write(5.1)
-    );
-    assert_eq!(known.status(), ["www.example.com. 1.2.3.4 30@5"]);
-}
-
-#[test]
 fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
     let mut known = Known::new("www.example.com");
     for step in 0..60 {
@@ -198,19 +155,6 @@ fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
         second - T0 / 1000 >= 114,
         "the status is never further behind than the tolerance"
     );
-}
-
-#[test]
-fn one_caches_short_ttl_does_not_shorten_anothers() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe("www.example.com", &[("1.2.3.4", 300)], 0.0)
-        .write(0.0);
-    known
-        .observe("www.example.com", &[("1.2.3.4", 3)], 1.0)
-        .write(1.0);
-    assert_eq!(known.expire(304.9), 0);
-    assert_eq!(known.expire(305.0), 1);
 }
 
 #[test]
@@ -235,69 +179,6 @@ fn a_ttl_is_held_between_floor_and_ceiling() {
         known.status(),
         ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0 3.3.3.3 2@0"]
     );
-}
-
-#[test]
-fn an_address_leaves_at_expiry_and_grace_and_its_name_with_the_last() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe("www.example.com", &[("1.1.1.1", 10), ("2.2.2.2", 20)], 0.0)
-        .write(0.0);
-    assert_eq!(known.memory.next_removal(&known.limits), Some(at(15.0)));
-    assert_eq!(known.expire(14.999), 0);
-    assert_eq!(known.expire(15.0), 1);
-    assert!(known.write(15.0));
-    assert_eq!(known.status(), ["www.example.com. 2.2.2.2 20@0"]);
-    assert_eq!(known.expire(25.0), 1);
-    assert!(known.write(25.0));
-    assert_eq!(known.status(), Vec::<String>::new());
-    assert!(known.memory.is_empty());
-}
-
-#[test]
-fn a_status_that_still_shows_a_removed_address_does_not_bring_it_back() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
-        .write(0.0);
-    let old = known.stored.clone();
-    known.expire(15.0);
-    assert!(known.absorb(&old, 15.1).memory.is_empty());
-    // But another replica saw it again.
-    let news = status(
-        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 14)]}]),
-    );
-    assert!(!known.absorb(&news, 15.2).memory.is_empty());
-    // And so does an answer.
-    known.expire(1000.0);
-    known.observe("www.example.com", &[("1.1.1.1", 10)], 1000.0);
-    assert!(!known.memory.is_empty());
-}
-
-#[test]
-fn after_a_restart_an_address_lives_one_more_ttl_and_grace() {
-    let mut known = Known::new("www.example.com");
-    let stored = status(
-        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, -500)]}]),
-    );
-    known.stored = stored.clone();
-    known.absorb(&stored, 0.0);
-    assert!(
-        !known.write(0.0),
-        "nothing was learned that the store does not have"
-    );
-    assert_eq!(known.expire(14.9), 0);
-    assert_eq!(known.expire(15.0), 1);
-}
-
-#[test]
-fn times_in_the_future_count_as_now() {
-    let mut known = Known::new("www.example.com");
-    let stored = status(
-        serde_json::json!([{"dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 100_000)]}]),
-    );
-    known.absorb(&stored, 0.0);
-    assert_eq!(known.expire(15.0), 1);
 }
 
 #[test]
@@ -330,74 +211,6 @@ fn an_object_that_lost_its_status_gets_it_back() {
     known.absorb(&DnsNameResolverStatus::default(), 1.0);
     assert!(known.write(1.0));
     assert_eq!(known.status(), before);
-}
-
-#[test]
-fn a_wildcards_own_entry_stands_first() {
-    let mut known = Known::new("*.example.com");
-    known
-        .observe("a.example.com", &[("1.1.1.1", 10)], 0.0)
-        .write(0.0);
-    known
-        .observe("b.example.com", &[("2.2.2.2", 10)], 0.0)
-        .write(0.0);
-    known
-        .observe("*.example.com", &[("3.3.3.3", 10)], 0.0)
-        .write(0.0);
-    assert_eq!(
-        known.status(),
-        [
-            "*.example.com. 3.3.3.3 10@0",
-            "a.example.com. 1.1.1.1 10@0",
-            "b.example.com. 2.2.2.2 10@0"
-        ]
-    );
-    assert!(
-        !known
-            .memory
-            .observe(
-                &answer("c.d.example.com", &[("4.4.4.4", 1)], 0.0),
-                &known.limits
-            )
-            .urgent
-    );
-}
-
-#[test]
-fn a_regular_name_that_the_wildcard_covers_has_no_entry_until_it_is_needed() {
-    let mut known = Known::new("*.example.com");
-    known
-        .observe("*.example.com", &[("1.1.1.1", 30)], 0.0)
-        .write(0.0);
-    assert!(
-        !known
-            .observe("a.example.com", &[("1.1.1.1", 30)], 1.0)
-            .write(1.0)
-    );
-    // More than the wildcard has: an entry of its own.
-    assert!(
-        known
-            .observe("a.example.com", &[("2.2.2.2", 30)], 1.0)
-            .write(1.0)
-    );
-    assert_eq!(
-        known.status(),
-        [
-            "*.example.com. 1.1.1.1 30@0",
-            "a.example.com. 1.1.1.1 30@1 2.2.2.2 30@1"
-        ]
-    );
-    // The wildcard catches up: the entry goes.
-    known.observe("*.example.com", &[("1.1.1.1", 30), ("2.2.2.2", 30)], 2.0);
-    assert!(known.write(2.0));
-    assert_eq!(known.status(), ["*.example.com. 1.1.1.1 30@0 2.2.2.2 30@2"]);
-    // The wildcard's address goes before the regular name's: its entry is back in the same write.
-    known
-        .observe("a.example.com", &[("1.1.1.1", 30)], 5.0)
-        .write(5.0);
-    assert_eq!(known.expire(37.0), 3);
-    assert!(known.write(37.0));
-    assert_eq!(known.status(), ["a.example.com. 1.1.1.1 30@5"]);
 }
 
 #[test]
