@@ -140,14 +140,16 @@ struct Store {
 }
 
 impl Store {
-    fn carry_out(&mut self, owner: &mut Owner, now: Timestamp) {
-        for write in owner.writes(now) {
+    /// Returns how many writes there were.
+    fn carry_out(&mut self, owner: &mut Owner, now: Timestamp) -> usize {
+        let writes = owner.writes(now);
+        for write in &writes {
             let key = write.key();
-            let stored = match &write {
+            let stored = match write {
                 Write::Create(_) if self.objects.contains_key(&key) => {
                     // Of so many names two may have the same object name.
                     let stale = Outcome::Stale(Box::new(self.objects[&key].clone()));
-                    owner.written(&key, &write, stale, now);
+                    owner.written(&key, write, stale, now);
                     continue;
                 }
                 Write::Create(object) => {
@@ -169,17 +171,20 @@ impl Store {
             *object = stored;
             object.metadata.resource_version = Some(format!("{:010}", self.versions));
             let stored = Outcome::Stored(Box::new(object.clone()));
-            owner.written(&key, &write, stored, now);
+            owner.written(&key, write, stored, now);
             owner.event(Event::Applied(object.clone()), now);
         }
+        writes.len()
     }
 
-    /// Writes all there is to write.
+    /// Writes all there is to write, until there was nothing for two seconds.
     fn settle(owner: &mut Owner, millis: i64) {
-        let (mut store, mut now) = (Self::default(), millis);
-        while !owner.is_settled() || owner.next_wake().is_some_and(|wake| wake <= at(now + 5)) {
+        let (mut store, mut now, mut wrote) = (Self::default(), millis, millis);
+        while now < wrote + 2000 {
             owner.tick(at(now));
-            store.carry_out(owner, at(now));
+            if store.carry_out(owner, at(now)) > 0 {
+                wrote = now;
+            }
             now += 1;
         }
     }
@@ -260,22 +265,31 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     let in_use = Vec::from_iter(in_use);
     let (mut owner, wanted) = owner(if wildcards { &in_use } else { &names }, true);
     let index = owner.take_index();
-    for (i, name) in names.iter().enumerate() {
-        if wildcards {
-            let mut seen = observation(name, i, addresses, 2000);
+    let mut millis = 2000;
+    if wildcards {
+        for (i, name) in names.iter().enumerate() {
+            let mut seen = observation(name, i, addresses, millis);
             seen.client = Some(IpAddr::from([10, 0, 0, 1]));
             owner.observe(&seen);
-        } else {
-            let name = owner.next_request(at(2000)).unwrap().name;
-            owner.round(&round(name, i, addresses, at(2000)), at(2000));
         }
     }
-    // The wildcards' own names.
-    while let Some(request) = owner.next_request(at(2000)) {
-        owner.round(&round(request.name, 0, 0, at(2000)), at(2000));
+    // New names are looked up at a rate, and some come due again meanwhile.
+    let mut numbers: HashMap<DnsName, usize> = HashMap::new();
+    while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
+        owner.lookup_is_due(at(millis));
+        match owner.next_request(at(millis)) {
+            Some(request) => {
+                let next = numbers.len();
+                let number = *numbers.entry(request.name.clone()).or_insert(next);
+                let count = if wildcards { 0 } else { addresses };
+                owner.round(&round(request.name, number, count, at(millis)), at(millis));
+            }
+            None => millis += 1,
+        }
     }
+    drop(numbers);
     drop((names, in_use));
-    Store::settle(&mut owner, 2000);
+    Store::settle(&mut owner, millis);
     let bytes = allocated() - before;
     drop((owner, wanted, index));
     bytes as f64 / NAMES as f64
