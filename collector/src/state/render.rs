@@ -96,7 +96,7 @@ impl Memory {
     /// The regular names that need no entry because the wildcard's own has all that they have.
     pub(super) fn covered(&self) -> BTreeSet<DnsName> {
         let mut covered = BTreeSet::new();
-        if self.spec.is_wildcard() && self.name(&self.spec).is_some() {
+        if self.wildcard().is_some() {
             let regular = self.names.iter().filter(|name| name.dns_name != self.spec);
             let all = |name: &&Name| name.addresses.iter().all(|it| self.is_covered(it));
             covered.extend(regular.filter(all).map(|name| name.dns_name.clone()));
@@ -104,10 +104,15 @@ impl Memory {
         covered
     }
 
+    /// What is known of a wildcard's own name: the first of all, since `*` comes before any letter, digit or hyphen.
+    fn wildcard(&self) -> Option<&Name> {
+        let first = self.names.first()?;
+        (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
+    }
+
     /// Whether the wildcard's own entry has this address of a regular name, with the same expiry.
     pub(super) fn is_covered(&self, address: &Address) -> bool {
-        let wildcard = self.name(&self.spec).filter(|_| self.spec.is_wildcard());
-        let own = wildcard.and_then(|wildcard| wildcard.address(&address.ip));
+        let own = self.wildcard().and_then(|own| own.address(&address.ip));
         own.is_some_and(|own| {
             let (one, other) = (own.expiry(), address.expiry());
             // Never shorter: a regular name that lives longer than the wildcard's copy keeps its entry.
