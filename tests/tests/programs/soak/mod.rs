@@ -61,8 +61,10 @@ async fn numbered_upstream(ttl: u32) -> Scripted {
 }
 
 /// `n17.up.test.`
+/// Names that are seen in the same moment, as one flush of CoreDNS brings many, go in the order of their texts: that of
+/// their numbers.
 fn numbered_name(number: u32) -> String {
-    format!("n{number}.up.test.")
+    format!("n{number:05}.up.test.")
 }
 
 /// The median and the largest, printed.
