@@ -26,7 +26,7 @@ fn allow(world: &World, round: u32, chosen: impl Fn(u32) -> bool) {
 async fn rules_that_come_and_go_under_load_end_right() {
     let upstream = numbered_upstream(300).await;
     let mut world = World::start(Setup {
-        allow: &["n0.up.test"],
+        allow: &[&numbered_name(0)],
         upstream: Some(upstream.address),
         ..Setup::default()
     })
