@@ -37,6 +37,8 @@ pub struct Writer {
     client: Client<Northbound>,
     mode: Mode,
     in_flight: Option<Transaction>,
+    /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
+    stood_by: bool,
     /// Whether the store can be read, and was.
     store_synced: bool,
     store_gate: Gate,
@@ -60,6 +62,7 @@ impl Writer {
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
             in_flight: None,
+            stood_by: false,
             store_synced: false,
             store_gate: health.gate("store", "the store has not been read yet"),
             database_gate: health.gate("northbound", format!("not connected to {remotes} yet")),
@@ -93,6 +96,7 @@ impl Writer {
         loop {
             self.work()?;
             self.report();
+            let timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,
                 event = objects.next() => {
@@ -101,7 +105,7 @@ impl Writer {
                 }
                 event = self.client.next() => self.database_changed(event),
                 outcome = ended(&mut self.in_flight) => self.transaction_ended(outcome),
-                () = until(self.sync.next_timer()) => {}
+                () = until(timer) => {}
                 () = lead_changes(&mut self.mode) => {}
             }
         }
@@ -123,8 +127,18 @@ impl Writer {
             return Ok(());
         };
         let operations = match &mut self.mode {
-            Mode::Write(leader) if !leader.is_leading() => None,
-            Mode::Write(_) => self.sync.next_transaction(replica, now()),
+            Mode::Write(leader) if !leader.is_leading() => {
+                // The differences are known all the same, and time passes.
+                self.stood_by = true;
+                self.sync.next_plans(replica, now());
+                None
+            }
+            Mode::Write(_) => {
+                if std::mem::take(&mut self.stood_by) {
+                    self.sync.database_read(replica);
+                }
+                self.sync.next_transaction(replica, now())
+            }
             Mode::DryRun(dry_run) => {
                 let probe = if dry_run.is_probed() {
                     None
@@ -147,6 +161,13 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// When [`Writer::work`] has something to do even if nothing happens. A time that is over must not wake the loop again and
+    /// again while nothing can be done.
+    fn next_timer(&self) -> Option<std::time::Instant> {
+        let can_work = self.in_flight.is_none() && self.client.replica().is_some();
+        can_work.then(|| self.sync.next_timer()).flatten()
     }
 
     fn store_changed(&mut self, event: store::Event<DnsNameResolver>) {
@@ -247,9 +268,8 @@ impl Writer {
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_read = self.store_synced && rows.is_some();
-        let stands_by = matches!(&self.mode, Mode::Write(leader) if !leader.is_leading());
         // What is to be doubted is known when all names were looked at.
-        if self.store_synced && (rows.is_none() || self.sync.is_idle() || stands_by) {
+        if self.store_synced && (rows.is_none() || self.sync.is_idle()) {
             match self.sync.doubt() {
                 // What the store adds is written all the same.
                 Some(doubt) => self.store_gate.impaired(doubt.to_string()),
@@ -257,7 +277,7 @@ impl Writer {
             }
         }
         match self.sync.refused() {
-            _ if !is_read || !(self.sync.is_idle() || stands_by) => {}
+            _ if !is_read || !self.sync.is_idle() => {}
             0 => self.database_gate.ready(),
             // One name that the server refuses shall not take the others out.
             _ => self.database_gate.impaired(
@@ -296,5 +316,45 @@ async fn until(time: Option<std::time::Instant>) {
     match time {
         Some(time) => sleep_until(time.into()).await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use futures_util::stream;
+    use runtime::store::{Event, ObjectKey};
+
+    use super::*;
+    use crate::{address_set::NORTHBOUND, desired, sync::CreateSets, testing::object};
+
+    /// Time that is paused passes only while nothing is to be done.
+    #[test]
+    fn a_time_that_is_over_does_not_keep_the_loop_busy_while_there_is_no_database() {
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
+                let options = ClientOptions::new(NORTHBOUND);
+                let policy = Policy::new("s", desired::Options::default(), CreateSets::Auto);
+                let writer = Writer::new(&remotes, options, policy, &Health::new());
+                let object = object("o", "www.example.com.", &[&["10.0.0.1"]]);
+                let deleted = Event::Deleted(ObjectKey::of(&object));
+                let events =
+                    stream::iter([Event::Synced(vec![object]), deleted]).chain(stream::pending());
+                let token = CancellationToken::new();
+                let running = tokio::spawn(writer.run(events, token.clone()));
+                // The addresses of the deleted object are held for 5 s.
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                token.cancel();
+                running.await.unwrap().unwrap();
+            });
+            ended.send(()).unwrap();
+        });
+        let patience = Duration::from_secs(30);
+        end.recv_timeout(patience).expect("the loop is never idle");
     }
 }

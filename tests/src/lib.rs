@@ -7,6 +7,7 @@
 //!
 //! - [`world`]: all of them together; [`workdir`]: the folder they share.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
+//! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
@@ -22,6 +23,7 @@
 
 pub mod admin;
 pub mod coredns;
+pub mod datapath;
 pub mod dns;
 pub mod dnstap;
 pub mod kube;

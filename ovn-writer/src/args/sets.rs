@@ -17,6 +17,11 @@ pub struct SetsArgs {
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub cluster_cidr: Vec<IpNet>,
 
+    /// Networks whose addresses stand in no set, whatever a status says, as with the collector's flag of this name; may be given
+    /// several times
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub deny_answer: Vec<IpNet>,
+
     /// Which address sets are made that are not there
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
@@ -31,11 +36,12 @@ impl SetsArgs {
     pub fn policy(self, store: &StoreAddress, namespace: &str) -> Policy {
         let Self {
             cluster_cidr,
+            deny_answer,
             create_sets,
             allow_empty,
         } = self;
         let desired = Options {
-            filter: Filter::new(cluster_cidr),
+            filter: Filter::new(cluster_cidr).deny(deny_answer),
             allow_empty,
             ..Options::default()
         };
@@ -77,14 +83,30 @@ mod tests {
             "--cluster-cidr=10.128.0.0/14,10.0.0.0/24",
             "--cluster-cidr=10.1.0.0/24",
         ];
-        let told =
-            policy(&[&cluster[..], &["--create-sets=never", "--allow-empty"]].concat()).unwrap();
+        let told = policy(
+            &[
+                &cluster[..],
+                &[
+                    "--create-sets=never",
+                    "--allow-empty",
+                    "--deny-answer=192.0.2.0/24,2001:db8::/32",
+                ],
+            ]
+            .concat(),
+        )
+        .unwrap();
         assert_eq!(
             (told.create, told.desired.allow_empty),
             (CreateSets::Never, true)
         );
         assert!(!told.terms.filter.is_in_use(Family::V6));
-        for address in ["10.128.0.1", "10.0.0.1", "10.1.0.1"] {
+        for address in [
+            "10.128.0.1",
+            "10.0.0.1",
+            "10.1.0.1",
+            "192.0.2.1",
+            "2001:db8::1",
+        ] {
             assert!(told.desired.filter.admit(address).is_err(), "{address}");
         }
     }

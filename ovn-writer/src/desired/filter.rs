@@ -15,6 +15,8 @@ pub enum Skip {
     Unparsable,
     /// The guards forbid it.
     Forbidden(Forbidden),
+    /// The administrator refuses it.
+    Denied,
     /// It is the cluster's own. ovn-kubernetes leaves it out as well; a writer that kept it would contend with it for ever.
     Cluster,
     /// The cluster has no networks of its family.
@@ -23,7 +25,7 @@ pub enum Skip {
 
 impl Skip {
     /// Every reason there is.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Unparsable,
         Self::Forbidden(Forbidden::Unspecified),
         Self::Forbidden(Forbidden::Loopback),
@@ -31,6 +33,7 @@ impl Skip {
         Self::Forbidden(Forbidden::Multicast),
         Self::Forbidden(Forbidden::Broadcast),
         Self::Forbidden(Forbidden::CloudMetadata),
+        Self::Denied,
         Self::Cluster,
         Self::Family,
     ];
@@ -40,22 +43,31 @@ impl Skip {
         match self {
             Self::Unparsable => "unparsable",
             Self::Forbidden(reason) => reason.as_str(),
+            Self::Denied => "deny-answer",
             Self::Cluster => "cluster",
             Self::Family => "family-not-in-use",
         }
     }
 }
 
-/// What the cluster is like.
+/// What the cluster is like, and what its administrator refuses.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     cluster: Vec<IpNet>,
+    denied: Vec<IpNet>,
 }
 
 impl Filter {
     /// Of a cluster whose pods have these networks. If there are none, nothing is known of it, and both families are in use.
     pub fn new(cluster: Vec<IpNet>) -> Self {
-        Self { cluster }
+        let denied = Vec::new();
+        Self { cluster, denied }
+    }
+
+    /// The same, with networks whose addresses stand in no set.
+    #[must_use]
+    pub fn deny(self, denied: Vec<IpNet>) -> Self {
+        Self { denied, ..self }
     }
 
     /// Whether addresses of this family may stand in sets.
@@ -72,11 +84,11 @@ impl Filter {
         let address = text.parse().map_err(|_| Skip::Unparsable)?;
         let address = address::canonical(address);
         address::check(address).map_err(Skip::Forbidden)?;
-        if self
-            .cluster
-            .iter()
-            .any(|network| network.contains(&address))
-        {
+        let is_in = |networks: &[IpNet]| networks.iter().any(|n| n.contains(&address));
+        if is_in(&self.denied) {
+            return Err(Skip::Denied);
+        }
+        if is_in(&self.cluster) {
             return Err(Skip::Cluster);
         }
         if !self.is_in_use(family_of(address)) {
@@ -129,5 +141,18 @@ mod tests {
         ] {
             assert_eq!(verdict(networks, text), expected, "{networks:?} {text}");
         }
+    }
+
+    #[test]
+    fn what_the_administrator_refuses_is_refused_in_either_spelling() {
+        let filter = Filter::default().deny(vec!["10.96.0.0/16".parse().unwrap()]);
+        assert_eq!(filter.admit("10.96.0.1"), Err(Skip::Denied));
+        assert_eq!(filter.admit("::ffff:10.96.0.1"), Err(Skip::Denied));
+        assert_eq!(filter.admit("10.97.0.1"), Ok("10.97.0.1".parse().unwrap()));
+        assert!(
+            Family::ALL
+                .into_iter()
+                .all(|family| filter.is_in_use(family))
+        );
     }
 }

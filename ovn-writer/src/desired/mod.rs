@@ -22,7 +22,8 @@ use runtime::store::{Event, ObjectKey};
 
 pub use self::filter::{Filter, Skip};
 
-/// How many addresses that left a status are remembered for each name until the database was looked at.
+/// How many addresses that left statuses are remembered for each name until the database was looked at, not counting those that
+/// left last.
 ///
 /// Only rows that somebody else fills too need them; an address that is not remembered stays in such a row.
 const MAX_LEFT: usize = 1024;
@@ -417,8 +418,10 @@ impl Desired {
         let gone = |address: &&IpAddr| wanted.addresses.binary_search(address).is_err();
         let gone: Vec<_> = addresses.iter().filter(gone).copied().collect();
         if let Some(state) = self.names.get_mut(name) {
-            let room = MAX_LEFT.saturating_sub(state.left.len());
-            state.left.extend(gone.into_iter().take(room));
+            // All of one change, or none: a set that loses tens of thousands at once loses all of them.
+            if state.left.len() < MAX_LEFT {
+                state.left.extend(gone);
+            }
         }
     }
 

@@ -92,7 +92,7 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
 fn the_guards_hold_whatever_the_store_says() {
     let cluster = vec!["10.128.0.0/14".parse().unwrap()];
     let mut store = Clocked::with(Options {
-        filter: Filter::new(cluster),
+        filter: Filter::new(cluster).deny(vec!["192.0.2.0/24".parse().unwrap()]),
         ..Options::default()
     });
     let ips = [
@@ -104,15 +104,16 @@ fn the_guards_hold_whatever_the_store_says() {
         "x",
         "10.128.0.1",
         "2001:db8::1",
+        "192.0.2.1",
     ];
     store.applied(&[&ips]);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     let skipped = |store: &Clocked| Skip::ALL.map(|reason| store.desired.skipped(reason));
-    assert_eq!(skipped(&store), [2, 0, 1, 1, 0, 0, 0, 1, 1]);
+    assert_eq!(skipped(&store), [2, 0, 1, 1, 0, 0, 0, 1, 1, 1]);
     store.applied(&[&["x"]]);
-    assert_eq!(skipped(&store), [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(skipped(&store), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     store.gone();
-    assert_eq!(skipped(&store), [0; 9]);
+    assert_eq!(skipped(&store), [0; Skip::ALL.len()]);
 }
 
 #[test]
@@ -374,5 +375,17 @@ fn what_is_remembered_of_a_name_is_bounded() {
         let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
         store.applied(&[&addresses]);
     }
-    assert_eq!(store.left().len(), MAX_LEFT);
+    assert_eq!(store.left().len(), MAX_LEFT.next_multiple_of(250));
+}
+
+#[test]
+fn what_leaves_at_once_is_remembered_whole() {
+    let mut store = Clocked::new();
+    let addresses: Vec<_> = (0..50_000)
+        .map(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))
+        .collect();
+    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+    store.applied(&[&addresses]);
+    store.applied(&[&addresses[..1]]);
+    assert_eq!(store.left().len(), 49_999);
 }

@@ -172,31 +172,28 @@ impl Done {
             .since
             .map(|since| now.saturating_duration_since(since));
         self.lags.extend(since);
-        let mut repaired = Repaired::default();
+        let (is_repair, is_mending) = (planned.mark.is_repair(), planned.mark.is_mending());
         for change in &planned.changes {
             match change {
                 Change::Create { addresses, .. } => {
                     self.created += 1;
                     self.inserted_addresses += addresses.len();
-                    repaired.missing_rows += 1;
+                    self.repaired.missing_rows += usize::from(is_mending);
                 }
                 Change::Mutate { insert, delete, .. } => {
                     self.mutated += 1;
                     self.inserted_addresses += insert.len();
                     self.deleted_addresses += delete.len();
-                    repaired.missing_addresses += insert.len();
-                    repaired.surplus_addresses += delete.len();
+                    if is_repair {
+                        self.repaired.missing_addresses += insert.len();
+                        self.repaired.surplus_addresses += delete.len();
+                    }
                 }
                 Change::Delete { members, .. } => {
                     self.deleted += 1;
                     self.deleted_addresses += members;
                 }
             }
-        }
-        if planned.mark.is_repair() {
-            self.repaired.missing_rows += repaired.missing_rows;
-            self.repaired.missing_addresses += repaired.missing_addresses;
-            self.repaired.surplus_addresses += repaired.surplus_addresses;
         }
     }
 }

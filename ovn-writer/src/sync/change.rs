@@ -1,6 +1,6 @@
 //! A change of one row, and the operations that make it.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use proto::api::{DnsName, Family};
 use uuid::Uuid;
@@ -10,6 +10,9 @@ use crate::{
     address_set::{self, ADDRESSES, TABLE},
     ovsdb::{Condition, Datum, Mutation, Mutator, Operation},
 };
+
+/// How many addresses of a change are named in a log line.
+const NAMED: usize = 10;
 
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,9 +112,89 @@ impl Change {
     }
 }
 
+impl fmt::Display for Change {
+    /// On one line, with no more than the first addresses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.family();
+        match self {
+            Self::Create { set, addresses, .. } => {
+                write!(f, "create {family} of {}", set.controller)?;
+                named(f, '+', addresses)
+            }
+            Self::Mutate { insert, delete, .. } => {
+                write!(f, "mutate {family}")?;
+                named(f, '+', insert)?;
+                named(f, '-', delete)
+            }
+            Self::Delete { members, .. } => write!(f, "delete {family} with {members} members"),
+        }
+    }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, sign: char, addresses: &[impl fmt::Display]) -> fmt::Result {
+    for address in addresses.iter().take(NAMED) {
+        write!(f, " {sign}{address}")?;
+    }
+    match addresses.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        more => write!(f, " {sign}({more} more)"),
+    }
+}
+
+/// Changes as they stand in a log line.
+pub(super) struct InWords<'a>(pub(super) &'a [Change]);
+
+impl fmt::Display for InWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        self.0
+            .iter()
+            .try_for_each(|change| write!(f, "{}{change}", std::mem::replace(&mut separator, "; ")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_line_names_what_is_different_but_not_tens_of_thousands() {
+        let insert: Vec<IpAddr> = (0..50_000_u32)
+            .map(|n| std::net::Ipv4Addr::from(0x0a00_0000 + n).into())
+            .collect();
+        let mutate = |insert: &[IpAddr], delete| Change::Mutate {
+            uuid: Uuid::nil(),
+            family: Family::V4,
+            insert: insert.to_vec(),
+            delete,
+        };
+        let delete = Change::Delete {
+            uuid: Uuid::nil(),
+            family: Family::V6,
+            store: "kube/ns".into(),
+            members: 2,
+        };
+        let changes = [mutate(&insert[..1], vec!["x".into()]), delete];
+        assert_eq!(
+            InWords(&changes).to_string(),
+            "mutate v4 +10.0.0.0 -x; delete v6 with 2 members"
+        );
+        let create = Change::Create {
+            set: SetOf::default_network(Family::V4),
+            addresses: insert.clone(),
+            store: "kube/ns".into(),
+        };
+        for (change, start) in [
+            (create, "create v4 of default-network-controller +10.0.0.0 "),
+            (mutate(&insert, vec![]), "mutate v4 +10.0.0.0 "),
+        ] {
+            let line = InWords(&[change]).to_string();
+            assert!(
+                line.starts_with(start) && line.ends_with(" +10.0.0.9 +(49990 more)"),
+                "{line}"
+            );
+        }
+    }
 
     #[test]
     fn a_mutation_says_only_what_changes() {

@@ -37,6 +37,7 @@ use runtime::{sparse::Sparse, store::Event};
 
 use self::{
     batch::Batch,
+    change::InWords,
     picture::Picture,
     plan::Verdict,
     queue::{Mark, Queue},
@@ -202,6 +203,9 @@ impl Reconciler {
 
     /// When there may be something to do even if nothing changes.
     pub fn next_timer(&self) -> Option<Instant> {
+        if !self.picture.desired.has_been_read() {
+            return None;
+        }
         let deadline = self.picture.desired.next_deadline();
         self.queue.next_timer().into_iter().chain(deadline).min()
     }
@@ -295,7 +299,7 @@ impl Reconciler {
                 let mut done = Done::default();
                 for planned in &batch.names {
                     self.refused.remove(&planned.name);
-                    tracing::debug!(name = %planned.name, changes = ?planned.changes, "rows changed");
+                    tracing::debug!(name = %planned.name, changes = %InWords(&planned.changes), "rows changed");
                     done.add(planned, now);
                 }
                 Finished::Done(done)
@@ -354,7 +358,12 @@ impl Reconciler {
         }
         if changes.is_empty() {
             self.refused.remove(name);
-        } else if mark.is_repair() {
+        } else if !mark.is_repair() {
+            let is_mended = mark.is_mending() && changes.iter().any(Change::is_creation);
+            if is_mended && let Some(left_out) = self.repairs_log.pass() {
+                tracing::warn!(%name, changes = %InWords(&changes), left_out, "an address set that something needs was missing");
+            }
+        } else {
             let until = self.admit_repairs(name, &mut changes, now);
             if let Some(until) = until {
                 self.queue.defer(name.clone(), mark, until);
@@ -362,7 +371,7 @@ impl Reconciler {
             if !changes.is_empty() {
                 self.queue.look_at(name.clone(), now + repairs::QUIET);
                 if let Some(left_out) = self.repairs_log.pass() {
-                    tracing::warn!(%name, ?changes, left_out, "somebody else changed the address sets of a name");
+                    tracing::warn!(%name, changes = %InWords(&changes), left_out, "somebody else changed the address sets of a name");
                 }
             }
         }

@@ -50,6 +50,12 @@ impl Mark {
         self.drift && self.since.is_none() && !self.reading
     }
 
+    /// Whether a set that is made is one that something needs and that somebody has forgotten or taken away: neither the store
+    /// nor a first reading asked for it.
+    pub(super) fn is_mending(&self) -> bool {
+        self.since.is_none() && !self.reading
+    }
+
     fn merge(&mut self, other: Self) {
         self.since = self.since.or(other.since);
         self.drift |= other.drift;

@@ -11,12 +11,14 @@
 )]
 
 mod bad_input;
+mod compare;
 mod ends;
 mod expiry;
 mod flow;
 mod garbage;
 mod inspect;
 mod lookups;
+mod packets;
 mod pages;
 mod replicas;
 mod restarts;

@@ -1,0 +1,273 @@
+//! A network of pods whose packets OVN passes or drops: `ovn-northd`, `ovn-controller` and Open vSwitch in user space (the
+//! `netdev` datapath), around a northbound database.
+//!
+//! Everything lives in network namespaces that nobody has named: one for the switch and one for each pod. They, and all that is
+//! in them, go with the processes that hold them open. Only root can make them.
+
+use std::{
+    fs::File,
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::{northbound::Northbound, process::Process, wait::eventually};
+
+/// The logical switch that all pods are on.
+pub const SWITCH: &str = "pods";
+
+/// How long a connection may take that OVN lets pass. One that it drops takes as long as this to fail.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// The switch, and what controls it. Fields are in the order in which they end.
+#[derive(Debug)]
+pub struct Datapath {
+    pods: Vec<Process>,
+    _controller: Process,
+    _northd: Process,
+    vswitchd: Process,
+    _databases: [Process; 2],
+    folder: PathBuf,
+}
+
+/// A host on the switch, with all of its addresses. It is gone with the [`Datapath`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pod {
+    /// Of the process that holds its network open.
+    pid: u32,
+}
+
+impl Datapath {
+    /// Starts all of it on the northbound database in the folder; `None` without the right to make networks.
+    pub async fn start(folder: &Path, northbound: &Northbound) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tried: only root can make networks");
+            return None;
+        }
+        let environment = ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_DBDIR", "OVS_DBDIR"]
+            .map(|name| (name, folder.display().to_string()));
+        let start = |name: &str, program: &str, args: &[String]| {
+            Process::start(folder, name, Path::new(program), args, &environment)
+        };
+        let databases = [
+            ("sb", "/usr/share/ovn/ovn-sb.ovsschema"),
+            ("conf", "/usr/share/openvswitch/vswitch.ovsschema"),
+        ]
+        .map(|(name, schema)| {
+            let database = folder.join(format!("{name}.db")).display().to_string();
+            run(Command::new("ovsdb-tool").args(["create", &database, schema]));
+            let args = [
+                database,
+                format!("--remote=p{}", socket(folder, name)),
+                format!("--unixctl={}", control(folder, name)),
+                "--no-chdir".to_owned(),
+            ];
+            start(&format!("ovsdb-server-{name}"), "ovsdb-server", &args)
+        });
+        let (southbound, local) = (socket(folder, "sb"), socket(folder, "conf"));
+        eventually("the local database answers", async || {
+            vsctl(folder, &["--no-wait", "init"])
+        })
+        .await;
+        let remote = format!("external_ids:ovn-remote=\"{southbound}\"");
+        let settings = [
+            "--no-wait",
+            "set",
+            "Open_vSwitch",
+            ".",
+            "external_ids:system-id=here",
+            &remote,
+            "external_ids:ovn-encap-type=geneve",
+            "external_ids:ovn-encap-ip=127.0.0.1",
+            "external_ids:ovn-bridge-datapath-type=netdev",
+        ];
+        vsctl(folder, &settings).expect("the local database is set");
+        // The network in which it is has the interfaces of the bridge and one end of each pod's cable.
+        let args = [
+            "--net".to_owned(),
+            "--".to_owned(),
+            "ovs-vswitchd".to_owned(),
+            "--disable-system".to_owned(),
+            "--no-chdir".to_owned(),
+            format!("--unixctl={}", control(folder, "vswitchd")),
+            local.clone(),
+        ];
+        let vswitchd = start("ovs-vswitchd", "unshare", &args);
+        let args = [
+            format!("--ovnnb-db={}", northbound.remote()),
+            format!("--ovnsb-db={southbound}"),
+            format!("--unixctl={}", control(folder, "northd")),
+        ];
+        let northd = start("ovn-northd", "ovn-northd", &args);
+        let controller = start("ovn-controller", "ovn-controller", &[local]);
+        northbound
+            .nbctl(&["ls-add", SWITCH])
+            .expect("a logical switch");
+        eventually("ovn-controller makes its bridge", async || {
+            vsctl(folder, &["br-exists", "br-int"])
+        })
+        .await;
+        Some(Self {
+            pods: Vec::new(),
+            _controller: controller,
+            _northd: northd,
+            vswitchd,
+            _databases: databases,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Adds a host with these addresses, all on one link with those of all others, and waits until its port is up. Its logical
+    /// port has this name, of at most 8 characters.
+    pub async fn pod(
+        &mut self,
+        northbound: &Northbound,
+        name: &str,
+        addresses: &[Ipv4Addr],
+    ) -> Pod {
+        let args = ["--net", "--", "sleep", "infinity"];
+        let process = Process::start(&self.folder, name, Path::new("unshare"), args, &[]);
+        let (switch, pod) = (self.vswitchd.pid(), Pod { pid: process.pid() });
+        let own = namespace("self");
+        eventually("the pod has a network of its own", async || {
+            let is_apart = namespace(&pod.pid.to_string()) != own;
+            is_apart
+                .then_some(())
+                .ok_or_else(|| "it has not".to_owned())
+        })
+        .await;
+        self.pods.push(process);
+        let mac = format!("02:00:00:00:00:{:02x}", self.pods.len());
+        let (cable, pid) = (format!("veth-{name}"), pod.pid.to_string());
+        let ip = |pid: u32, args: &[&str]| inside(pid, "ip", args);
+        ip(
+            switch,
+            &[
+                "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &pid,
+            ],
+        );
+        ip(switch, &["link", "set", &cable, "up"]);
+        for address in addresses {
+            let address = address.to_string();
+            ip(pod.pid, &["addr", "add", &address, "dev", "eth0"]);
+        }
+        ip(pod.pid, &["link", "set", "eth0", "address", &mac, "up"]);
+        ip(pod.pid, &["route", "add", "default", "dev", "eth0"]);
+        // Nobody fills checksums in that are left to the hardware.
+        inside(pod.pid, "ethtool", &["-K", "eth0", "tx", "off"]);
+
+        let texts = addresses.iter().map(Ipv4Addr::to_string);
+        let texts: Vec<_> = std::iter::once(mac).chain(texts).collect();
+        northbound
+            .nbctl(&[
+                "lsp-add",
+                SWITCH,
+                name,
+                "--",
+                "lsp-set-addresses",
+                name,
+                &texts.join(" "),
+            ])
+            .expect("a logical port");
+        let id = format!("external_ids:iface-id={name}");
+        vsctl(
+            &self.folder,
+            &[
+                "add-port",
+                "br-int",
+                &cable,
+                "--",
+                "set",
+                "Interface",
+                &cable,
+                &id,
+            ],
+        )
+        .expect("a port");
+        eventually(&format!("the port of {name} is up"), async || {
+            let up = northbound.nbctl(&["lsp-get-up", name])?;
+            (up == "up").then_some(()).ok_or(up)
+        })
+        .await;
+        pod
+    }
+}
+
+impl Pod {
+    /// Takes connections on this port of all addresses, and ends each at once, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn serve(self, port: u16) {
+        let listener = self
+            .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+            .expect("a port to listen on");
+        // A socket stays in the network in which it was made.
+        thread::spawn(move || listener.incoming().for_each(drop));
+    }
+
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
+    pub fn connect(self, to: SocketAddr) -> io::Result<TcpStream> {
+        self.enter(move || TcpStream::connect_timeout(&to, CONNECT))
+    }
+
+    /// Calls a function in its network.
+    fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let network = File::open(format!("/proc/{}/ns/net", self.pid))?;
+        // A thread of its own, as a thread is in one network alone.
+        thread::scope(|scope| {
+            let called = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(network.as_fd(), kind)?;
+                call()
+            });
+            called.join().expect("no panic")
+        })
+    }
+}
+
+fn socket(folder: &Path, name: &str) -> String {
+    format!("unix:{}", folder.join(format!("{name}.sock")).display())
+}
+
+fn control(folder: &Path, name: &str) -> String {
+    folder.join(format!("{name}.ctl")).display().to_string()
+}
+
+/// Which network a process is in.
+fn namespace(pid: &str) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+/// Runs a program in the network of a process.
+fn inside(pid: u32, program: &str, args: &[&str]) {
+    let pid = pid.to_string();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid, "--net", "--", program]);
+    run(command.args(args));
+}
+
+fn vsctl(folder: &Path, args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("ovs-vsctl");
+    command.arg("--timeout=5");
+    command.arg(format!("--db={}", socket(folder, "conf")));
+    let output = command.args(args).output().expect("ovs-vsctl runs");
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    output.status.success().then_some(()).ok_or_else(said)
+}
+
+/// Runs a program that must succeed.
+fn run(command: &mut Command) {
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+}

@@ -1,0 +1,165 @@
+//! What the ovn-writer says without writing: `verify`, and `--dry-run`.
+
+use std::fs;
+
+use proto::api::Family;
+use serde_json::Value;
+use tests::{
+    northbound::remote,
+    programs::{Program, run},
+    wait::eventually,
+    workdir::Workdir,
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+
+async fn world() -> World {
+    let world = World::start(Setup {
+        zone: "www IN A 192.0.2.10\nwww IN AAAA 2001:db8::10\n",
+        allow: &[NAME],
+        ..Setup::default()
+    })
+    .await;
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.expect_set(NAME, Family::V6, &["2001:db8::10"]).await;
+    world
+}
+
+/// What `verify` says of a world, and its exit status.
+async fn verify(world: &World) -> (Option<i32>, Value) {
+    let (store, nb) = (world.store.address(), world.northbound.remote());
+    let args = ["verify", "--store", &store, "--nb", &nb, "-o", "json"];
+    let output = run("ovn-writer", &args).await;
+    let said = serde_json::from_slice(&output.stdout);
+    let said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), said)
+}
+
+fn spoil(world: &World) {
+    let set = world.northbound.sets(NAME, Family::V4).unwrap().remove(0);
+    let args = [
+        "set",
+        "Address_Set",
+        &set.uuid,
+        "addresses=192.0.2.66,192.0.2.67",
+    ];
+    world.northbound.nbctl(&args).unwrap();
+    let set = world.northbound.sets(NAME, Family::V6).unwrap().remove(0);
+    world
+        .northbound
+        .nbctl(&["destroy", "Address_Set", &set.uuid])
+        .unwrap();
+}
+
+#[tokio::test]
+async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
+    let mut world = world().await;
+    let (status, said) = verify(&world).await;
+    assert_eq!(
+        (status, &said["names"]),
+        (Some(0), &serde_json::json!([])),
+        "{said}"
+    );
+
+    world.ovn_writer.process().kill();
+    spoil(&world);
+    let (status, said) = verify(&world).await;
+    assert_eq!(status, Some(1), "{said}");
+    let kinds = [
+        ("missing_row", 1),
+        ("missing_address", 2),
+        ("surplus_address", 2),
+        ("unwanted_row", 0),
+    ];
+    for (kind, count) in kinds {
+        assert_eq!(said["differences"][kind], count, "{said}");
+    }
+    assert_eq!(said["names"][0]["name"], NAME);
+
+    // Nothing is written here either.
+    let (store, nb) = (world.store.address(), world.northbound.remote());
+    let args = ["--store", &store, "--nb", &nb, "--dry-run"].map(str::to_owned);
+    let mut dry = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
+    dry.ready().await;
+    for (kind, count) in kinds {
+        let label = format!("kind=\"{kind}\"");
+        eventually("the metrics say the same", async || {
+            let metric = dry
+                .admin()
+                .metric("ovn_writer_differences", &[&label])
+                .await;
+            let found = metric.map_err(|error| error.to_string())?;
+            (found == f64::from(count))
+                .then_some(())
+                .ok_or(format!("{kind}: {found}"))
+        })
+        .await;
+    }
+    let log = dry.process().log();
+    let said = format!(
+        "{NAME}\n  a4029995183407368296 v4 of default-network-controller: +192.0.2.10 -192.0.2.66 -192.0.2.67\n"
+    );
+    assert!(log.contains(&said), "{log}");
+    assert_eq!(verify(&world).await.0, Some(1));
+    assert_eq!(dry.process().terminate().await.code(), Some(0));
+
+    world.ovn_writer.restart().await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.ovn_writer.ready().await;
+    assert_eq!(verify(&world).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn what_cannot_be_compared_has_a_status_of_its_own() {
+    let workdir = Workdir::new();
+    let folder = workdir.join("store");
+    fs::create_dir(&folder).unwrap();
+    let store = format!("dir:{}", folder.display());
+    let nb = remote(workdir.path());
+    for (args, words) in [
+        (
+            &["--store", &store, "--nb", &nb, "--timeout", "500ms"][..],
+            "the northbound database was not read within 500ms",
+        ),
+        (&["--store", "dir:/nowhere", "--nb", &nb], "/nowhere"),
+        (&["--store", &store, "--nb", "nonsense"], "--nb"),
+        (&["--nb", &nb], "--store"),
+    ] {
+        let output = run("ovn-writer", &[&["verify"], args].concat()).await;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(
+            stderr.contains(words) && output.stdout.is_empty(),
+            "{stderr}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_ovn_writer_that_stands_by_takes_over_from_one_that_is_killed() {
+    let mut world = world().await;
+    world.ovn_writer.process().kill();
+    let (store, nb) = (world.store.address(), world.northbound.remote());
+    let args = ["--store", &store, "--nb", &nb, "--leader-elect"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut first = Program::start(world.workdir.path(), "ovn-writer", args.clone()).await;
+    first.counts("leading", &[], 1.0).await;
+    let mut second = Program::start(world.workdir.path(), "ovn-writer", args).await;
+    second.ready().await;
+    assert_eq!(second.admin().metric("leading", &[]).await.unwrap(), 0.0);
+    spoil(&world);
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    let changed = second
+        .admin()
+        .metric("ovn_writer_transactions_total", &[])
+        .await;
+    assert_eq!(changed.unwrap(), 0.0, "who stands by writes nothing");
+    first.process().kill();
+    spoil(&world);
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world.expect_set(NAME, Family::V6, &["2001:db8::10"]).await;
+    assert_eq!(second.process().terminate().await.code(), Some(0));
+}

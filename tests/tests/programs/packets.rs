@@ -1,0 +1,105 @@
+//! Packets of a pod, which OVN passes or drops as the address sets say.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use tests::{
+    datapath::{Datapath, Pod, SWITCH},
+    northbound::Northbound,
+    store::Store,
+    wait::eventually,
+    workdir::Workdir,
+    world::start_ovn_writer,
+};
+
+const NAME: &str = "www.example.com.";
+const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
+const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 20);
+const PORT: u16 = 443;
+
+/// The rules of an EgressFirewall that allows one name and nothing else, as ovn-kubernetes makes them.
+fn create_rules(northbound: &Northbound) {
+    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);
+    let allowed = format!("(ip4.dst == ${}) && inport == @team", address_set_name(&id));
+    let denied = "(ip4.dst == 0.0.0.0/0) && inport == @team";
+    northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
+    for (priority, rule, action) in [("10000", &*allowed, "allow"), ("9999", denied, "drop")] {
+        let args = ["acl-add", SWITCH, "to-lport", priority, rule, action];
+        northbound.nbctl(&args).unwrap();
+    }
+}
+
+/// Somebody writes the status of the object.
+fn write_status(store: &Store, addresses: &[Ipv4Addr]) {
+    let address = |ip: &Ipv4Addr| {
+        format!("{{ip: {ip}, ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}")
+    };
+    let addresses: Vec<_> = addresses.iter().map(address).collect();
+    let addresses = addresses.join(", ");
+    let object = format!(
+        "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {{name: {NAME}}}\nstatus: {{resolvedNames: \
+         [{{dnsName: {NAME}, resolvedAddresses: [{addresses}]}}]}}\n"
+    );
+    fs::create_dir_all(store.objects_folder()).unwrap();
+    // In one step, as the file is watched.
+    let (new, file) = (
+        store.path().join("new"),
+        store.objects_folder().join("dns-www.yaml"),
+    );
+    fs::write(&new, object).unwrap();
+    fs::rename(new, file).unwrap();
+}
+
+async fn passes(pod: Pod, to: Ipv4Addr) {
+    let to = SocketAddr::from((to, PORT));
+    eventually(&format!("packets to {to} pass"), async || {
+        pod.connect(to).map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+}
+
+async fn is_dropped(pod: Pod, to: Ipv4Addr) {
+    let to = SocketAddr::from((to, PORT));
+    eventually(
+        &format!("packets to {to} are dropped"),
+        async || match pod.connect(to) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_pod_reaches_the_addresses_in_the_set_of_an_allowed_name_and_no_others() {
+    let workdir = Workdir::new();
+    let northbound = Northbound::start(workdir.path()).await;
+    let Some(mut datapath) = Datapath::start(workdir.path(), &northbound).await else {
+        return;
+    };
+    let pod = datapath.pod(&northbound, "pod", &[POD]).await;
+    let outside = datapath.pod(&northbound, "outside", &[ONE, OTHER]).await;
+    outside.serve(PORT);
+    // Without a rule everything passes: what does not later on is dropped by one.
+    passes(pod, ONE).await;
+    passes(pod, OTHER).await;
+    create_rules(&northbound);
+    is_dropped(pod, ONE).await;
+    is_dropped(pod, OTHER).await;
+
+    let store = Store::new(workdir.join("store"));
+    write_status(&store, &[ONE]);
+    let _ovn_writer = start_ovn_writer(&workdir, &store).await;
+    passes(pod, ONE).await;
+    is_dropped(pod, OTHER).await;
+    write_status(&store, &[ONE, OTHER]);
+    passes(pod, OTHER).await;
+    passes(pod, ONE).await;
+    write_status(&store, &[OTHER]);
+    is_dropped(pod, ONE).await;
+    passes(pod, OTHER).await;
+}
