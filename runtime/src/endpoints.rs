@@ -1,7 +1,7 @@
 //! Where the servers behind a Service are, by its EndpointSlices.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::{IpAddr, SocketAddr},
     str::FromStr,
@@ -100,6 +100,8 @@ pub struct Discovery {
 struct Known {
     /// Its watch has said something.
     has_begun: bool,
+    /// Slices that are there and cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
     slices: BTreeMap<ObjectKey, Vec<(SocketAddr, Conditions)>>,
 }
 
@@ -171,10 +173,10 @@ impl Known {
         self.has_begun = true;
         match event {
             Event::Synced(slices) => {
+                self.slices.retain(|key, _| self.unreadable.contains(key));
                 let slices = slices.iter();
-                self.slices = slices
-                    .map(|slice| (ObjectKey::of(slice), endpoints(slice)))
-                    .collect();
+                self.slices
+                    .extend(slices.map(|slice| (ObjectKey::of(slice), endpoints(slice))));
             }
             Event::Applied(slice) => {
                 self.slices.insert(ObjectKey::of(&slice), endpoints(&slice));
@@ -182,7 +184,8 @@ impl Known {
             Event::Deleted(key) => {
                 self.slices.remove(&key);
             }
-            Event::OutOfSync(_) | Event::Undecodable(_) => {}
+            Event::Undecodable(keys) => self.unreadable = keys,
+            Event::OutOfSync(_) => {}
         }
     }
 }
@@ -317,6 +320,11 @@ mod tests {
         assert!(seen.borrow().as_ref().unwrap()[&address].ready);
         assert_eq!(take(d, 0, Event::Deleted(ObjectKey::of(&one))), Some(2));
         assert!(!seen.borrow().as_ref().unwrap()[&address].ready);
+        // What is known of a slice that cannot be read holds.
+        let bad = ["b", "x"].map(|name| ObjectKey::of(&of(name, "10.0.0.9", json!({}))));
+        assert_eq!(take(d, 0, Event::Undecodable(bad.into())), Some(2));
+        assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(1));
+        assert_eq!(take(d, 0, Event::Undecodable(BTreeSet::new())), Some(1));
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(0));
     }
 

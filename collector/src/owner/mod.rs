@@ -25,7 +25,7 @@ mod write_tests;
 mod writes;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -93,6 +93,8 @@ pub struct Owner {
     wanted_in_sync: bool,
     /// Whether every object of the store is known, so that what is not known does not exist.
     objects_in_sync: bool,
+    /// Objects that are there and cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
     /// Objects that are being written, with what the watch said of them meanwhile.
     in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// The store asked to be left alone until then.
@@ -125,6 +127,7 @@ impl Owner {
             objects: HashMap::new(),
             wanted_in_sync: false,
             objects_in_sync: false,
+            unreadable: BTreeSet::new(),
             in_flight: HashMap::new(),
             paused_until: None,
             dirty: Dirty::default(),
@@ -228,9 +231,15 @@ impl Owner {
                     objects = objects.len(),
                     "DNSNameResolver objects are in sync"
                 );
-                let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
-                let known = self.objects.keys().map(|name| self.key(name));
-                let gone: Vec<ObjectKey> = known.filter(|key| !listed.contains(key)).collect();
+                let listed = objects.iter().filter_map(|it| it.metadata.name.as_deref());
+                let listed: HashSet<&str> = listed
+                    .chain(self.unreadable.iter().map(|key| &*key.name))
+                    .collect();
+                let gone = self
+                    .objects
+                    .keys()
+                    .filter(|name| !listed.contains(&***name));
+                let gone: Vec<ObjectKey> = gone.map(|name| self.key(name)).collect();
                 for key in gone {
                     self.event(Event::Deleted(key), now);
                 }
@@ -245,7 +254,7 @@ impl Owner {
                 self.objects_in_sync = false;
             }
             // Making such an object is refused, and nothing is deleted that is not known.
-            Event::Undecodable(_) => {}
+            Event::Undecodable(keys) => self.unreadable = keys,
             Event::Applied(object) => {
                 let key = ObjectKey::of(&object);
                 if let Some(later) = self.in_flight.get_mut(&key) {

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use kube::ResourceExt;
 use proto::api::{DnsName, DnsNameResolver, Family, object_name};
@@ -294,6 +297,26 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     world.owner.event(Event::Synced(objects), at(0));
     assert_eq!(world.settle(), 1);
     assert!(world.store.is_empty());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let key = world.store.keys().next().unwrap().clone();
+    let unreadable = Event::Undecodable([key.clone()].into());
+    world.owner.event(unreadable, at(0));
+    world.owner.event(Event::Synced(Vec::new()), at(0));
+    assert_eq!(world.settle(), 0);
+    // And once it is gone, it is.
+    world.store.clear();
+    world
+        .owner
+        .event(Event::Undecodable(BTreeSet::new()), at(0));
+    world.owner.event(Event::Synced(Vec::new()), at(0));
+    world.settle();
+    assert!(world.store.contains_key(&key));
 }
 
 #[test]

@@ -120,7 +120,8 @@ pub async fn run<S: Store>(
     } = outputs;
     let mut rules = Rules::new(defaults);
     let mut speaker = Speaker::new(reporter);
-    let mut undecodable = BTreeSet::new();
+    // Those that cannot be read; and of them those of which nothing is known from before.
+    let (mut unreadable, mut undecodable) = (BTreeSet::new(), BTreeSet::new());
     // Whether the rules are those of the store, but for EgressFirewalls that do not decode.
     let mut out_of_sync = Some("they were not listed yet".to_owned());
     let mut events = pin!(store.watch::<EgressFirewall>(Scope::All));
@@ -137,22 +138,23 @@ pub async fn run<S: Store>(
                     egress_firewalls = firewalls.len(),
                     "EgressFirewalls are in sync"
                 );
-                rules.reset(&firewalls);
+                rules.reset(&firewalls, &unreadable);
                 gate.ready();
                 out_of_sync = None;
             }
             Some(Event::Applied(firewall)) => rules.apply(&firewall),
             Some(Event::Deleted(key)) => rules.remove(&key),
-            Some(Event::Undecodable(keys)) => {
-                speaker.changed(keys.difference(&undecodable).cloned());
-                undecodable = keys;
-            }
+            Some(Event::Undecodable(keys)) => unreadable = keys,
             Some(Event::OutOfSync(reason)) => {
                 warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
                 gate.not_ready(reason.as_str());
                 out_of_sync = Some(reason);
             }
         }
+        let unknown = unreadable.iter().filter(|key| rules.get(key).is_none());
+        let unknown: BTreeSet<ObjectKey> = unknown.cloned().collect();
+        speaker.changed(unknown.difference(&undecodable).cloned());
+        undecodable = unknown;
         let names = rules.settle();
         speaker.changed(rules.take_changed());
         metrics::gauge!("collector_egress_firewall_names_refused").set(rules.refused() as f64);

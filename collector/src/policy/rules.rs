@@ -38,8 +38,18 @@ pub(super) struct Rules {
 #[derive(Clone, Debug)]
 pub(super) struct Firewall {
     pub(super) about: ObjectReference,
-    names: BTreeMap<DnsName, Terms>,
+    /// Of all its names, whatever the rules.
+    terms: Terms,
+    /// In order, each once.
+    names: Box<[(DnsName, Uses)]>,
     pub(super) faults: Faults,
+}
+
+/// In which rules of an EgressFirewall a name stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    allowed: bool,
+    denied: bool,
 }
 
 impl Rules {
@@ -69,8 +79,10 @@ impl Rules {
         self.firewalls.remove(key);
     }
 
-    pub(super) fn reset(&mut self, objects: &[EgressFirewall]) {
-        let keys: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
+    /// These are all there are, and what is known of those that cannot be read.
+    pub(super) fn reset(&mut self, objects: &[EgressFirewall], unreadable: &BTreeSet<ObjectKey>) {
+        let mut keys = unreadable.clone();
+        keys.extend(objects.iter().map(ObjectKey::of));
         self.firewalls.retain(|key, _| keys.contains(key));
         for object in objects {
             self.apply(object);
@@ -80,8 +92,11 @@ impl Rules {
     /// The names of all EgressFirewalls, and in each of these what follows from the others.
     pub(super) fn settle(&mut self) -> BTreeMap<DnsName, Terms> {
         let mut all: BTreeMap<DnsName, Terms> = BTreeMap::new();
-        for (name, terms) in self.firewalls.values().flat_map(|firewall| &firewall.names) {
-            all.entry(name.clone()).or_default().join(*terms);
+        for firewall in self.firewalls.values() {
+            for (name, uses) in &firewall.names {
+                let terms = firewall.terms_of(*uses);
+                all.entry(name.clone()).or_default().join(terms);
+            }
         }
         let contested = all
             .iter()
@@ -126,8 +141,8 @@ impl Rules {
 impl Firewall {
     fn read(object: &EgressFirewall, defaults: Terms) -> Self {
         let mut faults = Faults::default();
-        let defaults = annotated(object, defaults, &mut faults);
-        let mut names: BTreeMap<DnsName, Terms> = BTreeMap::new();
+        let terms = annotated(object, defaults, &mut faults);
+        let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
         let rules = &object.spec.egress;
         for rule in rules.iter().take(MAX_RULES) {
             let Some(text) = rule.to.dns_name.as_deref() else {
@@ -141,20 +156,15 @@ impl Firewall {
                     continue;
                 }
             };
-            let denied = rule.rule_type == RuleType::Deny;
-            let mut terms = Terms {
-                allowed: !denied,
-                denied,
-                ..defaults
-            };
-            if denied {
-                terms.retain = terms.retain.max(DENY_RETAIN);
+            let uses = names.entry(name).or_default();
+            match rule.rule_type {
+                RuleType::Allow => uses.allowed = true,
+                RuleType::Deny => uses.denied = true,
             }
-            names.entry(name).or_default().join(terms);
         }
-        for (name, terms) in names.iter().filter(|(_, terms)| terms.denied) {
+        for (name, uses) in names.iter().filter(|(_, uses)| uses.denied) {
             faults.add(Fault::DenyRuleByName, name.as_str());
-            if terms.allowed {
+            if uses.allowed {
                 faults.add(Fault::AllowedAndDenied, name.as_str());
             }
         }
@@ -166,15 +176,33 @@ impl Firewall {
         about.resource_version = None;
         Self {
             about,
-            names,
+            terms,
+            names: names.into_iter().collect(),
             faults,
+        }
+    }
+
+    /// The terms of a name that stands in these rules.
+    fn terms_of(&self, uses: Uses) -> Terms {
+        let retain = self.terms.retain;
+        Terms {
+            allowed: uses.allowed,
+            denied: uses.denied,
+            retain: if uses.denied {
+                retain.max(DENY_RETAIN)
+            } else {
+                retain
+            },
+            ..self.terms
         }
     }
 
     fn denied_elsewhere(&self, contested: &BTreeSet<&DnsName>) -> Option<Subjects> {
         let mut faults = Faults::default();
         for name in contested {
-            if self.names.get(*name).is_some_and(|terms| !terms.denied) {
+            let found = self.names.binary_search_by(|(known, _)| known.cmp(name));
+            let uses = found.ok().and_then(|place| self.names.get(place));
+            if uses.is_some_and(|(_, uses)| !uses.denied) {
                 faults.add(Fault::DeniedElsewhere, name.as_str());
             }
         }

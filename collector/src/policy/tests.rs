@@ -86,11 +86,16 @@ fn an_edit_replaces_the_names_of_its_egress_firewall() {
 }
 
 #[test]
-fn a_new_list_forgets_what_it_lacks() {
+fn a_new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
     let mut rules = Rules::default();
     rules.apply(&firewall("a", &["one.example.com"]));
-    rules.reset(&[firewall("b", &["two.example.com"])]);
-    assert_eq!(texts(&mut rules), ["two.example.com."]);
+    rules.apply(&firewall("c", &["three.example.com"]));
+    let unreadable = BTreeSet::from([key("c"), key("d")]);
+    rules.reset(&[firewall("b", &["two.example.com"])], &unreadable);
+    assert_eq!(
+        texts(&mut rules),
+        ["three.example.com.", "two.example.com."]
+    );
 }
 
 #[test]

@@ -63,8 +63,8 @@ pub struct Desired {
     /// Whether the store was ever read, and whether it can be.
     has_been_read: bool,
     in_sync: bool,
-    /// Whether some objects are there of which nothing is known.
-    undecodable: bool,
+    /// Objects that are there and cannot be read: what is known of them holds.
+    unreadable: BTreeSet<ObjectKey>,
     /// When something of a name is to end.
     deadlines: BTreeSet<(Instant, DnsName)>,
     skipped: HashMap<Skip, usize>,
@@ -159,7 +159,7 @@ impl Desired {
             }
             Event::Applied(object) => self.applied(&object, now, &mut changed),
             Event::Deleted(key) => self.deleted(&key, now, &mut changed),
-            Event::Undecodable(objects) => self.undecodable = !objects.is_empty(),
+            Event::Undecodable(objects) => self.unreadable = objects,
             // The rows of a name that was never known are left as they are.
             Event::OutOfSync(_) => self.in_sync = false,
         }
@@ -208,6 +208,15 @@ impl Desired {
         self.has_been_read
     }
 
+    /// The names of objects that are there and cannot be read, as far as they are known.
+    pub fn unreadable(&self) -> impl Iterator<Item = &DnsName> {
+        let known = self
+            .unreadable
+            .iter()
+            .filter_map(|key| self.objects.get(key));
+        known.map(|object| &object.name)
+    }
+
     /// The number of objects, those with an unusable name apart.
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -225,7 +234,8 @@ impl Desired {
 
     /// Whether every object of the store is known. If not, nothing follows from the absence of a name.
     pub fn is_complete(&self) -> bool {
-        self.in_sync && self.missing.is_empty() && !self.undecodable
+        let is_known = |key| self.objects.contains_key(key) || self.unusable.contains_key(key);
+        self.in_sync && self.missing.is_empty() && self.unreadable.iter().all(is_known)
     }
 
     /// How many addresses stand in statuses and are not wanted, for this reason.
@@ -303,7 +313,8 @@ impl Desired {
         now: Instant,
         changed: &mut HashSet<DnsName>,
     ) {
-        let there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
+        let mut there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
+        there.extend(self.unreadable.iter().cloned());
         let known = self.objects.keys().chain(self.unusable.keys());
         let (still, gone): (Vec<_>, Vec<_>) = known.cloned().partition(|key| there.contains(key));
         let is_proof = if self.missing.is_empty() {

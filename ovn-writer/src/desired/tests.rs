@@ -319,6 +319,20 @@ fn nothing_follows_from_absence_while_an_object_does_not_decode() {
 }
 
 #[test]
+fn what_is_known_of_an_object_that_cannot_be_read_holds() {
+    let mut store = Clocked::new();
+    store.applied(&[&["10.0.0.1"]]);
+    store.apply(Event::Undecodable([key("dns-1")].into()));
+    assert!(store.apply(Event::Synced(vec![])).is_empty());
+    assert!(store.desired.is_complete());
+    assert_eq!((store.wanted().len(), store.desired.missing()), (1, 0));
+    store.apply(Event::Undecodable(BTreeSet::new()));
+    store.apply(Event::Deleted(key("dns-1")));
+    store.after(5000);
+    assert_eq!(store.standing(), Standing::Gone);
+}
+
+#[test]
 fn a_name_is_adopted_as_if_it_had_just_gone() {
     let mut store = Clocked::new();
     store.desired.adopt(&dns(W), store.now);

@@ -95,7 +95,9 @@ impl Picture {
             let names = objects
                 .iter()
                 .map(|object| DnsName::parse(&object.spec.name));
-            self.evidence.listed(names.flatten().collect());
+            let unreadable = self.desired.unreadable().cloned();
+            self.evidence
+                .listed(names.flatten().chain(unreadable).collect());
         }
         let names = self.desired.apply(event, now);
         names.iter().for_each(|name| self.index.add(name));

@@ -1,7 +1,7 @@
 //! A watch that never ends: a list, then its changes, then a list again after a gap.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     mem,
     pin::pin,
@@ -180,17 +180,17 @@ enum State {
     OutOfSync,
 }
 
-/// What is known.
+/// What is known of the content: not the objects, which the consumer has.
 struct Content<K> {
     state: State,
-    /// Objects as they last decoded.
-    known: BTreeMap<ObjectKey, K>,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
-    /// Those of them that were never known, as last reported.
+    /// The same objects, as last reported.
     undecodable: Undecodable,
     /// The list that arrives now.
-    listed: BTreeMap<ObjectKey, Result<K, String>>,
+    listed: Vec<K>,
+    /// Why objects in it do not decode.
+    listed_faults: BTreeMap<ObjectKey, String>,
     /// Bad objects since the last list.
     complaints: usize,
     watched: Watched,
@@ -204,10 +204,10 @@ impl<K: Object> Content<K> {
             watched,
             found: 0,
             state: State::default(),
-            known: BTreeMap::new(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
-            listed: BTreeMap::new(),
+            listed: Vec::new(),
+            listed_faults: BTreeMap::new(),
             complaints: 0,
         }
     }
@@ -216,10 +216,16 @@ impl<K: Object> Content<K> {
     fn events(&mut self, change: watcher::Event<Guarded<K>>) -> Vec<Event<K>> {
         let mut events = Vec::from_iter(self.take(change));
         if self.state == State::InSync {
-            let faulty = self.faults.keys();
-            let unknown = faulty.filter(|key| !self.known.contains_key(*key));
-            let unknown = unknown.cloned().collect();
-            self.undecodable.around(&mut events, unknown);
+            let now = self.faults.keys().cloned().collect();
+            let mended: BTreeSet<_> = match events.as_slice() {
+                [Event::Synced(objects)] => {
+                    let keys = objects.iter().map(ObjectKey::of);
+                    keys.filter(|key| self.undecodable.has(key)).collect()
+                }
+                _ => BTreeSet::new(),
+            };
+            self.undecodable
+                .around(&mut events, now, |key| mended.contains(key));
         }
         events
     }
@@ -227,11 +233,16 @@ impl<K: Object> Content<K> {
     fn take(&mut self, change: watcher::Event<Guarded<K>>) -> Option<Event<K>> {
         match change {
             watcher::Event::Init => {
-                self.listed.clear();
+                self.listed = Vec::new();
+                self.listed_faults = BTreeMap::new();
                 None
             }
             watcher::Event::InitApply(object) => {
-                self.listed.insert(ObjectKey::of(&object), object.decoded);
+                let key = ObjectKey::of(&object);
+                match object.decoded {
+                    Ok(object) => self.listed.push(object),
+                    Err(fault) => drop(self.listed_faults.insert(key, fault)),
+                }
                 None
             }
             watcher::Event::InitDone => Some(self.synced()),
@@ -244,8 +255,7 @@ impl<K: Object> Content<K> {
                 let key = ObjectKey::of(&object);
                 self.faults.remove(&key);
                 self.report();
-                let known = self.known.remove(&key);
-                known.map(|_| Event::Deleted(key))
+                Some(Event::Deleted(key))
             }
         }
     }
@@ -256,7 +266,6 @@ impl<K: Object> Content<K> {
                 if self.faults.remove(&key).is_some() {
                     info!(kind = %K::kind(&()), %key, "decodes again");
                 }
-                self.known.insert(key, object.clone());
                 Some(Event::Applied(object))
             }
             Err(fault) => {
@@ -267,39 +276,28 @@ impl<K: Object> Content<K> {
     }
 
     fn synced(&mut self) -> Event<K> {
-        let mut before = mem::take(&mut self.known);
         let faults_before = mem::take(&mut self.faults);
         self.complaints = 0;
-        for (key, decoded) in mem::take(&mut self.listed) {
-            match decoded {
-                Ok(object) => {
-                    self.known.insert(key, object);
-                }
-                Err(fault) => {
-                    // What was known of it holds.
-                    if let Some(object) = before.remove(&key) {
-                        self.known.insert(key.clone(), object);
-                    }
-                    if faults_before.get(&key) == Some(&fault) {
-                        self.faults.insert(key, fault);
-                    } else {
-                        self.faulty(key, fault);
-                    }
-                }
+        for (key, fault) in mem::take(&mut self.listed_faults) {
+            if faults_before.get(&key) == Some(&fault) {
+                self.faults.insert(key, fault);
+            } else {
+                self.faulty(key, fault);
             }
         }
+        let listed = mem::take(&mut self.listed);
         match self.state {
             State::InSync => {
                 info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
                 self.watched.gap();
             }
             State::Starting | State::OutOfSync => {
-                info!(kind = %K::kind(&()), objects = self.known.len(), "in sync with the cluster");
+                info!(kind = %K::kind(&()), objects = listed.len(), "in sync with the cluster");
             }
         }
         self.state = State::InSync;
         self.report();
-        Event::Synced(self.known.values().cloned().collect())
+        Event::Synced(listed)
     }
 
     fn lost(&mut self, reason: String) -> Option<Event<K>> {

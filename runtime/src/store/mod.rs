@@ -93,14 +93,16 @@ impl fmt::Display for Scope {
 /// content lacks something.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<K> {
-    /// The whole content. What was known before and is not in it is gone. It comes at the start and after every gap.
+    /// The whole content, but for the objects of the last [`Event::Undecodable`]. What was known before and is in neither is
+    /// gone. It comes at the start and after every gap.
     Synced(Vec<K>),
     /// An object was made or changed.
     Applied(K),
-    /// An object was deleted.
+    /// An object was deleted, perhaps one that never decoded.
     Deleted(ObjectKey),
-    /// All objects that are there but do not decode, and of which nothing is known from before: nothing follows from their
-    /// missing. It comes whenever these change; before [`Event::Synced`] or what else lacks them, and after what ends it.
+    /// All objects that are there but cannot be read now: they do not decode, or are being written. What is known of them
+    /// holds, and if that is nothing, nothing follows from their missing. It comes whenever these change; before
+    /// [`Event::Synced`] or what else lacks them, and after what ends it.
     Undecodable(BTreeSet<ObjectKey>),
     /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
     /// the next [`Event::Synced`].
@@ -167,8 +169,8 @@ impl StoreError {
 /// Where objects live: a folder, or a Kubernetes cluster.
 pub trait Store: Clone + Send + Sync + 'static {
     /// All objects of a kind in the scope, then their changes, without end. An object that does not decode is skipped,
-    /// counted and named in the log; if it was known before, what was known of it holds, and if not it stands in
-    /// [`Event::Undecodable`].
+    /// counted and named in the log, and stands in [`Event::Undecodable`]; what was known of it holds. The watch itself
+    /// keeps no object: who needs them keeps what is needed.
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
 
     /// One object as it is now.

@@ -1,4 +1,4 @@
-//! Which objects do not decode and were never known: what a watch says of them, and when.
+//! Which objects are there and cannot be read: what a watch says of them, and when.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,25 @@ use super::{Event, ObjectKey};
 pub(crate) struct Undecodable(BTreeSet<ObjectKey>);
 
 impl Undecodable {
-    /// Puts [`Event::Undecodable`] around events after which these are the undecodable ones: new ones are named before what
-    /// lacks them, and that one is not among them any more comes after what has it.
-    pub(crate) fn around<K>(&mut self, events: &mut Vec<Event<K>>, now: BTreeSet<ObjectKey>) {
-        let both = &self.0 | &now;
+    /// Whether the object was reported.
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        self.0.contains(key)
+    }
+
+    /// Puts [`Event::Undecodable`] around events after which these cannot be read: new ones are named before what lacks
+    /// them, and that one is not among them any more comes after what has it. `is_there` tells which objects there are; what
+    /// is not is not named before a list that lacks it, which says that it is gone.
+    pub(crate) fn around<K>(
+        &mut self,
+        events: &mut Vec<Event<K>>,
+        now: BTreeSet<ObjectKey>,
+        is_there: impl Fn(&ObjectKey) -> bool,
+    ) {
+        let mut both = self.0.clone();
+        if events.iter().any(|event| matches!(event, Event::Synced(_))) {
+            both.retain(is_there);
+        }
+        both.extend(now.iter().cloned());
         if both != self.0 {
             events.insert(0, Event::Undecodable(both.clone()));
         }
@@ -38,11 +53,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gone_is_not_named_before_a_list_that_lacks_it() {
+        let mut subject = Undecodable(keys("a"));
+        let mut events = vec![Event::<EgressFirewall>::Synced(Vec::new())];
+        subject.around(&mut events, keys("b"), |key| key.name != "a");
+        let undecodable = |names: &str| Event::Undecodable(keys(names));
+        assert_eq!(events, [undecodable("b"), Event::Synced(Vec::new())]);
+    }
+
+    #[test]
     fn what_is_new_comes_first_and_what_is_over_last() {
         let mut subject = Undecodable::default();
         let mut around = |now: &str| {
             let mut events = vec![Event::<EgressFirewall>::Synced(Vec::new())];
-            subject.around(&mut events, keys(now));
+            subject.around(&mut events, keys(now), |_| true);
             events
         };
         let synced = || Event::Synced(Vec::new());

@@ -226,9 +226,12 @@ async fn what_does_not_decode_costs_itself_alone() {
         &[
             "undecodable a",
             "synced b@4",
+            "undecodable a b",
             "applied c@7",
-            "undecodable ",
+            "deleted a",
+            "undecodable b",
             "applied b@9",
+            "undecodable ",
             "deleted b",
         ],
     )
@@ -236,7 +239,7 @@ async fn what_does_not_decode_costs_itself_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_known_of_an_object_that_does_not_decode_any_more_holds() {
+async fn what_does_not_decode_is_there_as_long_as_it_is_listed() {
     sees(
         [
             list(5, &[good("a", 3), good("b", 4), good("c", 5)]),
@@ -244,8 +247,19 @@ async fn what_was_known_of_an_object_that_does_not_decode_any_more_holds() {
             ("watch=true", 410, String::new()),
             // Another goes bad while nobody looks, and one is gone.
             list(20, &[bad("a", 6), bad("b", 18), bad("d", 19)]),
+            ("watch=true", 410, String::new()),
+            // One that is gone is not named before the list that lacks it, one that decodes again only after that.
+            list(30, &[good("b", 28), bad("d", 19)]),
         ],
-        &["synced a@3 b@4 c@5", "undecodable d", "synced a@3 b@4"],
+        &[
+            "synced a@3 b@4 c@5",
+            "undecodable a",
+            "undecodable a b d",
+            "synced ",
+            "undecodable b d",
+            "synced b@28",
+            "undecodable d",
+        ],
     )
     .await;
 }

@@ -44,6 +44,20 @@ impl From<&Stat> for Print {
 }
 
 impl Print {
+    /// All of it, to be compared.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let Self {
+            device,
+            inode,
+            size,
+            modified,
+            changed,
+        } = self;
+        let seconds = [size, &modified.0, &changed.0].map(|it| it.to_ne_bytes());
+        let others = [device, inode, &modified.1, &changed.1].map(|it| it.to_ne_bytes());
+        [seconds.as_flattened(), others.as_flattened()].concat()
+    }
+
     /// Whether a later change is sure to show.
     fn is_settled(&self) -> bool {
         let changed = Duration::new(

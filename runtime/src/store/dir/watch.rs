@@ -1,7 +1,7 @@
 //! The watch: what is known of a kind, and what changes in it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     mem,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::ResourceExt;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tracing::{info, warn};
 
+use self::files::{Files, News};
 use super::{
     super::{
         Event, Kind, ObjectKey, Scope, names::is_namespace, undecodable::Undecodable,
@@ -45,10 +45,14 @@ pub(super) struct Watch<K> {
     /// `None` if notifications cannot be had.
     watcher: Option<RecommendedWatcher>,
     look_interval: Duration,
-    files: BTreeMap<ObjectKey, Known<K>>,
+    files: Files,
+    /// All objects, while everything is read.
+    list: Option<BTreeMap<ObjectKey, K>>,
     /// Why files do not decode now.
     faults: BTreeMap<ObjectKey, String>,
-    /// Objects that were last reported as not decoding and never known.
+    /// Other files that are there and were not read when everything was: they are being written, or have just gone.
+    unread: BTreeSet<ObjectKey>,
+    /// Objects that were last reported as not readable.
     undecodable: Undecodable,
     /// Files that are not there any more, and when that was seen.
     gone: BTreeMap<ObjectKey, Instant>,
@@ -59,22 +63,6 @@ pub(super) struct Watch<K> {
     events: Vec<Event<K>>,
     complaints: usize,
     watched: Watched,
-}
-
-/// What is known of a file.
-struct Known<K> {
-    print: Option<Print>,
-    /// As it last decoded.
-    object: Option<K>,
-}
-
-impl<K> Default for Known<K> {
-    fn default() -> Self {
-        Self {
-            print: None,
-            object: None,
-        }
-    }
 }
 
 #[derive(Debug, Eq, PartialEq)]
@@ -106,8 +94,10 @@ impl<K: Kind> Watch<K> {
             scope,
             hints,
             watcher,
-            files: BTreeMap::new(),
+            files: Files::default(),
+            list: None,
             faults: BTreeMap::new(),
+            unread: BTreeSet::new(),
             undecodable: Undecodable::default(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
@@ -230,16 +220,15 @@ impl<K: Kind> Watch<K> {
     fn look_at_everything(&mut self, read_all: bool) {
         self.looked = Instant::now();
         let misnamed_before = mem::take(&mut self.misnamed);
-        let missing = match self.folder.open_root() {
-            Err(reason) => Some(reason),
-            Ok(root) => {
-                self.watch_folder(&self.folder.root.clone());
-                match self.look_at_namespaces(&root, read_all) {
-                    Ok(found) => self.missing(&found),
-                    Err(reason) => Some(reason),
-                }
-            }
-        };
+        let is_first = self.state == State::Starting(None);
+        self.list = (read_all || is_first).then(BTreeMap::new);
+        let mut missing = self.look_at_root();
+        if missing.is_none() && self.list.is_none() && self.state != State::InSync {
+            // Nothing is kept of what was delivered, so all of it is read.
+            self.list = Some(BTreeMap::new());
+            missing = self.look_at_root();
+        }
+        let list = self.list.take();
         let misnamed = self.misnamed.iter();
         let new: Vec<_> = misnamed
             .filter(|(path, _)| !misnamed_before.contains_key(*path))
@@ -248,41 +237,59 @@ impl<K: Kind> Watch<K> {
         for complaint in new {
             self.complain(&complaint);
         }
-        let resync = |watch: &mut Self| {
-            let objects = watch.files.values().filter_map(|k| k.object.clone());
-            watch.events = vec![Event::Synced(objects.collect())];
-            watch.state = State::InSync;
-        };
-        match (missing, &mut self.state) {
-            (None, State::InSync) if !read_all => {}
-            (None, State::InSync) => resync(self),
-            (None, State::Starting(_) | State::OutOfSync(_)) => {
-                resync(self);
-                let objects = self.files.values().filter(|known| known.object.is_some());
-                info!(kind = %K::kind(&()), objects = objects.count(), "in sync with the folder");
-            }
-            (Some(reason), State::OutOfSync(known)) if *known == reason => {}
-            (Some(reason), State::InSync | State::OutOfSync(_)) => {
-                warn!(kind = %K::kind(&()), "out of sync: {reason}");
-                self.events.push(Event::OutOfSync(reason.clone()));
-                self.state = State::OutOfSync(reason);
-            }
-            (Some(reason), State::Starting(known)) => {
-                if known.as_ref() != Some(&reason) {
-                    warn!(kind = %K::kind(&()), "out of sync: {reason}");
-                    self.events.push(Event::OutOfSync(reason.clone()));
-                    *known = Some(reason);
-                }
-            }
+        match (missing, list) {
+            (None, None) => {}
+            (None, Some(list)) => self.synced(list),
+            (Some(reason), _) => self.out_of_sync(reason),
         }
     }
 
+    /// Looks at every folder; returns why something is missing, if it is.
+    fn look_at_root(&mut self) -> Option<String> {
+        let root = match self.folder.open_root() {
+            Err(reason) => return Some(reason),
+            Ok(root) => root,
+        };
+        self.watch_folder(&self.folder.root.clone());
+        match self.look_at_namespaces(&root) {
+            Ok(found) => self.missing(&found),
+            Err(reason) => Some(reason),
+        }
+    }
+
+    fn synced(&mut self, list: BTreeMap<ObjectKey, K>) {
+        if self.state != State::InSync {
+            info!(kind = %K::kind(&()), objects = list.len(), "in sync with the folder");
+        }
+        self.state = State::InSync;
+        let is_unread = |key: &ObjectKey| !list.contains_key(key);
+        self.unread = self.files.keys().filter(is_unread).collect();
+        for key in &self.unread {
+            self.files.entry(key).was_missed();
+        }
+        self.unread.retain(|key| !self.faults.contains_key(key));
+        self.events = vec![Event::Synced(list.into_values().collect())];
+    }
+
+    fn out_of_sync(&mut self, reason: String) {
+        let known = match &self.state {
+            State::Starting(known) => known.as_ref(),
+            State::InSync => None,
+            State::OutOfSync(known) => Some(known),
+        };
+        if known == Some(&reason) {
+            return;
+        }
+        warn!(kind = %K::kind(&()), "out of sync: {reason}");
+        self.events.push(Event::OutOfSync(reason.clone()));
+        self.state = match self.state {
+            State::Starting(_) => State::Starting(Some(reason)),
+            State::InSync | State::OutOfSync(_) => State::OutOfSync(reason),
+        };
+    }
+
     /// Looks at the namespaces in scope; returns the folders of the kind that are there.
-    fn look_at_namespaces(
-        &mut self,
-        root: &OwnedFd,
-        read_all: bool,
-    ) -> Result<HashSet<PathBuf>, String> {
+    fn look_at_namespaces(&mut self, root: &OwnedFd) -> Result<HashSet<PathBuf>, String> {
         let namespaces = match &self.scope {
             Scope::Namespace(only) => vec![only.clone()],
             Scope::All => file::names(root)
@@ -305,7 +312,7 @@ impl<K: Kind> Watch<K> {
                 };
                 if is_namespace {
                     self.watch_folder(&path);
-                    self.look_at_folder(&folder, namespace, &path, read_all)?;
+                    self.look_at_folder(&folder, namespace, &path)?;
                 }
                 Ok(true)
             });
@@ -333,7 +340,6 @@ impl<K: Kind> Watch<K> {
         folder: &OwnedFd,
         namespace: &str,
         path: &Path,
-        read_all: bool,
     ) -> std::io::Result<()> {
         let mut keys: HashSet<ObjectKey> = HashSet::new();
         for name in file::names(folder)? {
@@ -351,10 +357,10 @@ impl<K: Kind> Watch<K> {
             }
         }
         // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
-        keys.extend(self.known_in(namespace).cloned());
+        keys.extend(self.files.keys_in(namespace));
         let is_empty = keys.is_empty();
         for key in keys {
-            self.look_at_file(folder, key, read_all);
+            self.look_at_file(folder, key, self.list.is_some());
         }
         if is_empty {
             self.folder.populated().remove(path);
@@ -387,10 +393,9 @@ impl<K: Kind> Watch<K> {
             return;
         }
         let name = file_name(&key.name);
-        let known = self.files.get(&key);
         if !read
-            && let Some(print) = known.and_then(|known| known.print)
-            && matches!(file::print(folder.as_fd(), &name), Ok(Some(now)) if now == print)
+            && let Some(known) = self.files.get(&key)
+            && matches!(file::print(folder.as_fd(), &name), Ok(Some(now)) if known.has_print(&now))
         {
             return;
         }
@@ -408,28 +413,29 @@ impl<K: Kind> Watch<K> {
     }
 
     fn decoded(&mut self, key: ObjectKey, print: Option<Print>, object: K) {
-        let known = self.files.entry(key.clone()).or_default();
-        known.print = print;
         if self.faults.remove(&key).is_some() {
             info!(kind = %K::kind(&()), %key, "decodes again");
         }
-        if let Some(before) = &known.object {
-            if before.resource_version() == object.resource_version() {
-                return;
-            }
-            if let (Some(before), Some(now)) = (before.uid(), object.uid())
-                && before != now
-            {
-                self.events.push(Event::Deleted(key));
-            }
+        self.unread.remove(&key);
+        let known = self.files.entry(&key);
+        known.set_print(print);
+        let news = known.take(&object);
+        if let Some(list) = &mut self.list {
+            list.insert(key, object);
+            return;
         }
-        known.object = Some(object.clone());
+        match news {
+            News::Nothing => return,
+            News::Changed => {}
+            News::Replaced => self.events.push(Event::Deleted(key)),
+        }
         self.events.push(Event::Applied(object));
     }
 
     /// What was known of the object holds.
     fn faulty(&mut self, key: ObjectKey, print: Option<Print>, fault: String) {
-        self.files.entry(key.clone()).or_default().print = print;
+        self.files.entry(&key).set_print(print);
+        self.unread.remove(&key);
         if self.faults.get(&key) != Some(&fault) {
             let folder = self.folder.path_of::<K>(&key.namespace);
             let path = folder.join(file_name(&key.name));
@@ -440,7 +446,7 @@ impl<K: Kind> Watch<K> {
 
     /// A file is not there, since then if that was seen before.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
-        if !self.files.contains_key(&key) {
+        if !self.files.contains(&key) {
             return;
         }
         let since = since.unwrap_or_else(Instant::now);
@@ -448,25 +454,14 @@ impl<K: Kind> Watch<K> {
             self.gone.insert(key, since);
             return;
         }
-        let known = self.files.remove(&key);
+        self.files.remove(&key);
         self.faults.remove(&key);
-        if self.known_in(&key.namespace).next().is_none() {
+        self.unread.remove(&key);
+        if self.files.is_empty_in(&key.namespace) {
             let path = self.folder.path_of::<K>(&key.namespace);
             self.folder.populated().remove(&path);
         }
-        if known.is_some_and(|known| known.object.is_some()) {
-            self.events.push(Event::Deleted(key));
-        }
-    }
-
-    /// The files that are known in a namespace.
-    fn known_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
-        let first = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: String::new(),
-        };
-        let known = self.files.range(first..).map(|(key, _)| key);
-        known.take_while(move |key| key.namespace == namespace)
+        self.events.push(Event::Deleted(key));
     }
 
     fn watch_folder(&mut self, path: &Path) {
@@ -485,6 +480,7 @@ impl<K: Kind> Watch<K> {
     }
 }
 
+mod files;
 mod report;
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,19 @@
 //! What a watch says of files that it cannot use: to its consumer, in the log, and in the metrics.
 
-use std::collections::BTreeSet;
-
 use tracing::warn;
 
-use super::{
-    super::super::{Kind, ObjectKey},
-    super::layout::file_name,
-    State, Watch,
-};
+use super::{super::super::Kind, super::layout::file_name, State, Watch};
 
 /// How many bad files one look names in the log.
 const MAX_WARNINGS: usize = 20;
 
 impl<K: Kind> Watch<K> {
-    /// Says which objects are missing from what is delivered.
+    /// Says which objects are there and cannot be read.
     pub(super) fn report_undecodable(&mut self) {
-        let is_unknown = |key: &&ObjectKey| self.files.get(*key).is_none_or(|k| k.object.is_none());
-        let now: BTreeSet<_> = self.faults.keys().filter(is_unknown).cloned().collect();
-        self.undecodable.around(&mut self.events, now);
+        let now = self.faults.keys().chain(&self.unread).cloned().collect();
+        let files = &self.files;
+        self.undecodable
+            .around(&mut self.events, now, |key| files.contains(key));
     }
 
     pub(super) fn complain(&mut self, complaint: &str) {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use ::metrics::with_local_recorder;
+use kube::ResourceExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use notify::event::{EventKind, Flag};
 use proto::api::DnsNameResolver;
@@ -87,10 +88,42 @@ fn lost_notifications_mean_reading_everything_again() {
     assert!(subject.look().is_empty());
     let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
     subject.watch.hints().handle(Ok(overflow));
-    assert_eq!(subject.look(), ["synced a b"]);
-    let object = subject.watch.files.values().next().unwrap();
-    let name = &object.object.as_ref().unwrap().spec.name;
-    assert_eq!(name, "two.example.com.");
+    let events = subject.watch.look();
+    let [Event::Synced(objects)] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    let names: Vec<_> = objects.iter().map(|o| o.spec.name.as_str()).collect();
+    assert_eq!(names, ["two.example.com.", "one.example.com."]);
+}
+
+#[test]
+fn what_cannot_be_read_when_everything_is_is_there_and_comes_later() {
+    let mut subject = subject();
+    let write = |kind, name| notify::Event::new(kind).add_path(subject.path(name));
+    let data = notify::event::ModifyKind::Data(notify::event::DataChange::Any);
+    let written = write(EventKind::Modify(data), "a.yaml");
+    let closed = write(
+        EventKind::Access(notify::event::AccessKind::Close(
+            notify::event::AccessMode::Write,
+        )),
+        "a.yaml",
+    );
+    subject.watch.hints().handle(Ok(written));
+    fs::remove_file(subject.path("b.yaml")).unwrap();
+    subject.hint(subject.path("b.yaml"));
+    subject.write("c", "half");
+    let lost = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
+    subject.watch.hints().handle(Ok(lost));
+    // One is being written, one has just gone, one does not decode.
+    assert_eq!(subject.look(), ["undecodable a b c", "synced "]);
+    subject.watch.hints().handle(Ok(closed));
+    // Whether it changed or not: whoever begins to listen with a list has not heard of it.
+    assert_eq!(
+        subject.look(),
+        ["applied a one.example.com.", "undecodable b c"]
+    );
+    subject.let_gone_files_age();
+    assert_eq!(subject.look(), ["deleted b", "undecodable c"]);
 }
 
 #[test]
@@ -139,12 +172,19 @@ fn what_is_known_of_a_file_holds_while_it_does_not_decode() {
     let mut subject = subject();
     subject.write("a", "half");
     subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
+    assert_eq!(subject.look(), ["undecodable a"]);
     fs::rename(subject.path(""), subject.dir.path().join("aside")).unwrap();
     subject.hint(subject.path(""));
     assert_eq!(subject.look(), ["out of sync"]);
     fs::rename(subject.dir.path().join("aside"), subject.path("")).unwrap();
-    assert_eq!(subject.look(), ["synced a b"]);
+    assert_eq!(subject.look(), ["synced b"]);
+    // Mended, it is delivered although it is what it was.
+    subject.write("a", &text_of("one.example.com."));
+    subject.hint(subject.path("a.yaml"));
+    assert_eq!(
+        subject.look(),
+        ["applied a one.example.com.", "undecodable "]
+    );
 }
 
 #[test]
@@ -255,21 +295,21 @@ fn what_never_decoded_is_named_before_anything_that_lacks_it() {
     subject.watch = Watch::blind(folder, Scope::All);
     assert_eq!(subject.look(), ["undecodable a c", "synced b"]);
 
-    // What was known holds, and is not missing from what was delivered.
+    // What was known holds.
     subject.write("b", "half");
     subject.hint(subject.path("b.yaml"));
-    assert!(subject.look().is_empty());
+    assert_eq!(subject.look(), ["undecodable a b c"]);
 
-    subject.write("a", &text_of("two.example.com."));
-    subject.hint(subject.path("a.yaml"));
-    assert_eq!(
-        subject.look(),
-        ["applied a two.example.com.", "undecodable c"]
-    );
+    for (name, left) in [("a", "undecodable b c"), ("b", "undecodable c")] {
+        subject.write(name, &text_of("two.example.com."));
+        subject.hint(subject.path(&file_name(name)));
+        let applied = format!("applied {name} two.example.com.");
+        assert_eq!(subject.look(), [applied.as_str(), left]);
+    }
 
     fs::remove_file(subject.path("c.yaml")).unwrap();
     subject.hint(subject.path("c.yaml"));
     assert!(subject.look().is_empty());
     subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["undecodable "]);
+    assert_eq!(subject.look(), ["deleted c", "undecodable "]);
 }
