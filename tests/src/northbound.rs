@@ -114,7 +114,10 @@ impl Northbound {
 }
 
 /// All `Address_Set` rows of the database in a folder.
-pub(crate) fn rows(folder: &Path) -> Result<Vec<Row>, String> {
+///
+/// # Errors
+/// What `ovn-nbctl` says.
+pub fn rows(folder: &Path) -> Result<Vec<Row>, String> {
     read_rows(&nbctl(folder, &["--format=json", "list", "Address_Set"])?)
 }
 

@@ -65,6 +65,38 @@ impl Store {
         self.path.join(OBJECTS_NAMESPACE).join("dnsnameresolvers")
     }
 
+    /// Writes the `DNSNameResolver` of a name with these addresses in its status, as a collector would: in one step.
+    pub fn write_status(&self, name: &str, addresses: &[&str]) {
+        let address = |ip: &&str| {
+            format!(
+                "      - {{ip: \"{ip}\", ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}\n"
+            )
+        };
+        let addresses: String = addresses.iter().map(address).collect();
+        let text = format!(
+            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {{name: \"{name}\"}}\nstatus:\n  \
+             resolvedNames:\n  - dnsName: \"{name}\"\n    resolvedAddresses:\n{addresses}"
+        );
+        let file = self.object_file(name);
+        fs::create_dir_all(self.objects_folder()).expect("the objects' folder");
+        let new = self
+            .path
+            .join(file.file_name().expect("a file"))
+            .with_extension("new");
+        fs::write(&new, text).expect("a manifest");
+        fs::rename(new, file).expect("a manifest");
+    }
+
+    /// Removes the object that [`Store::write_status`] wrote.
+    pub fn remove_object(&self, name: &str) {
+        fs::remove_file(self.object_file(name)).expect("the manifest was there");
+    }
+
+    fn object_file(&self, name: &str) -> PathBuf {
+        let object = name.replace('*', "any").replace('.', "-");
+        self.objects_folder().join(format!("dns-{object}end.yaml"))
+    }
+
     /// All `DNSNameResolver` objects that can be read now.
     pub fn objects(&self) -> Vec<DnsNameResolver> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.objects_folder())

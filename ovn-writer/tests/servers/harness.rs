@@ -16,6 +16,7 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 use tests::{
+    monitor::Monitor,
     northbound::{Northbound, Row},
     wait::eventually,
     workdir::Workdir,
@@ -139,6 +140,17 @@ impl Database {
             northbound,
             workdir,
         }
+    }
+
+    /// Follows the address sets, of which there are some, from now on.
+    pub(crate) async fn northbound_monitor(&self) -> Monitor {
+        let monitor = Monitor::start(self.workdir.path()).await;
+        eventually("the monitor knows what there is", async || {
+            let knows = !monitor.updates().is_empty();
+            knows.then_some(()).ok_or_else(|| "nothing".to_owned())
+        })
+        .await;
+        monitor
     }
 
     /// Waits until there is exactly one set of the name and family, with these addresses.

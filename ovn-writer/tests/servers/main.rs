@@ -20,6 +20,7 @@ mod namespace;
 mod network;
 mod older;
 mod pki;
+mod program;
 mod proxy;
 mod raft;
 mod random;

@@ -16,15 +16,15 @@ use crate::{
 };
 
 /// A server that wants certificates and shows one.
-struct Secured {
-    server: Server,
-    port: u16,
-    workdir: Workdir,
+pub(crate) struct Secured {
+    pub(crate) server: Server,
+    pub(crate) port: u16,
+    pub(crate) workdir: Workdir,
 }
 
 impl Secured {
     /// `certify` makes the files of the server in the folder, and of the client if it likes.
-    async fn start(workdir: Workdir, side: &Side) -> Self {
+    pub(crate) async fn start(workdir: Workdir, side: &Side) -> Self {
         create(workdir.path(), "nb", |_| {});
         let options = side.server_options("pssl:0:127.0.0.1");
         let server = Server::start(workdir.path(), "nb", &options).await;

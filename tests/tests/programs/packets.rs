@@ -1,7 +1,7 @@
 //! Packets of a pod, which OVN passes or drops as the address sets say.
 
 use std::{
-    fs, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
 };
 
@@ -31,27 +31,6 @@ fn create_rules(northbound: &Northbound) {
         let args = ["acl-add", SWITCH, "to-lport", priority, rule, action];
         northbound.nbctl(&args).unwrap();
     }
-}
-
-/// Somebody writes the status of the object.
-fn write_status(store: &Store, addresses: &[Ipv4Addr]) {
-    let address = |ip: &Ipv4Addr| {
-        format!("{{ip: {ip}, ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}")
-    };
-    let addresses: Vec<_> = addresses.iter().map(address).collect();
-    let addresses = addresses.join(", ");
-    let object = format!(
-        "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {{name: {NAME}}}\nstatus: {{resolvedNames: \
-         [{{dnsName: {NAME}, resolvedAddresses: [{addresses}]}}]}}\n"
-    );
-    fs::create_dir_all(store.objects_folder()).unwrap();
-    // In one step, as the file is watched.
-    let (new, file) = (
-        store.path().join("new"),
-        store.objects_folder().join("dns-www.yaml"),
-    );
-    fs::write(&new, object).unwrap();
-    fs::rename(new, file).unwrap();
 }
 
 async fn passes(pod: Pod, to: Ipv4Addr) {
@@ -92,14 +71,14 @@ async fn a_pod_reaches_the_addresses_in_the_set_of_an_allowed_name_and_no_others
     is_dropped(pod, OTHER).await;
 
     let store = Store::new(workdir.join("store"));
-    write_status(&store, &[ONE]);
+    store.write_status(NAME, &["192.0.2.10"]);
     let _ovn_writer = start_ovn_writer(&workdir, &store).await;
     passes(pod, ONE).await;
     is_dropped(pod, OTHER).await;
-    write_status(&store, &[ONE, OTHER]);
+    store.write_status(NAME, &["192.0.2.10", "192.0.2.20"]);
     passes(pod, OTHER).await;
     passes(pod, ONE).await;
-    write_status(&store, &[OTHER]);
+    store.write_status(NAME, &["192.0.2.20"]);
     is_dropped(pod, ONE).await;
     passes(pod, OTHER).await;
 }

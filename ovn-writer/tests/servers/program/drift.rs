@@ -1,0 +1,106 @@
+//! What others do to address sets, and how the program answers.
+
+use std::time::{Duration, Instant};
+
+use proto::api::{
+    DEFAULT_NETWORK_CONTROLLER,
+    Family::{V4, V6},
+    address_set_id, address_set_name,
+};
+use tests::soak::is_long;
+
+use super::World;
+use crate::harness::Database;
+
+const W: &str = "www.example.com.";
+const REPAIRS: &str = "ovn_writer_repairs_total";
+
+mod soak {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_somebody_else_changes_is_repaired_within_a_second_and_counted_by_kind() {
+        let world = World::start(&[(W, &["10.0.0.1", "10.0.0.2"])], &[]).await;
+        let both = ["10.0.0.1", "10.0.0.2"];
+        world.database.expect(W, V4, &both).await;
+        let counts = ["missing_row", "missing_address", "surplus_address"];
+        let mut expected = [0, 0, 0];
+        // The sixth within ten seconds would have to wait.
+        for change in 0..4 {
+            let uuid = world.database.row(W, V4).uuid;
+            let (args, repairs) = match change {
+                0 => (
+                    vec!["add", "Address_Set", &uuid, "addresses", "10.6.6.6"],
+                    [0, 0, 1],
+                ),
+                1 => {
+                    let others = "addresses=\"10.0.0.2\",\"10.6.6.6\",\"2001:db8::1\",\"x y\"";
+                    (vec!["set", "Address_Set", &uuid, others], [0, 1, 3])
+                }
+                2 => (vec!["clear", "Address_Set", &uuid, "addresses"], [0, 2, 0]),
+                _ => (vec!["destroy", "Address_Set", &uuid], [1, 0, 0]),
+            };
+            let start = Instant::now();
+            world.nbctl(&args);
+            for (index, kind) in counts.iter().enumerate() {
+                expected[index] += repairs[index];
+                let kind = format!("kind=\"{kind}\"");
+                let count = f64::from(expected[index]);
+                world.shows(REPAIRS, &[&kind], count).await;
+            }
+            world.database.expect(W, V4, &both).await;
+            let took = start.elapsed();
+            println!("{args:?} was repaired, as was seen after {took:?}");
+            assert!(
+                !is_long() || took < Duration::from_secs(1),
+                "{args:?}: {took:?}"
+            );
+        }
+        let said = world.program.messages();
+        let said = said.iter().find(|m| {
+            m["message"] == "somebody else changed the address sets of a name" && m["name"] == W
+        });
+        assert_eq!(said.expect("a line")["changes"], "mutate v4 -10.6.6.6");
+    }
+}
+
+#[tokio::test]
+async fn a_set_that_ovn_kubernetes_forgot_is_made_after_two_seconds() {
+    let set = |family| address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family));
+    let database = Database::start().await;
+    database.create_namespace_set();
+    let world = World::on(database, &[(W, &["10.0.0.1", "2001:db8::1"])], &[]).await;
+    world.shows("ovn_writer_managed", &[], 1.0).await;
+    assert!(world.database.northbound.sets(W, V4).unwrap().is_empty());
+    let history = world.database.northbound_monitor().await;
+    let referred = tokio::time::Instant::now();
+    world.database.create_acl("allow", 10000, &[&set(V4)], true);
+    world.database.expect(W, V4, &["10.0.0.1"]).await;
+    let made = history.seen(W, V4, "10.0.0.1").await - referred;
+    assert!(
+        made >= Duration::from_millis(1900) && made < Duration::from_secs(10),
+        "{made:?}"
+    );
+    assert!(world.database.northbound.sets(W, V6).unwrap().is_empty());
+    world.shows(REPAIRS, &["kind=\"missing_row\""], 1.0).await;
+}
+
+#[tokio::test]
+async fn a_clash_of_names_is_shown_and_left_alone() {
+    let database = Database::start().await;
+    let set = address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, V4));
+    let name = format!("name={set}");
+    let clash = ["create", "Address_Set", &name, "addresses=10.0.0.7"];
+    database.northbound.nbctl(&clash).unwrap();
+    let objects: [(&str, &[&str]); 2] = [(W, &["10.0.0.1"]), ("b.example.", &["10.0.0.2"])];
+    let world = World::on(database, &objects, &[]).await;
+    world.database.expect("b.example.", V4, &["10.0.0.2"]).await;
+    world.shows("ovn_writer_name_clashes", &[], 1.0).await;
+    world.says("the server refuses changes").await;
+    let rows = world.database.northbound.rows().unwrap();
+    let theirs = rows.iter().find(|row| row.name == set).unwrap();
+    assert!(theirs.external_ids.is_empty() && theirs.addresses.iter().eq(["10.0.0.7"]));
+    world.nbctl(&["destroy", "Address_Set", &theirs.uuid]);
+    world.database.expect(W, V4, &["10.0.0.1"]).await;
+    world.shows("ovn_writer_name_clashes", &[], 0.0).await;
+}

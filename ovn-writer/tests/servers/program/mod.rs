@@ -1,0 +1,100 @@
+//! The program as a whole: its flags, a store in a folder, a real server, and `kill -9`.
+
+mod database;
+mod drift;
+mod gone;
+mod network;
+mod soak;
+mod tls;
+
+use std::path::Path;
+
+use proto::api::Family;
+use tests::{northbound::rows, programs::Program, store::Store, wait::eventually};
+
+use crate::harness::Database;
+
+/// The store, the ovn-writer and the database. Fields are in the order in which they end.
+struct World {
+    program: Program,
+    store: Store,
+    database: Database,
+}
+
+impl World {
+    /// Starts it with these objects in the store, and waits until it is ready.
+    async fn start(objects: &[(&str, &[&str])], flags: &[&str]) -> Self {
+        Self::on(Database::start().await, objects, flags).await
+    }
+
+    /// The same on a database that is there.
+    async fn on(database: Database, objects: &[(&str, &[&str])], flags: &[&str]) -> Self {
+        let store = Store::new(database.workdir.join("store"));
+        for (name, addresses) in objects {
+            store.write_status(name, addresses);
+        }
+        let remote = database.northbound.remote();
+        let program = start(database.workdir.path(), &store, &remote, flags).await;
+        program.ready().await;
+        Self {
+            program,
+            store,
+            database,
+        }
+    }
+
+    /// A number that the program shows.
+    async fn metric(&self, metric: &str, labels: &[&str]) -> f64 {
+        let value = self.program.admin().metric(metric, labels).await;
+        value.expect("a metric")
+    }
+
+    /// Waits until a metric has this value.
+    async fn shows(&self, metric: &str, labels: &[&str], value: f64) {
+        eventually(&format!("{metric} {labels:?} = {value}"), async || {
+            let found = self.metric(metric, labels).await;
+            let is_right = (found - value).abs() < f64::EPSILON;
+            is_right.then_some(()).ok_or_else(|| found.to_string())
+        })
+        .await;
+    }
+
+    /// Waits until the page `/readyz` says this.
+    async fn says(&self, words: &str) {
+        says(&self.program, words).await;
+    }
+
+    fn nbctl(&self, args: &[&str]) -> String {
+        self.database.northbound.nbctl(args).unwrap()
+    }
+}
+
+/// Starts the program.
+async fn start(folder: &Path, store: &Store, remote: &str, flags: &[&str]) -> Program {
+    let address = store.address();
+    let args = [&["--store", &address, "--nb", remote], flags].concat();
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    Program::start(folder, "ovn-writer", args).await
+}
+
+/// Waits until there is one IPv4 set of the name in the database of the folder, with this address alone.
+async fn expect_at(folder: &Path, name: &str, address: &str) {
+    eventually(&format!("{name} = {address}"), async || {
+        let mut rows = rows(folder)?;
+        rows.retain(|row| row.is_of(name, Family::V4));
+        match rows.as_slice() {
+            [row] if row.addresses.iter().eq([address]) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+async fn says(program: &Program, words: &str) {
+    eventually(&format!("/readyz says {words}"), async || {
+        let answer = program.admin().get("/readyz").await;
+        let (_, text) = answer.map_err(|error| error.to_string())?;
+        text.contains(words).then_some(()).ok_or(text)
+    })
+    .await;
+}

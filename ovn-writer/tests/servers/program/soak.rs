@@ -1,0 +1,165 @@
+//! `kill -9` in the middle of things, and much of everything. Each of these has a long version, see [`tests::soak`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use proto::api::Family::{V4, V6};
+use tests::{
+    soak::or_long,
+    wait::{eventually, eventually_within},
+};
+use tokio::time::sleep;
+
+use super::World;
+use crate::{
+    follow::{client, fill, up},
+    harness::Database,
+};
+
+const NAMES: usize = 40;
+
+type Sets = BTreeMap<String, BTreeSet<String>>;
+
+fn name(n: usize) -> String {
+    format!("n{n}.example.")
+}
+
+/// Addresses of both families, of which all but one are those of this round.
+fn addresses(n: usize, round: usize) -> Vec<String> {
+    let mut all: Vec<_> = (0..n % 5).map(|k| format!("10.{n}.{round}.{k}")).collect();
+    all.push(format!("2001:db8::{:x}:{:x}", n + 1, round + 1));
+    all.push(format!("10.{n}.255.255"));
+    all
+}
+
+/// The addresses of all sets, of both families together.
+fn sets(world: &World) -> Result<Sets, String> {
+    let mut sets = Sets::new();
+    for row in world.database.northbound.rows()? {
+        let name = row.dns_name().ok_or("a row without a name")?.to_owned();
+        let set = sets.entry(name).or_default();
+        for address in row.addresses {
+            if !set.insert(address.clone()) {
+                return Err(format!("{address} twice"));
+            }
+        }
+    }
+    Ok(sets)
+}
+
+async fn expect(world: &World, expected: &Sets) {
+    eventually("the sets are as the store says", async || {
+        let sets = sets(world)?;
+        let same = (sets == *expected).then_some(());
+        same.ok_or_else(|| format!("{sets:?}"))
+    })
+    .await;
+}
+
+/// Kills the writer, the server or both again and again while statuses change.
+async fn kill(rounds: usize, writer: bool, server: bool) {
+    let mut world = World::start(&[], &[]).await;
+    let mut expected = Sets::new();
+    for round in 0..rounds {
+        for n in 0..NAMES {
+            let addresses = addresses(n, round);
+            let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+            world.store.write_status(&name(n), &texts);
+            expected.insert(name(n), addresses.into_iter().collect());
+        }
+        // In the middle of what follows from it, sooner or later.
+        sleep(Duration::from_millis((round as u64 * 7) % 50)).await;
+        if writer {
+            world.program.process().kill();
+        }
+        if server {
+            world.database.northbound.restart().await;
+        }
+        if writer {
+            world.program.restart().await;
+        }
+        if round % 10 == 0 {
+            expect(&world, &expected).await;
+        }
+    }
+    expect(&world, &expected).await;
+    assert_eq!(world.database.northbound.rows().unwrap().len(), 2 * NAMES);
+    world.program.ready().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_killed_in_the_middle_of_transactions_leaves_nothing_behind() {
+    kill(or_long(6, 100), true, false).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_in_the_middle_of_transactions_gets_them_all() {
+    kill(or_long(6, 100), false, true).await;
+}
+
+#[tokio::test]
+async fn both_may_be_killed_at_once() {
+    kill(or_long(3, 100), true, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_many_rows_of_others_many_names_and_a_large_set_are_written_and_followed() {
+    let (others, names, large) = or_long((10_000, 500, 5_000), (100_000, 10_000, 50_000));
+    let database = Database::start().await;
+    let mut filler = client(&database.northbound.remote());
+    up(&mut filler).await;
+    fill(&mut filler, others).await;
+    drop(filler);
+    let address = |n: usize| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255);
+    let world = World::on(database, &[], &[]).await;
+    let patience = Duration::from_secs(300);
+
+    let started = Instant::now();
+    for n in 0..names {
+        let addresses: [&str; 2] = [&address(n), "2001:db8::1"];
+        world.store.write_status(&name(n), &addresses);
+    }
+    let written = started.elapsed();
+    eventually_within(patience, "all names have both sets", async || {
+        let count = world.metric("ovn_writer_rows", &[]).await;
+        let is_whole = (count - 2.0 * names as f64).abs() < f64::EPSILON;
+        is_whole.then_some(()).ok_or_else(|| count.to_string())
+    })
+    .await;
+    let all = started.elapsed();
+    println!("{names} names beside {others} rows: files in {written:?}, sets in {all:?}");
+    for n in [0, names / 2, names - 1] {
+        world.database.expect(&name(n), V4, &[&address(n)]).await;
+        world.database.expect(&name(n), V6, &["2001:db8::1"]).await;
+    }
+
+    let many: Vec<_> = (0..large).map(address).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    for (what, count) in [
+        ("made", large),
+        ("smaller by one", large - 1),
+        ("whole again", large),
+        ("nearly emptied", 1),
+    ] {
+        let started = Instant::now();
+        world.store.write_status("large.example.", &many[..count]);
+        let row = eventually_within(patience, what, async || {
+            let mut rows = world.database.northbound.sets("large.example.", V4)?;
+            let row = rows.pop().ok_or("there is no row")?;
+            let found = row.addresses.len();
+            (found == count).then_some(row).ok_or(found.to_string())
+        })
+        .await;
+        println!(
+            "a set of {large} addresses is {what}: {:?}",
+            started.elapsed()
+        );
+        let has = |address: &&str| row.addresses.contains(*address);
+        assert!(many[..count].iter().all(has));
+    }
+    let rows = world.database.northbound.rows().unwrap();
+    assert_eq!(rows.len(), others + 2 * (names + 1));
+    world.program.ready().await;
+}
