@@ -18,6 +18,7 @@ use tokio::{
 pub(crate) struct Proxy {
     path: PathBuf,
     forwarding: watch::Sender<bool>,
+    cuts: watch::Sender<()>,
     task: JoinHandle<()>,
     _workdir: Workdir,
 }
@@ -30,18 +31,28 @@ impl Proxy {
         let path = workdir.join("proxy.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let (forwarding, gate) = watch::channel(true);
+        let (cuts, mut cut) = watch::channel(());
         let task = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let Ok(server) = UnixStream::connect(&target).await else {
                     continue;
                 };
-                tokio::spawn(serve(client, server, unknown, gate.clone()));
+                let serving = serve(client, server, unknown, gate.clone());
+                cut.mark_unchanged();
+                let mut cut = cut.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = serving => {}
+                        _ = cut.changed() => {}
+                    }
+                });
             }
         });
         Self {
             path,
             forwarding,
+            cuts,
             task,
             _workdir: workdir,
         }
@@ -49,6 +60,11 @@ impl Proxy {
 
     pub(crate) fn remote(&self) -> String {
         format!("unix:{}", self.path.display())
+    }
+
+    /// Ends all connections.
+    pub(crate) fn cut(&self) {
+        self.cuts.send_replace(());
     }
 
     /// From now on nothing passes, nor does any end of a connection; or everything does again.

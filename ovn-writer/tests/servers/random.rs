@@ -10,9 +10,12 @@ use proptest::{
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use runtime::store::Event;
 use rustix::process::Signal;
-use tests::wait::eventually;
+use tests::{soak::or_long, wait::eventually};
 
-use crate::harness::{Database, RunningWriter, deleted, object, policy, quick};
+use crate::{
+    harness::{Database, RunningWriter, deleted, object, policy, quick},
+    proxy::Proxy,
+};
 
 const NAMES: [&str; 3] = ["a.example.", "b.example.", "*.c.example."];
 
@@ -41,6 +44,19 @@ enum Happening {
     Destroyed {
         row: usize,
     },
+    /// Somebody puts one address into a row, or takes one out.
+    Added {
+        row: usize,
+        address: u8,
+    },
+    Removed {
+        row: usize,
+        address: u8,
+    },
+    /// Somebody makes a row that is for nothing, with the name of a set of ours.
+    Clash {
+        name: usize,
+    },
     /// Somebody makes a rule that names a set, or takes all of them away.
     Reference {
         name: usize,
@@ -50,6 +66,8 @@ enum Happening {
     ServerRestarts,
     /// It hangs for a moment.
     ServerHangs,
+    /// The connection ends.
+    Cut,
     /// The writer is killed in the middle of whatever it does, and starts again.
     WriterRestarts,
 }
@@ -68,6 +86,10 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::NoReferences),
         1 => Just(Happening::ServerRestarts),
         1 => Just(Happening::ServerHangs),
+        2 => Just(Happening::Cut),
+        3 => (0..9_usize, 0..8_u8).prop_map(|(row, address)| Happening::Added { row, address }),
+        3 => (0..9_usize, 0..8_u8).prop_map(|(row, address)| Happening::Removed { row, address }),
+        1 => (0..3_usize).prop_map(|name| Happening::Clash { name }),
         1 => Just(Happening::WriterRestarts),
     ]
 }
@@ -94,6 +116,7 @@ fn start(remote: &str) -> RunningWriter {
 /// A writer, its store and its database.
 struct World {
     database: Database,
+    proxy: Proxy,
     writer: RunningWriter,
     store: BTreeMap<usize, Vec<u8>>,
     /// Names whose status had an address since the writer started.
@@ -105,12 +128,14 @@ struct World {
 impl World {
     async fn start() -> Self {
         let database = Database::start().await;
-        let writer = start(&database.northbound.remote());
+        let proxy = Proxy::start(database.workdir.join("nb.sock"), &[]);
+        let writer = start(&proxy.remote());
         writer.store(Event::Synced(vec![])).await;
         let (store, resolved) = (BTreeMap::new(), BTreeSet::new());
         let unseen = (0..NAMES.len()).collect();
         Self {
             database,
+            proxy,
             writer,
             store,
             resolved,
@@ -185,6 +210,24 @@ impl World {
                     nbctl(&["--if-exists", "destroy", "Address_Set", &uuid]).unwrap();
                 }
             }
+            Happening::Added { row: n, address: a } | Happening::Removed { row: n, address: a } => {
+                let verb = match happening {
+                    Happening::Added { .. } => "add",
+                    _ => "remove",
+                };
+                if let Some(uuid) = row(n) {
+                    let address = format!("\"{}\"", address(a));
+                    let args = [verb, "Address_Set", &uuid, "addresses", &address];
+                    // The writer may have deleted it meanwhile.
+                    let _gone = nbctl(&args);
+                }
+            }
+            Happening::Clash { name } => {
+                let column = format!("name={}", set(NAMES[name], Family::V4));
+                // If the set is there, it is the clash that cannot be made.
+                let _refused = nbctl(&["create", "Address_Set", &column, "addresses=10.9.9.9"]);
+            }
+            Happening::Cut => self.proxy.cut(),
             Happening::Reference { name } => {
                 let set = set(NAMES[name], Family::V4);
                 self.database.create_acl("allow", 1, &[&set], false);
@@ -200,12 +243,21 @@ impl World {
                 server.signal(Signal::CONT);
             }
             Happening::WriterRestarts => {
-                let remote = self.database.northbound.remote();
-                let next = start(&remote);
+                let next = start(&self.proxy.remote());
                 std::mem::replace(&mut self.writer, next).kill().await;
                 self.resolved.clear();
                 self.unseen = (0..NAMES.len()).collect();
                 self.list().await;
+            }
+        }
+    }
+
+    /// Whoever made clashes takes them away.
+    fn end_clashes(&self) {
+        for row in self.database.northbound.rows().unwrap() {
+            if row.external_ids.is_empty() {
+                let args = ["--if-exists", "destroy", "Address_Set", &row.uuid];
+                self.database.northbound.nbctl(&args).unwrap();
             }
         }
     }
@@ -250,41 +302,46 @@ impl World {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_happens_the_sets_end_as_the_store_says() {
-    let rounds = std::env::var("RANDOM_ROUNDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(6);
-    for round in 0..rounds {
-        let seed: u64 = match std::env::var("RANDOM_SEED")
+mod soak {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whatever_happens_the_sets_end_as_the_store_says() {
+        let rounds = std::env::var("RANDOM_ROUNDS")
             .ok()
             .and_then(|text| text.parse().ok())
-        {
-            Some(seed) => seed,
-            None => rand_seed(),
-        };
-        let mut runner = TestRunner::new_with_rng(
-            Config::default(),
-            TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()),
-        );
-        let happenings = prop::collection::vec(happening(), 10..40)
-            .new_tree(&mut runner)
-            .unwrap()
-            .current();
-        let mut world = World::start().await;
-        for happening in happenings.clone() {
-            world.happen(happening).await;
+            .unwrap_or(or_long(6, 100));
+        for round in 0..rounds {
+            let seed: u64 = match std::env::var("RANDOM_SEED")
+                .ok()
+                .and_then(|text| text.parse().ok())
+            {
+                Some(seed) => seed,
+                None => rand_seed(),
+            };
+            let mut runner = TestRunner::new_with_rng(
+                Config::default(),
+                TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat()),
+            );
+            let happenings = prop::collection::vec(happening(), 10..40)
+                .new_tree(&mut runner)
+                .unwrap()
+                .current();
+            let mut world = World::start().await;
+            for happening in happenings.clone() {
+                world.happen(happening).await;
+            }
+            let what = format!("round {round}, RANDOM_SEED={seed}: {happenings:?}");
+            world.end_clashes();
+            eventually(&what, async || world.is_right()).await;
+            // It stays so.
+            world.writer.ready().await;
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            world
+                .is_right()
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            world.writer.stop().await;
         }
-        let what = format!("round {round}, RANDOM_SEED={seed}: {happenings:?}");
-        eventually(&what, async || world.is_right()).await;
-        // It stays so.
-        world.writer.ready().await;
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-        world
-            .is_right()
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
-        world.writer.stop().await;
     }
 }
 
