@@ -10,6 +10,8 @@ mod args;
 pub mod desired;
 mod dry_run;
 mod external_ids;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod metrics;
 pub mod ovsdb;
 pub mod references;

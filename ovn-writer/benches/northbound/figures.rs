@@ -1,0 +1,62 @@
+//! Figures, and the limits beside them.
+
+use std::time::Duration;
+
+/// Times of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// The time in microseconds that this share of all, from 0 to 1, does not exceed.
+    pub(crate) fn quantile(&mut self, share: f64) -> f64 {
+        self.0.sort_unstable();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index"
+        )]
+        let index = ((self.0.len() - 1) as f64 * share).round() as usize;
+        self.0[index].as_secs_f64() * 1e6
+    }
+
+    pub(crate) fn median(&mut self) -> f64 {
+        self.quantile(0.5)
+    }
+}
+
+/// What was promised.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// Which limits did not hold.
+#[derive(Default)]
+pub(crate) struct Verdicts {
+    missed: Vec<String>,
+}
+
+impl Verdicts {
+    /// Prints a figure beside its limit.
+    pub(crate) fn judge(&mut self, what: &str, figure: f64, limit: Limit) {
+        let (words, bound, kept) = match limit {
+            Limit::AtMost(bound) => ("at most", bound, figure <= bound),
+            Limit::AtLeast(bound) => ("at least", bound, figure >= bound),
+        };
+        let verdict = if kept { "kept" } else { "MISSED" };
+        println!("  {what}: {figure:.2} ({words} {bound}: {verdict})");
+        if !kept {
+            self.missed.push(format!("{what}: {figure:.2}"));
+        }
+    }
+
+    /// Those that did not hold.
+    pub(crate) fn missed(&self) -> &[String] {
+        &self.missed
+    }
+}

@@ -1,0 +1,79 @@
+//! From the start to a database that was read and found to be as the store says.
+
+use std::{
+    fs::File,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Bench,
+    figures::{Limit, Times},
+    objects::{object, v4, v6},
+    writer::{RunningWriter, Server},
+};
+
+const NAMES: usize = 10_000;
+const EACH: usize = 10;
+const ROUNDS: usize = 7;
+
+pub(crate) fn run(bench: &mut Bench) {
+    let rounds = bench.rounds(ROUNDS);
+    let signals = &bench.signals;
+    println!("first sync: {NAMES} names of {EACH} addresses, {rounds} times");
+    let server = Server::start();
+    let objects = || {
+        (0..NAMES)
+            .map(|name| object(&format!("set{name}"), addresses(name)))
+            .collect::<Vec<_>>()
+    };
+    // The first one makes the rows.
+    let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
+    println!(
+        "{:<28}{:>10.1} ms",
+        "writer, of an empty database",
+        ms(end - start)
+    );
+    writer.stop();
+    let made = signals.transactions();
+    let (mut dumps, mut syncs) = (Times::default(), Times::default());
+    for _ in 0..rounds {
+        dumps.push(dump(&server));
+        let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
+        syncs.push(end - start);
+        writer.stop();
+    }
+    assert_eq!(signals.transactions(), made, "there was nothing left to do");
+    println!(
+        "{:<28}{:>10.1} ms",
+        "ovsdb-client dump",
+        dumps.median() / 1e3
+    );
+    println!("{:<28}{:>10.1} ms", "writer", syncs.median() / 1e3);
+    let ratio = syncs.median() / dumps.median();
+    bench
+        .verdicts
+        .judge("first sync to ovsdb-client dump", ratio, Limit::AtMost(2.0));
+}
+
+/// Half of each family.
+fn addresses(name: usize) -> impl Iterator<Item = std::net::IpAddr> {
+    let numbers = name * EACH..(name + 1) * EACH;
+    numbers.map(|n| if n % 2 == 0 { v4(n) } else { v6(n) })
+}
+
+fn dump(server: &Server) -> Duration {
+    let output = File::create(server.workdir.join("dump")).unwrap();
+    let start = Instant::now();
+    let status = Command::new("ovsdb-client")
+        .args(["dump", &server.remote(), "OVN_Northbound", "Address_Set"])
+        .stdout(output)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    start.elapsed()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,99 @@
+//! The writer at work, on a runtime like the program's, with a store that says what the bench says.
+
+use std::{
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use futures_util::stream;
+use ovn_writer::{
+    Writer,
+    address_set::NORTHBOUND,
+    desired,
+    ovsdb::{ClientOptions, Remotes},
+    sync::{CreateSets, Policy},
+};
+use proto::api::DnsNameResolver;
+use runtime::{admin::Health, store::Event};
+use tests::{northbound::Northbound, workdir::Workdir};
+use tokio::{runtime::Builder, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::signals::Signals;
+
+/// A database server in a folder of its own.
+pub(crate) struct Server {
+    pub(crate) northbound: Northbound,
+    pub(crate) workdir: Workdir,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let workdir = Workdir::transient();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let northbound = runtime.block_on(Northbound::start(workdir.path()));
+        Self {
+            northbound,
+            workdir,
+        }
+    }
+
+    pub(crate) fn remote(&self) -> String {
+        self.northbound.remote()
+    }
+}
+
+/// What marks the rows that the writer makes.
+pub(crate) const STORE: &str = "kube/ovn-kubernetes";
+
+/// A running writer.
+pub(crate) struct RunningWriter {
+    store: mpsc::Sender<Event<DnsNameResolver>>,
+    token: CancellationToken,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl RunningWriter {
+    /// Starts it with this store, and waits until the database is as the store says. Tells when it was started, and when it
+    /// was done.
+    pub(crate) fn start(
+        remote: &str,
+        objects: Vec<DnsNameResolver>,
+        signals: &Signals,
+    ) -> (Self, Instant, Instant) {
+        let remotes: Remotes = remote.parse().unwrap();
+        let (store, mut events) = mpsc::channel(1024);
+        let token = CancellationToken::new();
+        signals.clear();
+        store.blocking_send(Event::Synced(objects)).unwrap();
+        let start = Instant::now();
+        let policy = Policy::new(STORE, desired::Options::default(), CreateSets::default());
+        let options = ClientOptions::new(NORTHBOUND);
+        let writer = Writer::new(&remotes, options, policy, &Health::new());
+        let objects = stream::poll_fn(move |context| events.poll_recv(context));
+        let work = writer.run(objects, token.clone());
+        let thread = thread::spawn(|| {
+            let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+            let work = runtime.spawn(work);
+            runtime.block_on(work).unwrap()
+        });
+        let end = signals.in_sync();
+        let writer = Self {
+            store,
+            token,
+            thread,
+        };
+        (writer, start, end)
+    }
+
+    /// The store says that an object changed.
+    pub(crate) fn applied(&self, object: DnsNameResolver) {
+        self.store.blocking_send(Event::Applied(object)).unwrap();
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(self) {
+        self.token.cancel();
+        self.thread.join().unwrap().unwrap();
+    }
+}
