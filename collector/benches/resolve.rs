@@ -8,7 +8,6 @@ mod server;
 
 use std::{
     fs,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -39,7 +38,7 @@ async fn run(servers: Vec<Server>, known: usize) {
         Config::default(),
         Inputs { servers, requests },
         round_sender,
-        Arc::new(Guards::default()),
+        Guards::default().shared(),
         Clock::system(),
         OwnQueries::default(),
         shutdown.clone(),

@@ -104,7 +104,9 @@ pub struct Args {
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: Option<ListenAddress>,
 
-    /// Networks whose addresses are refused in answers, such as the cluster's own; may be given several times.
+    /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
+    /// and the like always are, and in a cluster its API server, Services and pods, as far as the collector may read where
+    /// they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes). The ovn-writer has no such flag.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub deny_answer: Vec<IpNet>,
 }

@@ -8,7 +8,8 @@ use runtime::{
     admin::{Admin, Health},
     clock::Clock,
     endpoints::{Discovery, Endpoints, ServiceName},
-    leader::Leadership,
+    leader::{Leader, Leadership},
+    networks::{Networks, Reading},
     report::Reporter,
     shutdown::Tasks,
     store::OpenStore,
@@ -19,17 +20,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Args,
-    guards::Guards,
+    guards::{Guards, SharedGuards},
     ingest::{self, ConnectionLimits, Ingest, Listener},
     inspect::{self, Inspect},
     names::SharedIndex,
+    observation::Observation,
     owner::{
         self,
         task::{Channels, Gates},
     },
     policy::{self, Wanted},
     remember::Remembered,
-    resolve::{self, OwnQueries, ResolverSpec, Server},
+    resolve::{self, OwnQueries, ResolverSpec, Round, Server},
     state::Limits,
 };
 
@@ -50,137 +52,224 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let prometheus = telemetry::init_metrics()?;
     describe();
     let mut tasks = Tasks::new();
-    let health = Health::new();
-
     let admin = Admin::bind(args.common.admin).await?;
-    let mut listeners = Vec::new();
-    for address in &args.listen {
-        listeners.push(Listener::bind(address).await?);
-    }
-    let mut inspect = None;
-    if let Some(address) = &args.inspect {
-        inspect = Some(Inspect::bind(address).await?);
-    }
-
-    let clock = Clock::system();
-    let guards = Arc::new(Guards::new(args.deny_answer.clone()));
-    let index = SharedIndex::default();
-    let own = OwnQueries::default();
-    let remembered = Remembered::new(args.remember_names);
-    let (wanted, wanted_names) = watch::channel(Wanted::default());
-    let (observations, observed) = mpsc::channel(ingest::QUEUE);
-    let (requests, requested) = mpsc::channel(resolve::QUEUE);
-    let (rounds, resolved) = mpsc::channel(args.resolve_concurrency.get());
-
+    let sockets = Sockets::bind(&args).await?;
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
-    let gate = health.gate("egress-firewalls", "they were not listed yet");
-    let (overview, shown) = watch::channel(Arc::default());
-    let outputs = policy::Outputs {
-        wanted,
-        overview,
-        reporter: reporter.clone(),
+    let program = Program {
+        guards: Guards::new(args.deny_answer.clone()).shared(),
+        index: SharedIndex::default(),
+        own: OwnQueries::default(),
+        remembered: Remembered::new(args.remember_names),
+        clock: Clock::system(),
+        health: Health::new(),
+        args,
+        store,
+        reporter,
     };
-    tasks.spawn(
-        "policy",
-        policy::run(store.clone(), args.terms(), outputs, gate, tasks.token()),
-    );
-
-    if let Some(servers) = servers(&args, &store, &mut tasks)? {
-        let config = resolve::Config {
-            concurrency: args.resolve_concurrency.get(),
-            fanout: args.resolver_fanout,
-            ..resolve::Config::default()
-        };
-        let inputs = resolve::Inputs {
-            servers,
-            requests: requested,
-        };
-        let guards = Arc::clone(&guards);
-        tasks.spawn(
-            "resolver",
-            resolve::run(
-                config,
-                inputs,
-                rounds,
-                guards,
-                clock.clone(),
-                own.clone(),
-                tasks.token(),
-            ),
-        );
-    }
-
-    let config = owner::Config {
-        namespace: args.common.objects_namespace.clone(),
-        manage_objects: args.manage_objects,
-        create_after: match &store {
-            OpenStore::Dir(_) => Duration::ZERO,
-            OpenStore::Kube(_) => CREATE_AFTER,
-        },
-        limits,
-        guards: guards.as_ref().clone(),
-        times_interval: args.status_times_interval,
-        rates: args.rates(),
-        remembered: remembered.clone(),
-    };
-    let gates = Gates {
-        objects: health.gate("dns-name-resolvers", "they were not listed yet"),
-        writes: health.gate("store-writes", "unknown"),
-    };
-    // Until one fails there is nothing to say against them.
-    gates.writes.ready();
-    let leadership = Leadership::of(&store, &args.common.objects_namespace, "collector");
-    let leader = leadership.leader();
-    tasks.spawn("leadership", leadership.run(tasks.token()));
+    let (wanted, overview) = program.policy(&mut tasks);
+    let networks = program.networks(&mut tasks);
+    let (requests, rounds) = program.resolver(&mut tasks)?;
     let (views, viewers) = mpsc::channel(inspect::QUEUE);
-    if let Some(inspect) = inspect {
+    let observations = program.ingest(sockets.dnstap, &mut tasks);
+    let channels = Channels {
+        observations,
+        wanted,
+        networks,
+        rounds,
+        leader: program.leader(&mut tasks),
+        requests,
+        index: Arc::clone(&program.index),
+        guards: Arc::clone(&program.guards),
+        reporter: program.reporter.clone(),
+        viewers,
+    };
+    program.owner(limits, channels, &mut tasks);
+    if let Some(inspect) = sockets.inspect {
         let sources = inspect::Sources {
             owner: views,
-            overview: shown,
-            health: health.clone(),
-            bad_objects: store.bad_objects(),
+            overview,
+            health: program.health.clone(),
+            bad_objects: program.store.bad_objects(),
         };
         tasks.spawn("inspect", inspect.serve(sources, tasks.token()));
     }
-    let channels = Channels {
-        observations: observed,
-        wanted: wanted_names,
-        rounds: resolved,
-        leader,
-        requests,
-        index: Arc::clone(&index),
-        reporter,
-        viewers,
-    };
     tasks.spawn(
-        "owner",
-        owner::task::run(config, store, clock.clone(), channels, gates, tasks.token()),
+        "admin",
+        admin.serve(program.health, prometheus, tasks.token()),
     );
+    tasks.run().await
+}
 
-    let ingest = Ingest {
-        names: index,
-        guards,
-        clock,
-        remembered,
-        own,
-        observations,
-        limits: ConnectionLimits::default(),
-        complaints: Arc::default(),
-        bad_events: Arc::default(),
-    };
-    let permits = Arc::new(Semaphore::new(ingest.limits.connections));
-    for listener in listeners {
+/// What is bound before anything else is done.
+struct Sockets {
+    dnstap: Vec<Listener>,
+    inspect: Option<Inspect>,
+}
+
+impl Sockets {
+    async fn bind(args: &Args) -> anyhow::Result<Self> {
+        let mut dnstap = Vec::new();
+        for address in &args.listen {
+            dnstap.push(Listener::bind(address).await?);
+        }
+        let inspect = match &args.inspect {
+            Some(address) => Some(Inspect::bind(address).await?),
+            None => None,
+        };
+        Ok(Self { dnstap, inspect })
+    }
+}
+
+/// What the tasks share. Each method starts those of one part, and gives what they bring forth.
+struct Program {
+    args: Args,
+    store: OpenStore,
+    clock: Clock,
+    health: Health,
+    reporter: Reporter,
+    guards: SharedGuards,
+    index: SharedIndex,
+    own: OwnQueries,
+    remembered: Remembered,
+}
+
+impl Program {
+    /// The names in use, and what there is to say of their rules.
+    fn policy(
+        &self,
+        tasks: &mut Tasks,
+    ) -> (
+        watch::Receiver<Wanted>,
+        watch::Receiver<Arc<policy::Overview>>,
+    ) {
+        let (wanted, wanted_names) = watch::channel(Wanted::default());
+        let (overview, shown) = watch::channel(Arc::default());
+        let outputs = policy::Outputs {
+            wanted,
+            overview,
+            reporter: self.reporter.clone(),
+        };
+        let gate = self
+            .health
+            .gate("egress-firewalls", "they were not listed yet");
         tasks.spawn(
-            "listener",
-            listener.run(ingest.clone(), Arc::clone(&permits), tasks.token()),
+            "policy",
+            policy::run(
+                self.store.clone(),
+                self.args.terms(),
+                outputs,
+                gate,
+                tasks.token(),
+            ),
+        );
+        (wanted_names, shown)
+    }
+
+    /// The cluster's own networks; a folder has none.
+    fn networks(&self, tasks: &mut Tasks) -> watch::Receiver<Option<Arc<Networks>>> {
+        match &self.store {
+            OpenStore::Dir(_) => watch::channel(Some(Arc::default())).1,
+            OpenStore::Kube(store) => {
+                let reading = Reading::new(store.cluster());
+                let found = reading.found();
+                tasks.spawn("networks", reading.run(tasks.token()));
+                found
+            }
+        }
+    }
+
+    /// What is to be looked up, and what that gave.
+    fn resolver(
+        &self,
+        tasks: &mut Tasks,
+    ) -> anyhow::Result<(mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>)> {
+        let (requests, requested) = mpsc::channel(resolve::QUEUE);
+        let (rounds, resolved) = mpsc::channel(self.args.resolve_concurrency.get());
+        if let Some(servers) = servers(&self.args, &self.store, tasks)? {
+            let config = resolve::Config {
+                concurrency: self.args.resolve_concurrency.get(),
+                fanout: self.args.resolver_fanout,
+                ..resolve::Config::default()
+            };
+            let inputs = resolve::Inputs {
+                servers,
+                requests: requested,
+            };
+            let resolver = resolve::run(
+                config,
+                inputs,
+                rounds,
+                Arc::clone(&self.guards),
+                self.clock.clone(),
+                self.own.clone(),
+                tasks.token(),
+            );
+            tasks.spawn("resolver", resolver);
+        }
+        Ok((requests, resolved))
+    }
+
+    fn leader(&self, tasks: &mut Tasks) -> Leader {
+        let namespace = &self.args.common.objects_namespace;
+        let leadership = Leadership::of(&self.store, namespace, "collector");
+        let leader = leadership.leader();
+        tasks.spawn("leadership", leadership.run(tasks.token()));
+        leader
+    }
+
+    /// What the streams say of wanted names. Ends when the last reader has ended, so that the owner drains until then.
+    fn ingest(&self, listeners: Vec<Listener>, tasks: &mut Tasks) -> mpsc::Receiver<Observation> {
+        let (observations, observed) = mpsc::channel(ingest::QUEUE);
+        let ingest = Ingest {
+            names: Arc::clone(&self.index),
+            guards: Arc::clone(&self.guards),
+            clock: self.clock.clone(),
+            remembered: self.remembered.clone(),
+            own: self.own.clone(),
+            observations,
+            limits: ConnectionLimits::default(),
+            complaints: Arc::default(),
+            bad_events: Arc::default(),
+        };
+        let permits = Arc::new(Semaphore::new(ingest.limits.connections));
+        for listener in listeners {
+            tasks.spawn(
+                "listener",
+                listener.run(ingest.clone(), Arc::clone(&permits), tasks.token()),
+            );
+        }
+        observed
+    }
+
+    fn owner(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
+        let config = owner::Config {
+            namespace: self.args.common.objects_namespace.clone(),
+            manage_objects: self.args.manage_objects,
+            create_after: match &self.store {
+                OpenStore::Dir(_) => Duration::ZERO,
+                OpenStore::Kube(_) => CREATE_AFTER,
+            },
+            limits,
+            guards: self.guards.load().as_ref().clone(),
+            times_interval: self.args.status_times_interval,
+            rates: self.args.rates(),
+            remembered: self.remembered.clone(),
+        };
+        let gates = Gates {
+            objects: self
+                .health
+                .gate("dns-name-resolvers", "they were not listed yet"),
+            writes: self.health.gate("store-writes", "unknown"),
+        };
+        // Until one fails there is nothing to say against them.
+        gates.writes.ready();
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        tasks.spawn(
+            "owner",
+            owner::task::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
-    // The owner drains until the last reader has let go of the queue.
-    drop(ingest);
-
-    tasks.spawn("admin", admin.serve(health, prometheus, tasks.token()));
-    tasks.run().await
 }
 
 /// Where the servers to ask are listed; nothing if nothing is looked up.
@@ -260,6 +349,14 @@ fn describe() {
     describe_counter!(
         "collector_addresses_expired_total",
         "Addresses removed because expiry and grace were over"
+    );
+    describe_counter!(
+        "collector_addresses_purged_total",
+        "Addresses that were let in before a guard came that refuses them, by reason"
+    );
+    describe_gauge!(
+        "collector_guarded_networks",
+        "Networks of the cluster's own whose addresses are refused, by what they are for"
     );
     describe_counter!(
         "collector_evictions_total",

@@ -99,7 +99,14 @@ fn check_v6(address: Ipv6Addr) -> Result<(), Forbidden> {
     }
 }
 
-/// The IPv4 address that a translator or tunnel would reach through this IPv6 address.
+/// The IPv4 address that a translator or tunnel would reach through an IPv6 address, if it is inside it as [`check`] says.
+pub fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(v6) => embedded_v4(v6),
+    }
+}
+
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let low = |s: [u16; 8]| {
         let [.., g, h] = s;

@@ -8,6 +8,7 @@
 //! - [`endpoints`]: where the servers behind a Service are.
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`leader`]: which replica leads.
+//! - [`networks`]: which networks are a cluster's own.
 //! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`sparse`]: log lines that anybody outside can cause.
@@ -23,6 +24,7 @@ pub mod endpoints;
 pub mod http;
 pub mod leader;
 pub mod listen;
+pub mod networks;
 mod program;
 pub mod report;
 pub mod shutdown;

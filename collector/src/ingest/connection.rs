@@ -20,7 +20,7 @@ use super::{
     metrics::{Counts, Outcome},
     pipeline::{self, Context},
 };
-use crate::{names::NameIndex, observation::Observation};
+use crate::{guards::Guards, names::NameIndex, observation::Observation};
 
 /// One read takes what is there, up to this.
 const READ: usize = 64 * 1024;
@@ -130,9 +130,10 @@ impl Reader<'_> {
     /// Takes every whole frame from the buffer, in place. Returns whether the stream is over.
     fn consume(&mut self, buffer: &mut BytesMut, answer: &mut BytesMut) -> Result<bool, Error> {
         let names = self.ingest.names.load();
+        let guards = self.ingest.guards.load();
         let mut rest: &[u8] = buffer;
         let finished = loop {
-            match self.step(rest, &names, answer)? {
+            match self.step(rest, &names, &guards, answer)? {
                 Some((consumed, finished)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
                     if finished {
@@ -152,6 +153,7 @@ impl Reader<'_> {
         &mut self,
         rest: &[u8],
         names: &NameIndex,
+        guards: &Guards,
         answer: &mut BytesMut,
     ) -> Result<Option<(usize, bool)>, Error> {
         match self.frames.step(rest)? {
@@ -160,7 +162,7 @@ impl Reader<'_> {
                 self.data_frames += 1;
                 let context = Context {
                     names,
-                    guards: &self.ingest.guards,
+                    guards,
                     clock: &self.ingest.clock,
                     remembered: &self.ingest.remembered,
                     own: &self.ingest.own,

@@ -38,7 +38,7 @@ impl Peer {
         index.store(Arc::new(names));
         let ingest = Ingest {
             names: index,
-            guards: Arc::new(Guards::default()),
+            guards: Guards::default().shared(),
             clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
             remembered: Remembered::new(0),
             own: OwnQueries::default(),

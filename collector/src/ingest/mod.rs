@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 pub use self::listener::Listener;
 use crate::{
-    guards::Guards, names::SharedIndex, observation::Observation, remember::Remembered,
+    guards::SharedGuards, names::SharedIndex, observation::Observation, remember::Remembered,
     resolve::OwnQueries,
 };
 
@@ -27,7 +27,7 @@ pub struct Ingest {
     /// The wanted names.
     pub names: SharedIndex,
     /// Which addresses may come in.
-    pub guards: Arc<Guards>,
+    pub guards: SharedGuards,
     /// The time of receipt.
     pub clock: Clock,
     /// Answers for names that nobody wants yet.

@@ -2,6 +2,7 @@
 //! carries its writes and look-ups out.
 //!
 //! - `entry`: what is kept of one name.
+//! - `guarding`: what goes when a guard comes.
 //! - `lookups`: when names are looked up, and what comes of it.
 //! - `writes`: what is written when.
 
@@ -9,6 +10,7 @@ mod budget;
 mod dirty;
 mod entry;
 mod evictions;
+mod guarding;
 #[cfg(test)]
 mod lookup_tests;
 mod lookups;
@@ -70,7 +72,7 @@ pub struct Config {
     pub create_after: Duration,
     /// The bounds of what is believed.
     pub limits: Limits,
-    /// Which addresses may stand in a status.
+    /// Which addresses may stand in a status, as far as that is known at the start.
     pub guards: Guards,
     /// Nothing but times is written for an object more often than this (`--status-times-interval`).
     pub times_interval: Duration,
@@ -164,6 +166,11 @@ impl Owner {
 
     /// Takes in an answer: for the name itself, and for the wildcard above it.
     pub fn observe(&mut self, observation: &Observation) {
+        let left = self.guarded(observation);
+        let observation = left.as_ref().unwrap_or(observation);
+        if observation.addresses.is_empty() {
+            return;
+        }
         let wildcard = observation.name.wildcard();
         for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {
             let Some(entry) = self.entries.get_mut(spec) else {

@@ -10,6 +10,7 @@ use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
     leader::Leader,
+    networks::Networks,
     report::{Reporter, Severity},
     store::{Event, ObjectKey, Scope, Store},
 };
@@ -23,6 +24,7 @@ use tracing::{info, warn};
 
 use super::{Config, Owner, View};
 use crate::{
+    guards::SharedGuards,
     names::SharedIndex,
     observation::Observation,
     policy::Wanted,
@@ -50,6 +52,8 @@ pub struct Channels {
     pub observations: mpsc::Receiver<Observation>,
     /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
+    /// The cluster's own networks, whose addresses are refused. Nothing is written before they are first told.
+    pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// What look-ups gave.
     pub rounds: mpsc::Receiver<Round>,
     /// Whether this replica leads.
@@ -58,6 +62,8 @@ pub struct Channels {
     pub requests: mpsc::Sender<Request>,
     /// Wanted names, for the readers.
     pub index: SharedIndex,
+    /// What they and the look-ups refuse.
+    pub guards: SharedGuards,
     /// What is said of objects.
     pub reporter: Reporter,
     /// Who wants to see what is known, and where to send it.
@@ -82,6 +88,9 @@ struct Task<S> {
     store: S,
     clock: Clock,
     index: SharedIndex,
+    guards: SharedGuards,
+    /// The cluster's own networks were told.
+    guarded: bool,
     writes: JoinSet<Written>,
     gates: Gates,
     reporter: Reporter,
@@ -108,10 +117,12 @@ pub async fn run<S: Store>(
     let Channels {
         mut observations,
         mut wanted,
+        mut networks,
         mut rounds,
         mut leader,
         requests,
         index,
+        guards,
         reporter,
         mut viewers,
     } = channels;
@@ -121,6 +132,8 @@ pub async fn run<S: Store>(
         store,
         clock,
         index,
+        guards,
+        guarded: false,
         writes: JoinSet::new(),
         gates,
         reporter,
@@ -130,6 +143,8 @@ pub async fn run<S: Store>(
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut batch = Vec::with_capacity(BATCH);
+    task.guard(&mut networks);
+    let mut networks_come = true;
     loop {
         let lookup_is_due = task.owner.lookup_is_due(task.clock.now());
         let wake = task.next_wake(lookup_is_due);
@@ -147,6 +162,10 @@ pub async fn run<S: Store>(
                 }
                 let now = task.clock.now();
                 task.owner.want(&wanted.borrow_and_update(), now);
+            }
+            changed = networks.changed(), if networks_come => {
+                networks_come = changed.is_ok();
+                task.guard(&mut networks);
             }
             _ = observations.recv_many(&mut batch, BATCH) => {
                 task.observe(&mut batch);
@@ -177,6 +196,14 @@ impl<S: Store> Task<S> {
             Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }
         self.owner.event(event, self.clock.now());
+    }
+
+    fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {
+        if let Some(networks) = networks.borrow_and_update().clone() {
+            let guards = self.owner.guard(networks);
+            self.guards.store(Arc::new(guards));
+            self.guarded = true;
+        }
     }
 
     fn report(&mut self) {
@@ -222,7 +249,11 @@ impl<S: Store> Task<S> {
         let now = self.clock.now();
         self.look_for_a_gap(now);
         self.owner.tick(now);
-        for write in self.owner.writes(now) {
+        let writes = match self.guarded {
+            true => self.owner.writes(now),
+            false => Vec::new(),
+        };
+        for write in writes {
             let store = self.store.clone();
             self.writes.spawn(async move {
                 let outcome = write.clone().attempt(&store).await;

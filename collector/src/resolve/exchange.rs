@@ -1,6 +1,6 @@
 //! One question to one server: sent, awaited and read.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use hickory_net::{
     NetError,
@@ -29,7 +29,7 @@ use super::{
     round::{Addresses, Answer, Failure},
     tcp::Dial,
 };
-use crate::guards::Guards;
+use crate::guards::SharedGuards;
 
 /// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;
@@ -81,7 +81,7 @@ impl Question {
 /// Sends questions.
 pub(super) struct Exchange {
     provider: Provider,
-    guards: Arc<Guards>,
+    guards: SharedGuards,
     config: Config,
     metrics: Metrics,
 }
@@ -89,7 +89,7 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn new(
         config: Config,
-        guards: Arc<Guards>,
+        guards: SharedGuards,
         own: OwnQueries,
         metrics: Metrics,
     ) -> Self {
@@ -227,10 +227,11 @@ impl Exchange {
         }
         // The upper bits stand in the OPT record, which our reader leaves alone.
         let rcode = u16::from(response.metadata.response_code);
+        let guards = self.guards.load();
         let mut addresses = Addresses::new();
         if rcode == u16::from(dns::RCODE_NOERROR) {
             reply
-                .addresses(|address, ttl| match self.guards.admit(address) {
+                .addresses(|address, ttl| match guards.admit(address) {
                     Ok(address) => addresses.push((address, ttl)),
                     Err(reason) => self.metrics.refused(reason),
                 })

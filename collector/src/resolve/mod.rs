@@ -41,7 +41,7 @@ pub use self::{
     servers::{Server, Servers, Source},
     spec::{Fanout, ResolverSpec, SpecError},
 };
-use crate::guards::Guards;
+use crate::guards::SharedGuards;
 
 /// How many requests should wait between the owner and the look-ups at most: what waits here has its turn before what is due
 /// meanwhile.
@@ -104,7 +104,7 @@ pub async fn run(
     config: Config,
     inputs: Inputs,
     rounds: mpsc::Sender<Round>,
-    guards: Arc<Guards>,
+    guards: SharedGuards,
     clock: Clock,
     own: OwnQueries,
     shutdown: CancellationToken,

@@ -15,6 +15,7 @@ use hickory_proto::op::ResponseCode;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
+use crate::guards::Guards;
 
 /// For what must come.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -86,7 +87,7 @@ impl Resolving {
             config,
             Inputs { servers, requests },
             round_sender,
-            Arc::new(guards),
+            guards.shared(),
             Clock::system(),
             own.clone(),
             shutdown.clone(),

@@ -361,7 +361,7 @@ impl Memory {
         gone
     }
 
-    fn forget_empty(&mut self) {
+    pub(super) fn forget_empty(&mut self) {
         self.names.retain(|name| !name.addresses.is_empty());
         give_back_room(&mut self.names);
     }

@@ -11,7 +11,7 @@ use super::{
     name::{Address, Name, Verdict},
     removed::Why,
 };
-use crate::resolve::Failure;
+use crate::{guards::Guards, resolve::Failure};
 
 impl Memory {
     /// Forgets the addresses whose time is over, and the names that have none left. Returns what went.
@@ -25,6 +25,22 @@ impl Memory {
         self.take_away(Why::Expired, now, |name, address| {
             removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
         })
+    }
+
+    /// Forgets the addresses that the guards refuse by now. Returns which, and why.
+    pub fn purge(&mut self, guards: &Guards) -> Vec<(DnsName, IpAddr, &'static str)> {
+        let mut purged = Vec::new();
+        for name in &mut self.names {
+            name.addresses.retain(|address| {
+                let refused = guards.admit(address.ip).err();
+                purged.extend(refused.map(|reason| (name.dns_name.clone(), address.ip, reason)));
+                refused.is_none()
+            });
+        }
+        if !purged.is_empty() {
+            self.forget_empty();
+        }
+        purged
     }
 
     /// When [`Memory::expire`] will next find something, if nothing is learned until then.

@@ -22,7 +22,7 @@ use crate::store::BadObjects;
 
 pub(crate) use self::{
     answer::Refusal,
-    watch::{Object, Watching, watch},
+    watch::{AnyObject, Object, Watching, watch, watch_all},
 };
 
 /// How long the API server may take for what is asked once.

@@ -43,28 +43,21 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How many bad objects are named in the log between two lists.
 const MAX_WARNINGS: usize = 20;
 
-/// What can be watched.
-pub(crate) trait Object:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+/// What can be watched in a whole cluster.
+pub(crate) trait AnyObject:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
 
-impl<K> Object for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
+impl<K> AnyObject for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
+
+/// What lives in namespaces, and can be watched in one.
+pub(crate) trait Object: AnyObject + Resource<Scope = NamespaceResourceScope> {}
+
+impl<K> Object for K where K: AnyObject + Resource<Scope = NamespaceResourceScope> {}
 
 /// Which objects to watch.
 #[derive(Clone, Debug)]
@@ -96,10 +89,27 @@ pub(crate) fn watch<K: Object>(
         Scope::Namespace(namespace) => Api::namespaced(client, namespace),
     };
     let watched = Watched::new::<K>(watching.scope(), bad);
+    follow(api, watching.labels, watched)
+}
+
+/// [`watch`] for objects in every namespace, or in none.
+pub(crate) fn watch_all<K: AnyObject>(
+    client: Client,
+    bad: BadObjects,
+) -> impl Stream<Item = Event<K>> + Send + 'static {
+    let watched = Watched::new::<K>(Scope::All.to_string(), bad);
+    follow(Api::all(client), None, watched)
+}
+
+fn follow<K: AnyObject>(
+    api: Api<Guarded<K>>,
+    labels: Option<String>,
+    watched: Watched,
+) -> impl Stream<Item = Event<K>> + Send + 'static {
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE);
-    config.label_selector = watching.labels;
+    config.label_selector = labels;
     async_stream::stream! {
         let mut content = Content::<K>::new(watched);
         let mut failures = Failures::default();
@@ -198,7 +208,7 @@ struct Content<K> {
     found: usize,
 }
 
-impl<K: Object> Content<K> {
+impl<K: AnyObject> Content<K> {
     fn new(watched: Watched) -> Self {
         Self {
             watched,

@@ -17,6 +17,7 @@ mod contract;
 mod endpoints;
 mod events;
 mod foreign;
+mod guards;
 mod history;
 mod leader;
 mod nameserver;

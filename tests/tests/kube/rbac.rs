@@ -9,6 +9,7 @@ use runtime::{
     cluster::Cluster,
     endpoints::{Discovery, ServiceName},
     leader::Leadership,
+    networks::Reading,
     report::{Reporter, Severity},
     store::{
         Event, OpenStore, Precondition, Scope, Store, StoreError,
@@ -90,9 +91,12 @@ async fn the_roles_are_those_that_are_used() {
     let leader = leadership.leader();
     let discovery = Discovery::new(store.cluster(), &ServiceName::of_dns());
     let mut found = discovery.found();
+    let reading = Reading::new(store.cluster());
+    let mut networks = reading.found();
     let tasks = [
         tokio::spawn(leadership.run(token.clone())),
         tokio::spawn(discovery.run(token.clone())),
+        tokio::spawn(reading.run(token.clone())),
     ];
     let mut reporting = Vec::new();
     for _ in 0..2 {
@@ -106,6 +110,7 @@ async fn the_roles_are_those_that_are_used() {
     })
     .await;
     found.wait_for(Option::is_some).await.unwrap();
+    networks.wait_for(Option::is_some).await.unwrap();
     store
         .delete::<DnsNameResolver>(&key, &Precondition::default())
         .await

@@ -1,0 +1,180 @@
+//! The networks of a cluster's own: no answer may bring in an address of them.
+
+use k8s_openapi::api::{
+    core::v1::Node, discovery::v1::EndpointSlice, networking::v1::ServiceCIDR,
+    rbac::v1::ClusterRole,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use tests::{
+    kube::{ApiServer, deploy},
+    wait::eventually,
+};
+
+use crate::collectors::{Collector, Objects, allow};
+
+const NAME: &str = "www.example.com.";
+
+/// Longer than any test.
+const TTL: u32 = 3600;
+
+const REFUSED: &str = "collector_addresses_refused_total";
+
+const PURGED: &str = "collector_addresses_purged_total";
+
+/// Says that the API server is also there.
+async fn add_endpoint(server: &ApiServer, address: &str) {
+    let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, "default");
+    let slice = serde_json::from_value(json!({
+        "metadata": {
+            "name": "kubernetes-more",
+            "labels": { "kubernetes.io/service-name": "kubernetes" },
+        },
+        "addressType": "IPv4",
+        "endpoints": [{ "addresses": [address] }],
+        "ports": [{ "name": "https", "port": 6443, "protocol": "TCP" }],
+    }));
+    let made = slices.create(&PostParams::default(), &slice.unwrap()).await;
+    made.unwrap();
+}
+
+async fn add_services(server: &ApiServer, name: &str, cidr: &str) {
+    let cidrs: Api<ServiceCIDR> = Api::all(server.client().await);
+    let object = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "spec": { "cidrs": [cidr] },
+    }));
+    let made = cidrs.create(&PostParams::default(), &object.unwrap()).await;
+    made.unwrap();
+}
+
+async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
+    let nodes: Api<Node> = Api::all(server.client().await);
+    let node = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "spec": { "podCIDR": cidr, "podCIDRs": [cidr] },
+    }));
+    let made = nodes.create(&PostParams::default(), &node.unwrap()).await;
+    made.unwrap();
+}
+
+async fn counts(collector: &Collector, metric: &str, reason: &str, wanted: f64) {
+    eventually(&format!("{metric} of {reason} is {wanted}"), async || {
+        let label = format!("reason=\"{reason}\"");
+        match collector.metric(metric, &[&label]).await {
+            found if found == wanted => Ok(()),
+            found => Err(found.to_string()),
+        }
+    })
+    .await;
+}
+
+/// How many lines of the log have all of this.
+fn lines(collector: &Collector, parts: &[&str]) -> usize {
+    let messages = collector.program.messages();
+    let lines = messages.iter().map(ToString::to_string);
+    lines
+        .filter(|line| parts.iter().all(|part| line.contains(part)))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_answer_brings_in_an_address_of_the_clusters_own() {
+    // The networks are the whole server's.
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    add_endpoint(&server, "198.51.100.7").await;
+    add_node(&server, "a", "10.244.1.0/24").await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("www", NAME).await;
+    allow(&server, &namespace, &[NAME]).await;
+    let hear = async |collector: &mut Collector, ips: &[&str]| {
+        let ips: Vec<_> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+        collector.hears(NAME, &ips, TTL).await;
+    };
+    // The server's own ServiceCIDR is 10.96.0.0/16. 10.97 and 10.245 are nobody's yet.
+    let now = ["203.0.113.1", "10.97.0.7", "10.245.0.9", "198.51.100.9"];
+    eventually("the answers are heard", async || {
+        hear(&mut collector, &now).await;
+        (objects.addresses(NAME).await?.len() == 4)
+            .then_some(())
+            .ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    for (ip, reason) in [
+        ("198.51.100.7", "api-server"),
+        ("10.96.0.1", "service-cidr"),
+        ("10.244.1.200", "pod-cidr"),
+    ] {
+        hear(&mut collector, &[ip, "203.0.113.1"]).await;
+        counts(&collector, REFUSED, reason, 1.0).await;
+    }
+    objects.expect(NAME, &now).await;
+
+    add_services(&server, "more", "10.97.0.0/16").await;
+    objects
+        .expect(NAME, &["203.0.113.1", "10.245.0.9", "198.51.100.9"])
+        .await;
+    counts(&collector, PURGED, "service-cidr", 1.0).await;
+    add_node(&server, "b", "10.245.0.0/24").await;
+    objects.expect(NAME, &["203.0.113.1", "198.51.100.9"]).await;
+    counts(&collector, PURGED, "pod-cidr", 1.0).await;
+    let said = lines(&collector, &["10.97.0.7", NAME, "service-cidr"]);
+    assert_eq!(said, 1);
+
+    // Once the network is another's, so are its addresses.
+    let nodes: Api<Node> = Api::all(server.client().await);
+    nodes.delete("b", &DeleteParams::default()).await.unwrap();
+    eventually("the address is let in again", async || {
+        hear(&mut collector, &["10.245.0.9"]).await;
+        let found = objects.addresses(NAME).await?;
+        (found.len() == 3)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_that_may_not_read_the_networks_does_without_them() {
+    let server = ApiServer::start().await;
+    let namespace = "ovn-kubernetes";
+    server.make_namespace(namespace).await;
+    server.create(&deploy("rbac/collector.yaml")).await;
+    server.config_of(namespace, "collector").await;
+    let roles: Api<ClusterRole> = Api::all(server.client().await);
+    let mut role = roles.get("egress-by-name-collector").await.unwrap();
+    role.rules.as_mut().unwrap().retain(|rule| {
+        let mut resources = rule.resources.iter().flatten();
+        !resources.any(|it| it == "nodes" || it == "servicecidrs")
+    });
+    assert_eq!(role.rules.iter().flatten().count(), 2);
+    let params = PostParams::default();
+    let replaced = roles
+        .replace("egress-by-name-collector", &params, &role)
+        .await;
+    replaced.unwrap();
+    let kubeconfig = server.folder().join("collector.kubeconfig");
+    let mut collector = Collector::start(&kubeconfig, namespace, &[]).await;
+    let objects = Objects::of(&server, namespace).await;
+    objects.make("www", NAME).await;
+    add_endpoint(&server, "198.51.100.7").await;
+    eventually("the answers are heard", async || {
+        let ips = ["10.96.0.1", "198.51.100.7"].map(|ip| ip.parse().unwrap());
+        collector.hears(NAME, &ips, TTL).await;
+        let found = objects.addresses(NAME).await?;
+        (found.len() == 1)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    objects.expect(NAME, &["10.96.0.1"]).await;
+    for networks in ["service-cidr", "pod-cidr"] {
+        assert_eq!(lines(&collector, &["cannot be read", networks]), 1);
+    }
+    assert_eq!(lines(&collector, &["cannot be read", "api-server"]), 0);
+}
