@@ -127,6 +127,7 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
         at: at(millis),
         answered_at: None,
         client: None,
+        by_leader: false,
         truncated: false,
     }
 }

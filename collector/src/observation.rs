@@ -22,6 +22,8 @@ pub struct Observation {
     pub answered_at: Option<Timestamp>,
     /// Who asked, if a client did; our own look-ups have none.
     pub client: Option<IpAddr>,
+    /// The replica that leads asked, and so knows what is learned from this.
+    pub by_leader: bool,
     /// The answer was cut off: there may be more addresses.
     pub truncated: bool,
 }

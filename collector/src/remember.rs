@@ -192,6 +192,7 @@ impl Answers {
                     at: answer.at,
                     answered_at: None,
                     client: answer.client,
+                    by_leader: false,
                     truncated: false,
                 })
             })

@@ -213,7 +213,15 @@ impl Program {
     fn leader(&self, tasks: &mut Tasks) -> Leader {
         let namespace = &self.args.common.objects_namespace;
         let leadership = Leadership::of(&self.store, namespace, "collector");
-        let leader = leadership.leader();
+        let leadership = leadership.announce(self.own.addresses());
+        let (leader, announced) = (leadership.leader(), leadership.announced());
+        let own = self.own.clone();
+        tasks.spawn(
+            "leader's addresses",
+            follow(announced, tasks.token(), move |addresses| {
+                own.led_from(addresses)
+            }),
+        );
         tasks.spawn("leadership", leadership.run(tasks.token()));
         leader
     }
@@ -307,19 +315,34 @@ fn servers(
 
 /// Passes on the DNS servers that are found and ready.
 async fn list(
-    mut found: watch::Receiver<Option<Endpoints>>,
+    found: watch::Receiver<Option<Endpoints>>,
     servers: watch::Sender<resolve::Servers>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    loop {
-        if let Some(endpoints) = found.borrow_and_update().clone() {
+    let pass_on = |endpoints: Option<Endpoints>| {
+        if let Some(endpoints) = endpoints {
             let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
             servers.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
         }
+    };
+    follow(found, shutdown, pass_on).await
+}
+
+/// Passes on a value, and what it changes to, until `shutdown`.
+async fn follow<T: Clone>(
+    mut values: watch::Receiver<T>,
+    shutdown: CancellationToken,
+    pass_on: impl Fn(T),
+) -> anyhow::Result<()> {
+    loop {
+        let value = values.borrow_and_update().clone();
+        pass_on(value);
         if !matches!(
-            shutdown.run_until_cancelled(found.changed()).await,
+            shutdown.run_until_cancelled(values.changed()).await,
             Some(Ok(()))
         ) {
+            // Without a sender the value is the last.
+            shutdown.cancelled().await;
             return Ok(());
         }
     }

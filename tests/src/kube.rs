@@ -36,6 +36,10 @@ use tokio::{
 
 use crate::{process::Process, programs::tool, wait::eventually, workdir::Workdir};
 
+/// Where it says that it is: in the endpoints of the Service `default/kubernetes`, whose addresses no answer brings in. Not
+/// where it is, or the tests would depend on the machine's address.
+pub const ADVERTISED: &str = "198.18.0.1";
+
 /// Of the user `admin`, who may do everything.
 const ADMIN_TOKEN: &str = "administrator";
 
@@ -370,6 +374,7 @@ fn start_server(folder: &Path, etcd: SocketAddr, address: SocketAddr) -> Kept {
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--service-account-key-file=sa.pub".to_owned(),
         "--service-account-signing-key-file=sa.key".to_owned(),
+        format!("--advertise-address={ADVERTISED}"),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--audit-policy-file=audit.yaml".to_owned(),
         "--audit-log-path=audit.jsonl".to_owned(),

@@ -32,7 +32,7 @@ pub struct Ingest {
     pub clock: Clock,
     /// Answers for names that nobody wants yet.
     pub remembered: Remembered,
-    /// Our own look-ups, which are no sightings by clients.
+    /// Our own look-ups and the leader's, which are no sightings by clients.
     pub own: OwnQueries,
     /// Where observations go. When it is full they are dropped and counted: CoreDNS must never wait.
     pub observations: mpsc::Sender<Observation>,

@@ -15,7 +15,7 @@ use crate::{
     names::NameIndex,
     observation::Observation,
     remember::Remembered,
-    resolve::{Addresses, OwnQueries},
+    resolve::{Addresses, Asker, OwnQueries},
 };
 
 /// A longer answer is not remembered: it would take the room of many.
@@ -32,7 +32,7 @@ pub struct Context<'a> {
     pub clock: &'a Clock,
     /// Where answers go that nobody wants yet.
     pub remembered: &'a Remembered,
-    /// Our own look-ups, which the DNS server reports like any client's.
+    /// Our own look-ups and the leader's, which the DNS server reports like any client's.
     pub own: &'a OwnQueries,
 }
 
@@ -108,13 +108,15 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
             Outcome::NoAddress
         });
     }
+    let asker = asker(&event, context);
     Ok(Observation {
         name,
         family,
         addresses,
         at: clock.now(),
         answered_at: event.response_time.and_then(timestamp),
-        client: client(&event, context),
+        client: client(asker),
+        by_leader: asker == Asker::Leader,
         truncated: response.truncated(),
     })
 }
@@ -143,19 +145,21 @@ fn remember(
             family,
             addresses,
             context.clock.now(),
-            client(event, context),
+            client(asker(event, context)),
         );
     }
 }
 
-/// Who asked, unless we did.
-fn client(event: &dnstap::Event<'_>, context: Context<'_>) -> Option<IpAddr> {
-    let ours = |address| {
-        event
-            .query_port
-            .is_some_and(|port| context.own.contains(address, port))
-    };
-    event.query_address.filter(|address| !ours(*address))
+fn asker(event: &dnstap::Event<'_>, context: Context<'_>) -> Asker {
+    context.own.asker(event.query_address, event.query_port)
+}
+
+/// Who asked, if it is no collector.
+fn client(asker: Asker) -> Option<IpAddr> {
+    match asker {
+        Asker::Client(address) => Some(address),
+        Asker::Ourselves | Asker::Leader | Asker::Unknown => None,
+    }
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.

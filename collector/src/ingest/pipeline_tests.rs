@@ -100,6 +100,10 @@ pub(in crate::ingest) fn wanted_frame() -> Vec<u8> {
 }
 
 fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
+    run_with(frame, &OwnQueries::default())
+}
+
+fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
     let wanted =
         ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
     let names: NameIndex = wanted.iter().collect();
@@ -109,7 +113,7 @@ fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
         guards: &Guards::default(),
         clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
         remembered: &Remembered::new(0),
-        own: &OwnQueries::default(),
+        own,
     };
     (observe(frame, context, &mut counts), counts)
 }
@@ -124,6 +128,21 @@ fn outcome(event: &Event) -> Outcome {
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!(observation.is_some(), all[0] == Outcome::Observed);
     all[0]
+}
+
+#[test]
+fn a_look_up_of_the_leader_is_an_observation_and_no_sighting() {
+    let own = OwnQueries::default();
+    let asker = |own: &OwnQueries| {
+        let (observation, _) = run_with(&wanted_frame(), own);
+        let observation = observation.unwrap();
+        assert_eq!(observation.addresses.len(), 1);
+        (observation.client, observation.by_leader)
+    };
+    let address = "10.0.0.1".parse().unwrap();
+    assert_eq!(asker(&own), (Some(address), false));
+    own.led_from([address].into());
+    assert_eq!(asker(&own), (None, true));
 }
 
 #[test]

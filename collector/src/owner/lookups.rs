@@ -17,6 +17,7 @@ impl Owner {
         }
         self.schedule.gap(now);
         self.paused_until = None;
+        self.lookups_seen = self.lookups_seen.min(now);
         let names: BTreeSet<DnsName> = self
             .entries
             .iter()

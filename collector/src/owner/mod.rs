@@ -109,6 +109,8 @@ pub struct Owner {
     names_changed: bool,
     /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
+    /// When a look-up of the leader's was last seen, if that is another replica.
+    lookups_seen: Timestamp,
     /// The program ends: what is not written now never is.
     ending: bool,
     schedule: Schedule,
@@ -137,6 +139,7 @@ impl Owner {
             wakes: BTreeSet::new(),
             names_changed: false,
             leader: false,
+            lookups_seen: Timestamp::default(),
             ending: false,
             schedule: Schedule::default(),
             evictions: Evictions::default(),
@@ -170,6 +173,9 @@ impl Owner {
         let observation = left.as_ref().unwrap_or(observation);
         if observation.addresses.is_empty() {
             return;
+        }
+        if observation.by_leader {
+            self.lookups_seen = self.lookups_seen.max(observation.at);
         }
         let wildcard = observation.name.wildcard();
         for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {

@@ -37,6 +37,7 @@ pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
         at: at(millis),
         answered_at: None,
         client: None,
+        by_leader: false,
         truncated: false,
     }
 }

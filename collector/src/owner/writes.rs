@@ -5,15 +5,23 @@ use std::{collections::VecDeque, time::Duration};
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
 
-use super::{Owner, entry::Entry};
+use super::{
+    Owner,
+    entry::{Entry, Object},
+};
 use crate::{
     args::ManageObjects,
     publish::Write,
     state::{Change, Stored},
 };
 
-/// A replica that does not lead writes the times that it alone knows this long before the stored ones run out.
+/// A replica that sees nothing of the leader's look-ups writes the times that it knows better this long before the stored ones
+/// run out.
 const NEAR: Duration = Duration::from_secs(10);
+
+/// After one look-up of the leader's was seen, those of other names are taken to be seen too for so long. Of a name that pods
+/// ask for all the time it makes none.
+const SEEN_FOR: Duration = Duration::from_secs(3600);
 
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
@@ -122,8 +130,16 @@ impl Owner {
         let mut waiting = false;
         let namespace = &self.config.namespace;
         let Entry {
-            objects, memory, ..
+            objects,
+            memory,
+            limits,
+            ..
         } = &mut **entry;
+        let turn = match self.leader {
+            true => Turn::Leader(self.config.times_interval),
+            false if self.lookups_seen + SEEN_FOR > now => Turn::Seeing(limits.grace),
+            false => Turn::Blind,
+        };
         for object in objects.iter() {
             let key = ObjectKey {
                 namespace: namespace.clone(),
@@ -140,19 +156,11 @@ impl Owner {
             let Some(change) = memory.render(&object.status, now) else {
                 continue;
             };
-            let has_news = change.added + change.removed > 0 || change.nearest.is_some();
-            if !self.leader && !has_news {
-                // Which names are degraded is for who leads to say, or replicas that saw different things would never agree.
+            if !turn.has_news(&change) {
                 continue;
             }
             let urgent = change.is_urgent();
-            let at = due(
-                &change,
-                object.written,
-                object.cost,
-                self.leader,
-                self.config.times_interval,
-            );
+            let at = turn.due(&change, object);
             if at > now && !(self.ending && urgent) {
                 waiting |= urgent;
                 again.push(at);
@@ -203,24 +211,43 @@ impl Owner {
     }
 }
 
-/// When a change may be written: one of addresses, or of `Degraded`, as soon as the last write of the object has been paid for
-/// by its size; one of nothing but times in its turn, or for a replica that does not lead just before the leader could act on
-/// the old ones.
-fn due(
-    change: &Change,
-    written: Timestamp,
-    cost: usize,
-    leader: bool,
-    interval: Duration,
-) -> Timestamp {
-    let spaced = written + Duration::from_secs_f64(cost as f64 / BYTES_A_SECOND);
-    if change.is_urgent() {
-        return spaced;
+/// By what a replica writes nothing but times.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// The leader: one write of an object in so much time.
+    Leader(Duration),
+    /// Another one, which sees the leader's look-ups: what one of them lacked, and before the grace is over.
+    Seeing(Duration),
+    /// Another one, which does not: whatever it knows better, before the stored expiry.
+    Blind,
+}
+
+impl Turn {
+    /// Whether a change is worth a write.
+    fn has_news(self, change: &Change) -> bool {
+        let times = match self {
+            Self::Leader(_) => return true,
+            Self::Seeing(_) => change.missed,
+            Self::Blind => change.nearest,
+        };
+        // Which names are degraded is for who leads to say, or replicas that saw different things would never agree.
+        change.added + change.removed > 0 || times.is_some()
     }
-    let turn = written + interval;
-    match change.nearest {
-        Some(nearest) if !leader => turn.min(nearest.before(NEAR)).max(spaced),
-        _ => turn.max(spaced),
+
+    /// When a change may be written: one of addresses, or of `Degraded`, as soon as the last write of the object has been paid
+    /// for by its size; one of nothing but times in its turn, or just before the leader could act on the old ones.
+    fn due(self, change: &Change, object: &Object) -> Timestamp {
+        let spaced = object.written + Duration::from_secs_f64(object.cost as f64 / BYTES_A_SECOND);
+        if change.is_urgent() {
+            return spaced;
+        }
+        let turn = match self {
+            Self::Leader(interval) => Some(object.written + interval),
+            // Half of it: the leader asks several servers, and the stream tells of them up to a second later.
+            Self::Seeing(grace) => change.missed.map(|missed| missed + grace / 2),
+            Self::Blind => change.nearest.map(|nearest| nearest.before(NEAR)),
+        };
+        spaced.max(turn.unwrap_or_default())
     }
 }
 

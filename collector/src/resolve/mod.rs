@@ -36,7 +36,7 @@ use self::{
     turns::{Ended, Turn, Turns},
 };
 pub use self::{
-    own::{LINGER, OwnQueries},
+    own::{Asker, LINGER, OwnQueries},
     round::{Addresses, Failure, FamilyOutcome, Request, Round},
     servers::{Server, Servers, Source},
     spec::{Fanout, ResolverSpec, SpecError},

@@ -172,6 +172,7 @@ impl Round {
                 at: *at,
                 answered_at: None,
                 client: None,
+                by_leader: false,
                 truncated: false,
             })
         })

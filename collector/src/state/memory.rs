@@ -98,9 +98,16 @@ impl Memory {
         let removed = &mut self.removed;
         let fresh = observation.addresses.iter().map(|&(ip, ttl)| {
             removed.forgive(&observation.name, ip);
-            Address::seen(ip, limits.clamp(ttl), observation.at)
+            let mut address = Address::seen(ip, limits.clamp(ttl), observation.at);
+            if observation.by_leader {
+                address.led = address.expiry();
+            }
+            address
         });
         let news = name.learn(fresh, room);
+        if observation.by_leader {
+            name.missed(observation.family, &observation.addresses, observation.at);
+        }
         learned.evicted_addresses = news.refused;
         if name.addresses.is_empty() {
             self.forget_empty();

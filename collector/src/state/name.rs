@@ -8,7 +8,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{Limits, tolerance};
-use crate::resolve::Failure;
+use crate::resolve::{Addresses, Failure};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -53,6 +53,10 @@ pub(super) struct Address {
     pub(super) seen: Timestamp,
     /// It is not removed before, where nothing is looked up.
     pub(super) hold_until: Timestamp,
+    /// The latest expiry that the leader's own look-ups gave it, as the stream shows them to other replicas ...
+    pub(super) led: Timestamp,
+    /// ... and when the last of them was seen that did not give it.
+    pub(super) missed: Timestamp,
     /// The expiry that was last compared with the status.
     pub(super) rendered: Timestamp,
 }
@@ -122,6 +126,16 @@ impl Name {
         news
     }
 
+    /// A look-up of the leader's gave these addresses of the family and no others.
+    pub(super) fn missed(&mut self, family: Family, given: &Addresses, at: Timestamp) {
+        let of_family = self.addresses.iter_mut();
+        for address in of_family.filter(|address| address.family() == family) {
+            if !given.iter().any(|(ip, _)| *ip == address.ip) {
+                address.missed = address.missed.max(at);
+            }
+        }
+    }
+
     /// When the last look-up of our own that told what there is in the family began.
     pub(super) fn asked(&self, family: Family) -> Timestamp {
         let [v4, v6] = self.asked;
@@ -141,6 +155,8 @@ impl Name {
         for address in &mut self.addresses {
             address.looked_up = address.looked_up.min(now);
             address.seen = address.seen.min(now);
+            // Its times may be those of a clock that was wrong.
+            (address.led, address.missed) = <(Timestamp, Timestamp)>::default();
             address.hold(now, grace);
         }
     }
@@ -155,6 +171,8 @@ impl Address {
             looked_up: at,
             seen: at,
             hold_until: Timestamp::default(),
+            led: Timestamp::default(),
+            missed: Timestamp::default(),
             rendered: Timestamp::default(),
         }
     }
@@ -190,6 +208,8 @@ impl Address {
     /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
     fn extend(&mut self, other: &Self) {
         self.seen = self.seen.max(other.seen);
+        self.led = self.led.max(other.led);
+        self.missed = self.missed.max(other.missed);
         if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) {
             self.looked_up = other.looked_up;
             self.ttl = other.ttl;

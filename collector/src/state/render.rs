@@ -25,6 +25,9 @@ pub struct Change {
     pub flipped: bool,
     /// The earliest expiry in the stored status that memory knows to be later.
     pub nearest: Option<Timestamp>,
+    /// The earliest expiry that the leader is known to know, by the stored status or its look-ups, of an address that memory
+    /// knows to live longer and that was missing in a look-up of the leader's after it.
+    pub missed: Option<Timestamp>,
 }
 
 impl Change {
@@ -90,6 +93,7 @@ impl Memory {
             removed: count.removed,
             flipped: count.flipped,
             nearest: count.nearest,
+            missed: count.missed,
         })
     }
 
@@ -127,6 +131,7 @@ struct Count {
     removed: usize,
     flipped: bool,
     nearest: Option<Timestamp>,
+    missed: Option<Timestamp>,
 }
 
 fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Count) -> StoredName {
@@ -171,6 +176,10 @@ fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> St
     }
     if was < is {
         count.nearest = count.nearest.into_iter().chain([was]).min();
+    }
+    let known = was.max(address.led);
+    if known + tolerance(address.ttl) < is && address.missed >= known {
+        count.missed = count.missed.into_iter().chain([known]).min();
     }
     fresh(address)
 }

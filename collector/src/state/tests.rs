@@ -31,6 +31,7 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
         at: at(seconds),
         answered_at: None,
         client: None,
+        by_leader: false,
         truncated: false,
     }
 }

@@ -1,7 +1,11 @@
 //! The lead of those that share a Lease. The rules are those of client-go's leader election: others' clocks are not
 //! trusted, so a Lease is over when it was not seen to change for its duration.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -9,7 +13,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::api::{GetParams, ObjectMeta, PostParams};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
 use tracing::{debug, warn};
 
 use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
@@ -24,11 +31,21 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest duration that another's Lease is granted.
 const MAX_DURATION: Duration = Duration::from_secs(60);
 
+/// The annotation in which the holder names the addresses that it asks from, separated by commas.
+const ADDRESSES: &str = "dnsnameresolver.network.openshift.io/lookup-addresses";
+
+/// As many of them are believed.
+const MAX_ADDRESSES: usize = 16;
+
 /// One of those that contend for a Lease.
 pub(super) struct Candidate {
     cluster: Cluster,
     namespace: String,
     election: Election,
+    /// The addresses to announce.
+    pub(super) ours: watch::Receiver<BTreeSet<IpAddr>>,
+    /// Those that another holder announces.
+    pub(super) theirs: watch::Sender<BTreeSet<IpAddr>>,
     /// The last request failed, and that was said.
     said: bool,
 }
@@ -39,6 +56,8 @@ impl Candidate {
             cluster,
             namespace: namespace.to_owned(),
             election: Election::new(name, identity),
+            ours: watch::channel(BTreeSet::new()).1,
+            theirs: watch::Sender::default(),
             said: false,
         }
     }
@@ -56,6 +75,12 @@ impl Candidate {
                 Ok(Err(refusal)) => Some(refusal.to_string()),
                 Err(_) => Some("no answer in time".to_owned()),
             };
+            let announced = self.election.announced();
+            self.theirs.send_if_modified(|theirs| {
+                let is_new = *theirs != announced;
+                *theirs = announced;
+                is_new
+            });
             let now = Instant::now();
             let still = self.election.leads_until().filter(|until| now < *until);
             match (still, &failed) {
@@ -79,6 +104,7 @@ impl Candidate {
             let found = self.look().await?;
             self.election.found(found, Instant::now());
         }
+        self.election.addresses = self.ours.borrow().clone();
         let Some(lease) = self.election.claim(Instant::now(), Timestamp::now()) else {
             return Ok(());
         };
@@ -150,6 +176,8 @@ impl Candidate {
 struct Election {
     name: String,
     identity: String,
+    /// To be announced.
+    addresses: BTreeSet<IpAddr>,
     seen: Option<Seen>,
     /// When the write of the last renewal began.
     renewed: Option<Instant>,
@@ -166,6 +194,7 @@ impl Election {
         Self {
             name: name.to_owned(),
             identity,
+            addresses: BTreeSet::new(),
             seen: None,
             renewed: None,
         }
@@ -194,10 +223,10 @@ impl Election {
     /// The Lease to be written, if it is this one's turn.
     fn claim(&self, now: Instant, clock: Timestamp) -> Option<Lease> {
         let Some(seen) = &self.seen else {
-            let metadata = ObjectMeta {
+            let metadata = self.announcing(ObjectMeta {
                 name: Some(self.name.clone()),
                 ..ObjectMeta::default()
-            };
+            });
             let spec = self.claimed(&LeaseSpec::default(), clock);
             return Some(Lease {
                 metadata,
@@ -209,9 +238,35 @@ impl Election {
         }
         let spec = seen.lease.spec.clone().unwrap_or_default();
         Some(Lease {
-            metadata: seen.lease.metadata.clone(),
+            metadata: self.announcing(seen.lease.metadata.clone()),
             spec: Some(self.claimed(&spec, clock)),
         })
+    }
+
+    fn announcing(&self, mut metadata: ObjectMeta) -> ObjectMeta {
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        match addresses.is_empty() {
+            true => annotations.remove(ADDRESSES),
+            false => annotations.insert(ADDRESSES.to_owned(), addresses.join(",")),
+        };
+        metadata.annotations = Some(annotations).filter(|them| !them.is_empty());
+        metadata
+    }
+
+    /// What another holder announces.
+    fn announced(&self) -> BTreeSet<IpAddr> {
+        let lease = self.seen.as_ref().map(|seen| &seen.lease);
+        let Some(lease) = lease.filter(|lease| !self.holds(lease) && has_holder(lease)) else {
+            return BTreeSet::new();
+        };
+        let annotations: Option<&BTreeMap<_, _>> = lease.metadata.annotations.as_ref();
+        let text = annotations.and_then(|annotations| annotations.get(ADDRESSES));
+        let addresses = text.into_iter().flat_map(|text| text.split(','));
+        addresses
+            .filter_map(|text| text.parse().ok())
+            .take(MAX_ADDRESSES)
+            .collect()
     }
 
     fn claimed(&self, spec: &LeaseSpec, clock: Timestamp) -> LeaseSpec {
@@ -265,13 +320,18 @@ impl Election {
     }
 }
 
+fn has_holder(lease: &Lease) -> bool {
+    let spec = lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+    holder.is_some_and(|holder| !holder.is_empty())
+}
+
 /// When a Lease is over if it does not change.
 fn over(seen: &Seen) -> Instant {
-    let spec = seen.lease.spec.as_ref();
-    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
-    if holder.unwrap_or("").is_empty() {
+    if !has_holder(&seen.lease) {
         return seen.since;
     }
+    let spec = seen.lease.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
     let asked = Duration::from_secs(seconds.map_or(0, |s| u64::try_from(s).unwrap_or(0)));
     seen.since + asked.clamp(LEASE_DURATION, MAX_DURATION)

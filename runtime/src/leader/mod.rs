@@ -2,14 +2,15 @@
 //!
 //! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`: for 10 s from its last renewal as others see it,
 //!   renewed every 2 s by compare-and-swap. Who could not renew it for 7 s does not lead. A leader that is killed is
-//!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder.
+//!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder. In an
+//!   annotation it tells the others which addresses it asks from ([`Leadership::announce`]).
 //! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other program)
 //!   for life, so the end of its process ends it.
 
 mod folder;
 mod lease;
 
-use std::{env, time::Duration};
+use std::{collections::BTreeSet, env, net::IpAddr, time::Duration};
 
 use metrics::{describe_gauge, gauge};
 use tokio::{sync::watch, time::Instant};
@@ -80,6 +81,24 @@ impl Leadership {
         Self {
             contest,
             standing: watch::channel(Standing::Following).0,
+        }
+    }
+
+    /// Tells the others these addresses while this process leads, in a Lease: those by which servers know it. With a folder
+    /// nobody is told, as all are on one host and have its addresses.
+    #[must_use]
+    pub fn announce(mut self, addresses: watch::Receiver<BTreeSet<IpAddr>>) -> Self {
+        if let Contest::Lease(candidate) = &mut self.contest {
+            candidate.ours = addresses;
+        }
+        self
+    }
+
+    /// The addresses that another process which leads has announced.
+    pub fn announced(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
+        match &self.contest {
+            Contest::Folder(_) => watch::channel(BTreeSet::new()).1,
+            Contest::Lease(candidate) => candidate.theirs.subscribe(),
         }
     }
 

@@ -386,7 +386,7 @@ async fn our_queries_are_known_as_ours_while_they_run_and_just_after() {
     let are_ours = |asked: &[Asked], own: &OwnQueries| {
         asked
             .iter()
-            .all(|asked| own.contains(asked.from.ip(), asked.from.port()))
+            .all(|asked| own.contains((asked.from.ip(), asked.from.port())))
     };
     assert!(are_ours(&server.asked(), &resolving.own), "under way");
     server.open();
@@ -396,7 +396,7 @@ async fn our_queries_are_known_as_ours_while_they_run_and_just_after() {
     assert!(
         !resolving
             .own
-            .contains(server.address.ip(), server.address.port())
+            .contains((server.address.ip(), server.address.port()))
     );
     resolving.end().await;
 }
