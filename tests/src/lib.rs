@@ -7,6 +7,7 @@
 //!
 //! - [`world`]: all of them together; [`workdir`]: the folder they share.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
+//! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
@@ -29,6 +30,7 @@ pub mod dnstap;
 pub mod kube;
 pub mod monitor;
 pub mod northbound;
+pub mod ovnkube;
 pub mod process;
 pub mod programs;
 pub mod soak;

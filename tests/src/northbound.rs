@@ -130,7 +130,8 @@ pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
     Ok(Table(&table).rows())
 }
 
-fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+/// Runs `ovn-nbctl` on the database in a folder.
+pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     let output = Command::new("ovn-nbctl")
         .args(["--no-leader-only", "--timeout=5"])
         .arg(format!("--db={}", remote(folder)))

@@ -48,8 +48,12 @@ impl Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_says_what_would_be_opened_and_closed_and_writes_nothing() {
     let database = Database::start().await;
-    database.create("a4029995183407368296", W, V4, "10.0.0.1,10.0.0.9");
-    database.create_acl("allow", 10000, &["a4029995183407368296"], true);
+    database
+        .northbound
+        .create_set("a4029995183407368296", W, V4, "10.0.0.1,10.0.0.9");
+    database
+        .northbound
+        .create_acl("allow", 10000, &["a4029995183407368296"], true);
     let before = database.northbound.rows().unwrap();
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let output = Output::default();
@@ -89,13 +93,15 @@ async fn it_says_which_sets_would_be_made_as_json() {
     for managed in [false, true] {
         let database = Database::start().await;
         if managed {
-            database.create_namespace_set();
+            database.northbound.create_namespace_set();
         }
         let output = Output::default();
         let dry_run = DryRun::new(output.clone(), Format::Json);
         let remote = database.northbound.remote();
         let writer = RunningWriter::start_with(&remote, policy(), |writer| writer.dry_run(dry_run));
-        database.create("afence", "fence.example.", V4, "[]");
+        database
+            .northbound
+            .create_set("afence", "fence.example.", V4, "[]");
         let store = [
             object(W, &["10.0.0.1"]),
             object("fence.example.", &["10.0.0.2"]),

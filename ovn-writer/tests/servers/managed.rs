@@ -23,7 +23,7 @@ fn set(family: Family) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_that_was_forgotten_is_mended_after_two_seconds_and_no_other_is_made() {
     let database = Database::start().await;
-    database.create_namespace_set();
+    database.northbound.create_namespace_set();
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
         .store(Event::Synced(vec![
@@ -32,7 +32,9 @@ async fn a_set_that_was_forgotten_is_mended_after_two_seconds_and_no_other_is_ma
         ]))
         .await;
     let missed = Instant::now();
-    database.create_acl("allow", 10000, &[&set(V4)], true);
+    database
+        .northbound
+        .create_acl("allow", 10000, &[&set(V4)], true);
     database.expect(W, V4, &["10.0.0.1"]).await;
     assert!(missed.elapsed() >= Duration::from_secs(2));
     let row = database.row(W, V4);
@@ -53,7 +55,7 @@ async fn a_set_that_was_forgotten_is_mended_after_two_seconds_and_no_other_is_ma
 #[tokio::test(flavor = "multi_thread")]
 async fn its_own_making_and_taking_away_is_never_raced() {
     let database = Database::start().await;
-    database.create_namespace_set();
+    database.northbound.create_namespace_set();
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
@@ -61,17 +63,21 @@ async fn its_own_making_and_taking_away_is_never_raced() {
         .await;
     // As when an EgressFirewall is made, changed and deleted: the rule before the set, and the set away before the rule.
     for _ in 0..3 {
-        let acl = database.create_acl("allow", 10000, &[&set(V4)], true);
-        database.create(&set(V4), W, V4, "10.0.0.1");
+        let acl = database
+            .northbound
+            .create_acl("allow", 10000, &[&set(V4)], true);
+        database.northbound.create_set(&set(V4), W, V4, "10.0.0.1");
         let uuid = database.row(W, V4).uuid;
         let destroy = ["destroy", "Address_Set", &uuid];
         database.northbound.nbctl(&destroy).unwrap();
-        database.remove_acl(&acl);
+        database.northbound.remove_acl(&acl);
     }
     // Another name shows that all of that was seen, and two seconds more.
     let fence = ["f1", "f2"];
     for (index, fence) in fence.iter().enumerate() {
-        database.create(fence, "fence.example.", V4, "[]");
+        database
+            .northbound
+            .create_set(fence, "fence.example.", V4, "[]");
         let address = format!("10.0.1.{index}");
         writer.applied("fence.example.", &[&address]).await;
         eventually("the fence is written", async || {
@@ -95,9 +101,13 @@ async fn its_own_making_and_taking_away_is_never_raced() {
 async fn always_and_never_are_obeyed() {
     for create in [CreateSets::Always, CreateSets::Never] {
         let database = Database::start().await;
-        database.create_namespace_set();
-        database.create_acl("allow", 10000, &[&set(V4)], true);
-        database.create("afence", "fence.example.", V4, "[]");
+        database.northbound.create_namespace_set();
+        database
+            .northbound
+            .create_acl("allow", 10000, &[&set(V4)], true);
+        database
+            .northbound
+            .create_set("afence", "fence.example.", V4, "[]");
         let policy = Policy { create, ..policy() };
         let remote = database.northbound.remote();
         let writer = RunningWriter::start_with(&remote, policy, |writer| writer);
@@ -147,11 +157,15 @@ fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) ->
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
     let database = Database::start().await;
-    database.create_namespace_set();
+    database.northbound.create_namespace_set();
     for family in [V4, V6] {
-        database.create(&set(family), W, family, "[]");
+        database
+            .northbound
+            .create_set(&set(family), W, family, "[]");
     }
-    database.create_acl("allow", 10000, &[&set(V4)], true);
+    database
+        .northbound
+        .create_acl("allow", 10000, &[&set(V4)], true);
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let remote = database.northbound.remote();
     // Five seconds until anything is taken away, as in life.

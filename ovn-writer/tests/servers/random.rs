@@ -191,7 +191,8 @@ impl World {
                 let name_of_set = format!("blue{name}{family}");
                 if nbctl(&["get", "Address_Set", &name_of_set, "name"]).is_err() {
                     self.database
-                        .create(&name_of_set, NAMES[name], family, "[]");
+                        .northbound
+                        .create_set(&name_of_set, NAMES[name], family, "[]");
                 }
             }
             Happening::Replaced { row: n, addresses } => {
@@ -230,7 +231,9 @@ impl World {
             Happening::Cut => self.proxy.cut(),
             Happening::Reference { name } => {
                 let set = set(NAMES[name], Family::V4);
-                self.database.create_acl("allow", 1, &[&set], false);
+                self.database
+                    .northbound
+                    .create_acl("allow", 1, &[&set], false);
             }
             Happening::NoReferences => {
                 nbctl(&["--if-exists", "ls-del", "switch"]).unwrap();

@@ -15,7 +15,7 @@ const W: &str = "www.example.com.";
 fn leave_behind(database: &Database, store: &str, name: &str, address: &str) {
     let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, name, V4);
     let set = address_set_name(&id);
-    database.create(&set, name, V4, address);
+    database.northbound.create_set(&set, name, V4, address);
     let mark = format!("external_ids:ovn-writer/created=\"{store}\"");
     let args = ["set", "Address_Set", &set, &mark];
     database.northbound.nbctl(&args).unwrap();
@@ -31,25 +31,29 @@ async fn a_set_that_a_rule_names_is_emptied_and_another_one_deleted() {
     database.expect(W, V4, &["10.0.0.1"]).await;
     let named = database.row(W, V4);
     // A longer name that begins alike names another set.
-    database.create_acl(
+    database.northbound.create_acl(
         "allow",
         2,
         &[&format!("{}0", database.row(W, V6).name)],
         false,
     );
-    let acl = database.create_acl("allow", 1, &[&named.name], false);
+    let acl = database
+        .northbound
+        .create_acl("allow", 1, &[&named.name], false);
     writer.store(deleted(W)).await;
     database
         .expect_rows("the other one is deleted", W, V6, |rows| rows.is_empty())
         .await;
     let row = database.row(W, V4);
     assert_eq!((row.uuid, row.addresses.len()), (named.uuid, 0));
-    database.remove_acl(&acl);
+    database.northbound.remove_acl(&acl);
     database
         .expect_rows("it is deleted", W, V4, |rows| rows.is_empty())
         .await;
     // A rule that comes too late gets its set back, empty; and full with the object.
-    database.create_acl("allow", 1, &[&named.name], false);
+    database
+        .northbound
+        .create_acl("allow", 1, &[&named.name], false);
     database.expect(W, V4, &[]).await;
     writer.applied(W, &["10.0.0.2"]).await;
     database.expect(W, V4, &["10.0.0.2"]).await;
@@ -119,7 +123,9 @@ async fn what_went_while_no_writer_looked_is_removed_by_the_next_one() {
     leave_behind(&database, STORE, W, "10.0.0.1");
     leave_behind(&database, STORE, "b.example.", "10.0.0.2");
     leave_behind(&database, "kube/other", "c.example.", "10.0.0.3");
-    database.create("ad", "d.example.", V4, "10.0.0.4");
+    database
+        .northbound
+        .create_set("ad", "d.example.", V4, "10.0.0.4");
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
         .store(Event::Synced(vec![object("b.example.", &["10.0.0.2"])]))

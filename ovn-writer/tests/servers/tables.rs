@@ -110,7 +110,9 @@ async fn rows_of_several_tables_are_read_at_once_and_change_together() {
         let printed = database.northbound.nbctl(args).unwrap();
         printed.lines().last().unwrap_or_default().to_owned()
     };
-    database.create("a1", "www.example.com.", proto::api::Family::V4, "[]");
+    database
+        .northbound
+        .create_set("a1", "www.example.com.", proto::api::Family::V4, "[]");
     nbctl(&[
         "ls-add",
         "sw",

@@ -59,11 +59,21 @@ async fn what_a_writer_wrote_is_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     let database = Database::start().await;
-    database.create("a4029995183407368296", W, V4, "10.0.0.1,10.0.0.9");
-    database.create("a2", "gone.example.", V4, "10.0.0.2");
-    database.create("a3", "WRITTEN.example", V4, "10.0.0.3");
-    database.create_acl("allow", 10000, &["a4029995183407368296"], true);
-    database.create_acl("drop", 9999, &["a4029995183407368296"], true);
+    database
+        .northbound
+        .create_set("a4029995183407368296", W, V4, "10.0.0.1,10.0.0.9");
+    database
+        .northbound
+        .create_set("a2", "gone.example.", V4, "10.0.0.2");
+    database
+        .northbound
+        .create_set("a3", "WRITTEN.example", V4, "10.0.0.3");
+    database
+        .northbound
+        .create_acl("allow", 10000, &["a4029995183407368296"], true);
+    database
+        .northbound
+        .create_acl("drop", 9999, &["a4029995183407368296"], true);
     // Nothing refers to the rows of these names, and ovn-kubernetes manages the database, as its rules show.
     let store = vec![
         object(W, &["10.0.0.1", "10.0.0.2"]),
@@ -126,7 +136,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_store_is_doubted() {
     let database = Database::start().await;
-    database.create("a2", W, V4, "10.0.0.2");
+    database.northbound.create_set("a2", W, V4, "10.0.0.2");
     let mark = "external_ids:ovn-writer/created=\"kube/ovn-kubernetes\"";
     database
         .northbound

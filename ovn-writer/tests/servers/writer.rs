@@ -69,8 +69,10 @@ async fn a_server_may_come_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_others_are_used_and_emptied_but_not_deleted() {
     let database = Database::start().await;
-    database.create("a4029995183407368296", W, V4, "10.0.0.7");
-    database.create("ablue", W, V4, "[]");
+    database
+        .northbound
+        .create_set("a4029995183407368296", W, V4, "10.0.0.7");
+    database.northbound.create_set("ablue", W, V4, "[]");
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
         .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
@@ -97,7 +99,9 @@ async fn rows_of_others_are_used_and_emptied_but_not_deleted() {
 async fn a_row_under_the_name_as_written_keeps_what_its_owner_found() {
     let database = Database::start().await;
     let written = "WWW.example.com";
-    database.create("a1", written, V4, "10.0.0.7");
+    database
+        .northbound
+        .create_set("a1", written, V4, "10.0.0.7");
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
         .store(Event::Synced(vec![object(W, &["10.0.0.1", "10.0.0.2"])]))
@@ -143,7 +147,7 @@ async fn what_somebody_else_changes_is_put_right() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_store_empties_nothing() {
     let database = Database::start().await;
-    database.create("a1", W, V4, "10.0.0.7");
+    database.northbound.create_set("a1", W, V4, "10.0.0.7");
     let writer = RunningWriter::start(&database.northbound.remote());
     writer
         .store(Event::Synced(vec![object("other.example.", &["10.0.0.1"])]))

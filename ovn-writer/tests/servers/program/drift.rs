@@ -68,13 +68,16 @@ mod soak {
 async fn a_set_that_ovn_kubernetes_forgot_is_made_after_two_seconds() {
     let set = |family| address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family));
     let database = Database::start().await;
-    database.create_namespace_set();
+    database.northbound.create_namespace_set();
     let world = World::on(database, &[(W, &["10.0.0.1", "2001:db8::1"])], &[]).await;
     world.shows("ovn_writer_managed", &[], 1.0).await;
     assert!(world.database.northbound.sets(W, V4).unwrap().is_empty());
     let history = world.database.northbound_monitor().await;
     let referred = tokio::time::Instant::now();
-    world.database.create_acl("allow", 10000, &[&set(V4)], true);
+    world
+        .database
+        .northbound
+        .create_acl("allow", 10000, &[&set(V4)], true);
     world.database.expect(W, V4, &["10.0.0.1"]).await;
     let made = history.seen(W, V4, "10.0.0.1").await - referred;
     assert!(

@@ -31,7 +31,10 @@ mod soak {
     #[tokio::test]
     async fn a_set_that_a_rule_names_is_emptied_and_kept_and_another_one_deleted_after_a_minute() {
         let world = world().await;
-        let acl = world.database.create_acl("allow", 10000, &[&set(W)], false);
+        let acl = world
+            .database
+            .northbound
+            .create_acl("allow", 10000, &[&set(W)], false);
         let history = world.database.northbound_monitor().await;
         let deleted = tokio::time::Instant::now();
         world.store.remove_object(W);
@@ -40,6 +43,9 @@ mod soak {
         world.store.write_status("c.example.", &["10.0.0.3"]);
         world.database.expect(W, V4, &[]).await;
         world.database.expect(B, V4, &[]).await;
+        let mut left = history.departures().await;
+        left.sort();
+        assert_eq!(left, ["b.example. 10.0.0.2", "www.example.com. 10.0.0.1"]);
         let updates = history.updates();
         let emptied = updates.iter().find(|update| {
             let mut rows = update.rows.values().flatten();
@@ -58,9 +64,12 @@ mod soak {
         .await;
         world.database.expect(W, V4, &[]).await;
         // One that comes late gets its set.
-        world.database.create_acl("drop", 1, &[&set(B)], false);
+        world
+            .database
+            .northbound
+            .create_acl("drop", 1, &[&set(B)], false);
         world.database.expect(B, V4, &[]).await;
-        world.database.remove_acl(&acl);
+        world.database.northbound.remove_acl(&acl);
         eventually_within(minutes, "nothing names it any more", async || {
             let rows = world.database.northbound.sets(W, V4)?;
             rows.is_empty().then_some(()).ok_or(format!("{rows:?}"))

@@ -6,6 +6,7 @@ mod churn;
 mod completeness;
 mod dead;
 mod foreign;
+mod ovnkube;
 mod restarted;
 mod rotating;
 mod wildcard;

@@ -1,0 +1,94 @@
+//! ovn-kubernetes with its own resolver flag beside the ovn-writer: both write the same sets.
+
+use std::time::Duration;
+
+use proto::api::Family;
+use tests::{
+    ovnkube::{OvnKube, set_name},
+    soak,
+    wait::{eventually, eventually_within},
+    world::{Setup, World},
+};
+
+use super::{address, numbered_name, numbered_upstream};
+
+const WILDCARD: &str = "*.up.test.";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_columns_at_every_status_difference_cost_no_address_and_make_no_storm() {
+    let names: u32 = soak::or_long(20, 300);
+    let upstream = numbered_upstream(300).await;
+    let mut world = World::start(Setup {
+        allow: &[WILDCARD],
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    // A database that ovn-kubernetes manages, when the ovn-writer comes.
+    world.ovn_writer.process().kill();
+    for row in world.northbound.rows().unwrap() {
+        let destroy = ["destroy", "Address_Set", &row.uuid];
+        world.northbound.nbctl(&destroy).unwrap();
+    }
+    let (folder, store, northbound) = (world.workdir.path(), &world.store, &world.northbound);
+    // It hears of a status when the collector has written the next two or three: each of its writes takes away what is new.
+    let behind = Duration::from_millis(2500);
+    let ovnkube = OvnKube::start(folder, store, northbound, &[WILDCARD], behind);
+    world.ovn_writer.restart().await;
+    world.ovn_writer.ready().await;
+    let history = world.monitor().await;
+
+    for i in 0..names {
+        let name = numbered_name(i);
+        world.look_up(&name).await;
+        eventually("it is in the status", async || {
+            let entry = world.store.resolved(WILDCARD, &name);
+            entry.map(drop).ok_or_else(|| "it is not".to_owned())
+        })
+        .await;
+        if i == names / 2 {
+            // Its clean-up takes a set away that a rule names, and its updates fail from then on.
+            let args = ["destroy", "Address_Set", &set_name(WILDCARD, Family::V4)];
+            world.northbound.nbctl(&args).unwrap();
+        }
+    }
+    let patience = Duration::from_secs(120);
+    eventually("ovn-kubernetes has heard of all statuses", async || {
+        let late = ovnkube.late();
+        (late == 0).then_some(()).ok_or_else(|| late.to_string())
+    })
+    .await;
+    for family in Family::ALL {
+        eventually_within(patience, "all addresses are in the set", async || {
+            let rows = world.northbound.sets(WILDCARD, family)?;
+            let has = |i: &u32| {
+                let address = address(*i, family == Family::V6).to_string();
+                rows.iter().any(|row| row.addresses.contains(&address))
+            };
+            let missing: Vec<u32> = (0..names).filter(|i| !has(i)).collect();
+            let whole = missing.is_empty() && rows.len() == 1;
+            whole
+                .then_some(())
+                .ok_or_else(|| format!("{} rows, {missing:?} are missing", rows.len()))
+        })
+        .await;
+    }
+    let made = world.northbound.sets(WILDCARD, Family::V4).unwrap();
+    let mark = made[0].external_ids.get("ovn-writer/created");
+    assert!(mark.is_some(), "{made:?}");
+    eventually("all is as the store says", async || {
+        let metric = world.ovn_writer.admin().metric("ovn_writer_in_sync", &[]);
+        let is_same = metric.await.map_err(|error| error.to_string())? > 0.0;
+        is_same.then_some(()).ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
+    // Each status may have cost a change of theirs and one of ours a family.
+    let ((statuses, theirs), changes) = (ovnkube.counts(), history.updates().len());
+    println!("{names} answers, {statuses} statuses: {changes} changes, {theirs} of them theirs");
+    assert!(theirs > 0, "they never differed");
+    let answers = usize::try_from(names).unwrap();
+    assert!(
+        changes <= 2 * theirs + 2 * answers + 10,
+        "{changes} changes for {theirs} of theirs"
+    );
+}
