@@ -216,6 +216,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
         clock: &Clock::system(),
         remembered,
         own: &OwnQueries::default(),
+        secrets: None,
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     each_frame(stream, |payload| {

@@ -19,6 +19,7 @@ use std::{
 use collector::{
     args::ManageObjects,
     guards::Guards,
+    ingest,
     names::SharedIndex,
     owner::{self, Rates},
     policy::{Terms, Wanted},
@@ -250,7 +251,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let shutdown = CancellationToken::new();
     let (_servers, server_list) = watch::channel(Servers::from(servers));
     let (wanted_sender, wanted_names) = watch::channel(Wanted::default());
-    let (_observations, observed) = mpsc::channel(1);
+    let (_observations, observed) = ingest::queue::channel(1);
     let config = resolve::Config::default();
     let (requests, mut requested) = mpsc::channel::<Request>(1);
     let (asked, to_ask) = mpsc::channel(resolve::QUEUE);

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod listen;
+
 use std::{
     num::{NonZeroU32, NonZeroUsize},
     time::Duration,
@@ -13,6 +15,7 @@ use runtime::{
     listen::{ListenAddress, parse_local},
 };
 
+pub use self::listen::{Following, ListenArgs};
 use crate::{
     owner::Rates,
     policy::Terms,
@@ -31,9 +34,9 @@ pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
 
-    /// Where to listen for CoreDNS: `unix:///run/collector.sock` or `tcp://127.0.0.1:6000`; may be given several times.
-    #[arg(long, value_name = "URL", required = true, value_delimiter = ',')]
-    pub listen: Vec<ListenAddress>,
+    /// Where to listen, and to whom.
+    #[command(flatten)]
+    pub listen: ListenArgs,
 
     /// Who makes and deletes DNSNameResolver objects: `auto` makes those that nobody else makes, `always` makes all,
     /// `never` only uses those that are there. Only objects that it made itself are ever deleted.
@@ -70,7 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "WHOM")]
     pub resolver: Option<ResolverSpec>,
 
-    /// With `--resolver kube`, the Services behind which the DNS servers are, `NAMESPACE/NAME`; may be given several times.
+    /// With a kube store, the Services behind which the DNS servers are, which `--resolver kube` asks and which may speak over
+    /// TCP and TLS: `NAMESPACE/NAME`; may be given several times.
     /// Default: those of Kubernetes and of OpenShift that exist.
     #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
     pub resolver_service: Vec<ServiceName>,

@@ -6,25 +6,28 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
     UsageError,
     admin::{Admin, Health},
+    args::StoreAddress,
     clock::Clock,
     endpoints::{Discovery, Endpoints, ServiceName},
     leader::{Leader, Leadership},
     networks::{Networks, Reading},
+    reload::Reloaded,
     report::Reporter,
     shutdown::Tasks,
     store::OpenStore,
     telemetry,
 };
-use tokio::sync::{Semaphore, mpsc, watch};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::{
-    args::Args,
+    args::{Args, Following},
     guards::{Guards, SharedGuards},
-    ingest::{self, ConnectionLimits, Ingest, Listener},
+    ingest::{self, Admission, Ingest, Listener, Seats, queue, secret::Secrets},
     inspect::{self, Inspect},
     names::SharedIndex,
-    observation::Observation,
     owner::{
         self,
         task::{Channels, Gates},
@@ -38,12 +41,19 @@ use crate::{
 /// In a cluster, ovn-kubernetes' cluster manager may make an object first; it deletes others at once.
 const CREATE_AFTER: Duration = Duration::from_secs(10);
 
+/// File descriptors for all but the connections of DNS servers.
+const FILES: u64 = 1024;
+
+/// The DNS servers of the cluster; `None` in it until they are listed.
+type Found = watch::Receiver<Option<Endpoints>>;
+
 /// Runs the collector until it is told to end.
 ///
 /// # Errors
 /// What cannot be used or bound, and the first task that fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
+    args.listen.check(args.common.store == StoreAddress::Kube)?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
     serve(args, limits, store).await
 }
@@ -53,7 +63,8 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     describe();
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
-    let sockets = Sockets::bind(&args).await?;
+    let sockets = Sockets::bind(&args, &mut tasks).await?;
+    raise_file_limit(args.listen.max_connections.get());
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
     let program = Program {
@@ -69,9 +80,10 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     };
     let (wanted, overview) = program.policy(&mut tasks);
     let networks = program.networks(&mut tasks);
-    let (requests, rounds) = program.resolver(&mut tasks)?;
+    let endpoints = program.endpoints(&mut tasks);
+    let (requests, rounds) = program.resolver(endpoints.clone(), &mut tasks)?;
     let (views, viewers) = mpsc::channel(inspect::QUEUE);
-    let observations = program.ingest(sockets.dnstap, &mut tasks);
+    let observations = program.ingest(sockets.dnstap, sockets.secrets, endpoints, &mut tasks);
     let channels = Channels {
         observations,
         wanted,
@@ -104,20 +116,28 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
 /// What is bound before anything else is done.
 struct Sockets {
     dnstap: Vec<Listener>,
+    secrets: Option<Reloaded<Secrets>>,
     inspect: Option<Inspect>,
 }
 
 impl Sockets {
-    async fn bind(args: &Args) -> anyhow::Result<Self> {
+    async fn bind(args: &Args, tasks: &mut Tasks) -> anyhow::Result<Self> {
         let mut dnstap = Vec::new();
-        for address in &args.listen {
-            dnstap.push(Listener::bind(address).await?);
+        let tls = keep_up("certificate", args.listen.tls()?, tasks);
+        for address in &args.listen.listen {
+            let listener = Listener::bind(address, args.listen.keepalive, tls.as_ref());
+            dnstap.push(listener.await?);
         }
+        let secrets = keep_up("secret", args.listen.secrets()?, tasks);
         let inspect = match &args.inspect {
             Some(address) => Some(Inspect::bind(address).await?),
             None => None,
         };
-        Ok(Self { dnstap, inspect })
+        Ok(Self {
+            dnstap,
+            secrets,
+            inspect,
+        })
     }
 }
 
@@ -179,14 +199,33 @@ impl Program {
         }
     }
 
+    /// The DNS servers of the cluster, where somebody has to know them: who asks them, and who is to tell them from others.
+    fn endpoints(&self, tasks: &mut Tasks) -> Option<Found> {
+        let OpenStore::Kube(store) = &self.store else {
+            return None;
+        };
+        if self.args.resolver() != ResolverSpec::Kube && !self.args.listen.is_on_the_network() {
+            return None;
+        }
+        let services = match self.args.resolver_service.as_slice() {
+            [] => ServiceName::of_dns(),
+            services => services.to_vec(),
+        };
+        let discovery = Discovery::new(store.cluster(), &services);
+        let found = discovery.found();
+        tasks.spawn("discovery", discovery.run(tasks.token()));
+        Some(found)
+    }
+
     /// What is to be looked up, and what that gave.
     fn resolver(
         &self,
+        endpoints: Option<Found>,
         tasks: &mut Tasks,
     ) -> anyhow::Result<(mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>)> {
         let (requests, requested) = mpsc::channel(resolve::QUEUE);
         let (rounds, resolved) = mpsc::channel(self.args.resolve_concurrency.get());
-        if let Some(servers) = servers(&self.args, &self.store, tasks)? {
+        if let Some(servers) = servers(&self.args, endpoints, tasks)? {
             let config = resolve::Config {
                 concurrency: self.args.resolve_concurrency.get(),
                 fanout: self.args.resolver_fanout,
@@ -227,25 +266,34 @@ impl Program {
     }
 
     /// What the streams say of wanted names. Ends when the last reader has ended, so that the owner drains until then.
-    fn ingest(&self, listeners: Vec<Listener>, tasks: &mut Tasks) -> mpsc::Receiver<Observation> {
-        let (observations, observed) = mpsc::channel(ingest::QUEUE);
+    fn ingest(
+        &self,
+        listeners: Vec<Listener>,
+        secrets: Option<Reloaded<Secrets>>,
+        endpoints: Option<Found>,
+        tasks: &mut Tasks,
+    ) -> queue::Receiver {
+        let listen = &self.args.listen;
+        let (observations, observed) = queue::channel(listen.observation_queue);
         let ingest = Ingest {
             names: Arc::clone(&self.index),
             guards: Arc::clone(&self.guards),
             clock: self.clock.clone(),
             remembered: self.remembered.clone(),
             own: self.own.clone(),
-            observations,
-            limits: ConnectionLimits::default(),
+            seats: Seats::new(listen.seat_limits(), observations),
+            admission: Admission {
+                anyone: listen.insecure_listen,
+                allowed: listen.allow_peer.clone().into(),
+                endpoints,
+            },
+            secrets,
+            limits: listen.connection_limits(),
             complaints: Arc::default(),
             bad_events: Arc::default(),
         };
-        let permits = Arc::new(Semaphore::new(ingest.limits.connections));
         for listener in listeners {
-            tasks.spawn(
-                "listener",
-                listener.run(ingest.clone(), Arc::clone(&permits), tasks.token()),
-            );
+            tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
         }
         observed
     }
@@ -280,28 +328,51 @@ impl Program {
     }
 }
 
+/// Keeps up with files, if there are any.
+fn keep_up<T: Send + Sync + 'static>(
+    name: &'static str,
+    files: Following<T>,
+    tasks: &mut Tasks,
+) -> Option<Reloaded<T>> {
+    let (value, reloading) = files?;
+    tasks.spawn(name, reloading.run(tasks.token()));
+    Some(value)
+}
+
+/// Each connection takes a file descriptor, and the rest of the program some too.
+fn raise_file_limit(connections: usize) {
+    let wanted = connections as u64 + FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let raised = Rlimit {
+        current: Some(limit.maximum.map_or(wanted, |most| most.min(wanted))),
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!(%error, "the limit of open files stays as it is");
+    } else if raised.current < Some(wanted) {
+        warn!(
+            limit = raised.current,
+            wanted, "fewer files may be open than --max-connections needs"
+        );
+    }
+}
+
 /// Where the servers to ask are listed; nothing if nothing is looked up.
 fn servers(
     args: &Args,
-    store: &OpenStore,
+    endpoints: Option<Found>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Option<watch::Receiver<resolve::Servers>>> {
     let (sender, servers) = watch::channel(resolve::Servers::default());
-    match (args.resolver(), store) {
+    match (args.resolver(), endpoints) {
         (ResolverSpec::None, _) => return Ok(None),
-        (ResolverSpec::Kube, OpenStore::Kube(store)) => {
-            let services = match args.resolver_service.as_slice() {
-                [] => ServiceName::of_dns(),
-                services => services.to_vec(),
-            };
-            let discovery = Discovery::new(store.cluster(), &services);
-            tasks.spawn(
-                "resolver servers",
-                list(discovery.found(), sender, tasks.token()),
-            );
-            tasks.spawn("discovery", discovery.run(tasks.token()));
+        (ResolverSpec::Kube, Some(found)) => {
+            tasks.spawn("resolver servers", list(found, sender, tasks.token()));
         }
-        (ResolverSpec::Kube, OpenStore::Dir(_)) => {
+        (ResolverSpec::Kube, None) => {
             return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
         }
         (resolver, _) => {
@@ -315,7 +386,7 @@ fn servers(
 
 /// Passes on the DNS servers that are found and ready.
 async fn list(
-    found: watch::Receiver<Option<Endpoints>>,
+    found: Found,
     servers: watch::Sender<resolve::Servers>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {

@@ -154,10 +154,7 @@ impl Admin {
         let listener = Listener::bind(&ListenAddress::Tcp(addr), Access::User)
             .await
             .with_context(|| format!("cannot listen on the admin address {addr}"))?;
-        let local_addr = match listener.address() {
-            ListenAddress::Tcp(bound) => *bound,
-            ListenAddress::Unix(_) => addr,
-        };
+        let local_addr = listener.address().socket_address().unwrap_or(addr);
         info!(addr = %local_addr, "admin listening");
         Ok(Self {
             listener,

@@ -54,6 +54,37 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         .ok_or(DurationError::TooLong)
 }
 
+/// Why a text is not a size.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SizeError {
+    /// The unit is none of those.
+    #[error("a size is a whole number of bytes, or of KiB, MiB or GiB, as in `64KiB`")]
+    Unit,
+    /// There is no number, or it is larger than can be.
+    #[error("no usable number")]
+    Number,
+}
+
+/// Reads `4096`, `64KiB`, `16MiB` or `1GiB`: bytes. A clap `value_parser`.
+///
+/// # Errors
+/// [`SizeError`].
+pub fn parse_size(text: &str) -> Result<usize, SizeError> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: usize = match unit {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(SizeError::Unit),
+    };
+    let number: usize = number.parse().map_err(|_| SizeError::Number)?;
+    number.checked_mul(unit).ok_or(SizeError::Number)
+}
+
 /// Why a text is not the name of a namespace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")]
@@ -268,6 +299,29 @@ mod tests {
         );
         for text in ["18446744073709551616ms", "9999999999999999h"] {
             assert_eq!(parse_duration(text), Err(DurationError::TooLong), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_a_number_of_bytes_or_of_a_unit() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64KiB", 65_536),
+            ("2MiB", 2 << 20),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "KiB",
+            "-1",
+            "1kb",
+            "1 KiB",
+            "1.5MiB",
+            "99999999999999GiB",
+        ] {
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`leader`]: which replica leads.
 //! - [`networks`]: which networks are a cluster's own.
+//! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
 //! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`sparse`]: log lines that anybody outside can cause.
@@ -26,10 +27,12 @@ pub mod leader;
 pub mod listen;
 pub mod networks;
 mod program;
+pub mod reload;
 pub mod report;
 pub mod shutdown;
 pub mod sparse;
 pub mod store;
 pub mod telemetry;
+pub mod tls;
 
 pub use self::program::{UsageError, run_program};

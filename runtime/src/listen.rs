@@ -1,103 +1,32 @@
 //! Sockets to listen on: unix or TCP, by a URL.
 
+mod address;
+
 use std::{
     fmt, fs,
     io::{self, ErrorKind},
-    net::SocketAddr,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{FileTypeExt, MetadataExt, PermissionsExt},
-    },
+    net::{IpAddr, SocketAddr},
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown},
     path::{Path, PathBuf},
     pin::Pin,
-    str::FromStr,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
+use rustix::net::sockopt;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener, UnixStream},
 };
 
-/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), less the zero at its end).
-pub const MAX_SOCKET_PATH: usize = 107;
+pub use self::address::{
+    ListenAddress, ListenAddressError, MAX_SOCKET_PATH, UnixAddress, parse_local,
+};
 
-/// Where a listener is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ListenAddress {
-    /// The path of a unix socket.
-    Unix(PathBuf),
-    /// An address and a port; port 0 takes a free one.
-    Tcp(SocketAddr),
-}
+/// How often a peer that is silent is asked whether it is there before it counts as gone (tcp(7), TCP_KEEPCNT).
+const KEEPALIVE_PROBES: u32 = 3;
 
-/// Why a text is no [`ListenAddress`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ListenAddressError {
-    /// It starts with something else.
-    #[error("an address starts with unix:// or tcp://")]
-    Scheme,
-    /// The path of the socket is relative, or there is none.
-    #[error("a unix socket needs an absolute path: unix:///run/collector.sock")]
-    Relative,
-    /// The path is longer than the system takes, with its length in bytes.
-    #[error("the path of a unix socket has at most {MAX_SOCKET_PATH} bytes, and this one {0}")]
-    TooLong(usize),
-    /// There is no IP address with a port.
-    #[error("tcp needs an IP address and a port: tcp://127.0.0.1:6000, tcp://[::1]:6000")]
-    Tcp,
-    /// Other hosts could reach it.
-    #[error(
-        "this listens on a unix socket or a loopback address only: whoever reaches it sees every tenant's names"
-    )]
-    NotLocal,
-}
-
-impl FromStr for ListenAddress {
-    type Err = ListenAddressError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(path) = text.strip_prefix("unix://") {
-            if !path.starts_with('/') {
-                return Err(ListenAddressError::Relative);
-            }
-            let path = PathBuf::from(path);
-            match path.as_os_str().as_bytes().len() {
-                ..=MAX_SOCKET_PATH => Ok(Self::Unix(path)),
-                length => Err(ListenAddressError::TooLong(length)),
-            }
-        } else if let Some(address) = text.strip_prefix("tcp://") {
-            let address = address.parse().map(Self::Tcp);
-            address.map_err(|_| ListenAddressError::Tcp)
-        } else {
-            Err(ListenAddressError::Scheme)
-        }
-    }
-}
-
-/// A [`ListenAddress`] that no other host can reach. A clap `value_parser`.
-///
-/// # Errors
-/// Those of [`ListenAddress`], and [`ListenAddressError::NotLocal`].
-pub fn parse_local(text: &str) -> Result<ListenAddress, ListenAddressError> {
-    match text.parse()? {
-        ListenAddress::Tcp(address) if !address.ip().is_loopback() => {
-            Err(ListenAddressError::NotLocal)
-        }
-        address => Ok(address),
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
-}
-
-/// Who may connect to a unix socket.
+/// Who may connect to a unix socket if its URL has no `mode`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
     /// The user of this process: mode 0600.
@@ -122,6 +51,50 @@ enum Socket {
     Tcp(TcpListener),
 }
 
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Peer {
+    /// Of a unix socket: who connected, as the system says.
+    Process {
+        /// Its process; nothing if it cannot be seen from here, as from another PID namespace.
+        pid: Option<i32>,
+        /// Its user.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+    },
+    /// Of TCP.
+    Address(SocketAddr),
+}
+
+impl Peer {
+    /// Its address, as IPv4 where it is one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Process { .. } => None,
+            Self::Address(address) => Some(address.ip().to_canonical()),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process {
+                pid: Some(pid),
+                uid,
+                gid,
+            } => write!(f, "pid {pid} uid {uid} gid {gid}"),
+            Self::Process {
+                pid: None,
+                uid,
+                gid,
+            } => write!(f, "uid {uid} gid {gid}"),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
 /// A connection, whatever its socket.
 pub type Stream = Pin<Box<dyn Duplex>>;
 
@@ -142,9 +115,14 @@ impl Listener {
                 let bound = ListenAddress::Tcp(listener.local_addr()?);
                 (Socket::Tcp(listener), bound)
             }
-            ListenAddress::Unix(path) => {
-                let listener = bind_unix(path, access).await?;
-                let _file = SocketFile::new(path)?;
+            ListenAddress::Tls(wanted) => {
+                let listener = TcpListener::bind(wanted).await?;
+                let bound = ListenAddress::Tls(listener.local_addr()?);
+                (Socket::Tcp(listener), bound)
+            }
+            ListenAddress::Unix(unix) => {
+                let listener = bind_unix(unix, access).await?;
+                let _file = SocketFile::new(&unix.path)?;
                 (Socket::Unix { listener, _file }, address.clone())
             }
         };
@@ -156,27 +134,61 @@ impl Listener {
         &self.address
     }
 
-    /// The next connection, and who it is from in a word. May be cancelled.
+    /// A TCP peer that says nothing for so long, in whole seconds, is asked whether it is there, and is gone if it is silent for
+    /// as long again. For connections that are accepted from now on; unix sockets need none.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn keep_alive(&self, after: Duration) -> io::Result<()> {
+        let Socket::Tcp(listener) = &self.socket else {
+            return Ok(());
+        };
+        let after = after.max(Duration::from_secs(1));
+        let between = (after / KEEPALIVE_PROBES).max(Duration::from_secs(1));
+        // An accepted socket has the options of the one that listens.
+        sockopt::set_socket_keepalive(listener, true)?;
+        sockopt::set_tcp_keepidle(listener, after)?;
+        sockopt::set_tcp_keepintvl(listener, between)?;
+        sockopt::set_tcp_keepcnt(listener, KEEPALIVE_PROBES)?;
+        Ok(())
+    }
+
+    /// The next connection, and who it is from. May be cancelled.
     ///
     /// # Errors
     /// Out of file descriptors, or the peer left before it was accepted: neither ends the listener.
-    pub async fn accept(&self) -> io::Result<(Stream, String)> {
+    pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Box::pin(stream), peer.to_string()))
+                Ok((Box::pin(stream), Peer::Address(peer)))
             }
             Socket::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
-                let peer = pid.map_or_else(|| "unix".to_owned(), |pid| format!("pid {pid}"));
+                let who = stream.peer_cred()?;
+                let peer = Peer::Process {
+                    pid: who.pid(),
+                    uid: who.uid(),
+                    gid: who.gid(),
+                };
                 Ok((Box::pin(stream), peer))
             }
         }
     }
+
+    /// Whether the URL lets this peer connect. Who accepts has to ask.
+    pub fn admits(&self, peer: &Peer) -> bool {
+        match (&self.address, peer) {
+            (ListenAddress::Unix(address), Peer::Process { uid, gid, .. }) => {
+                address.admits(*uid, *gid)
+            }
+            _ => true,
+        }
+    }
 }
 
-async fn bind_unix(path: &Path, access: Access) -> anyhow::Result<UnixListener> {
+async fn bind_unix(address: &UnixAddress, access: Access) -> anyhow::Result<UnixListener> {
+    let path: &Path = &address.path;
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
@@ -188,10 +200,13 @@ async fn bind_unix(path: &Path, access: Access) -> anyhow::Result<UnixListener> 
         },
     }
     let listener = UnixListener::bind(path)?;
-    let mode = match access {
+    let mode = address.mode.unwrap_or(match access {
         Access::User => 0o600,
         Access::Group => 0o660,
-    };
+    });
+    if address.uid.is_some() || address.gid.is_some() {
+        chown(path, address.uid, address.gid).context("the socket cannot be given to its owner")?;
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(listener)
 }

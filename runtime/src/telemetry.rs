@@ -60,6 +60,7 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .context("metrics cannot be set up")?;
     crate::store::describe_metrics();
     crate::leader::describe();
+    crate::reload::describe();
     crate::report::describe();
     Ok(handle)
 }

@@ -10,6 +10,7 @@ use hickory_proto::rr::RecordType;
 
 use crate::{
     dns::{Reply, ask},
+    network::Network,
     process::Process,
     programs,
     wait::eventually,
@@ -21,19 +22,29 @@ pub struct CoreDns {
     process: Process,
     folder: PathBuf,
     address: SocketAddr,
+    enter: Vec<String>,
 }
 
 impl CoreDns {
     /// Starts it with the `Corefile` in the folder, which finds its port in `{$DNS_PORT}` and the collector's socket,
-    /// `dnstap.sock` of the folder, in `{$DNSTAP_SOCKET}`. Returns when it answers.
+    /// `dnstap.sock` of the folder, in `{$DNSTAP_SOCKET}`. It trusts the authority in `ca.pem` of the folder, if there is one.
+    /// Returns when it answers.
     pub async fn start(folder: &Path) -> Self {
         // Between finding a free port and using it another program may take it.
         for _ in 0..5 {
-            if let Some(server) = Self::start_on(folder, free_port()).await {
+            if let Some(server) = Self::start_on(folder, free_port(), Vec::new()).await {
                 return server;
             }
         }
         panic!("CoreDNS does not start; its log is in {}", folder.display());
+    }
+
+    /// [`CoreDns::start`] inside a network apart.
+    pub async fn start_in(folder: &Path, network: &Network) -> Self {
+        let address = SocketAddr::new(network.inside(), 5353);
+        let started = Self::start_on(folder, address, network.enter()).await;
+        started
+            .unwrap_or_else(|| panic!("CoreDNS does not start; its log is in {}", folder.display()))
     }
 
     /// Starts it again, after it has ended, on the same port.
@@ -41,7 +52,9 @@ impl CoreDns {
         self.process.kill();
         // Another program may have the port for a moment, to ask something from.
         for _ in 0..5 {
-            if let Some(server) = Self::start_on(&self.folder, self.address).await {
+            if let Some(server) =
+                Self::start_on(&self.folder, self.address, self.enter.clone()).await
+            {
                 *self = server;
                 return;
             }
@@ -49,21 +62,28 @@ impl CoreDns {
         panic!("CoreDNS does not start again on {}", self.address);
     }
 
-    async fn start_on(folder: &Path, address: SocketAddr) -> Option<Self> {
-        let environment = [
+    async fn start_on(folder: &Path, address: SocketAddr, enter: Vec<String>) -> Option<Self> {
+        let mut environment = vec![
             ("DNS_PORT", address.port().to_string()),
             (
                 "DNSTAP_SOCKET",
                 folder.join("dnstap.sock").display().to_string(),
             ),
         ];
-        let program = programs::tool("coredns");
-        let args = ["-conf", "Corefile"];
-        let process = Process::start(folder, "coredns", &program, args, &environment);
+        let authority = folder.join("ca.pem");
+        if authority.exists() {
+            environment.push(("SSL_CERT_FILE", authority.display().to_string()));
+        }
+        let program = programs::tool("coredns").display().to_string();
+        let own = [program, "-conf".to_owned(), "Corefile".to_owned()];
+        let mut words = enter.iter().cloned().chain(own);
+        let program = words.next().unwrap_or_default();
+        let process = Process::start(folder, "coredns", Path::new(&program), words, &environment);
         let mut server = Self {
             process,
             folder: folder.to_owned(),
             address,
+            enter,
         };
         let answers = eventually("CoreDNS answers", async || {
             if server.process.ended().is_some() {

@@ -52,7 +52,7 @@ pub async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> io::Result
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
     query.add_query(Query::query(name, kind));
-    let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    let socket = UdpSocket::bind("0.0.0.0:0").await?;
     socket.connect(server).await?;
     socket
         .send(&query.to_vec().map_err(io::Error::other)?)

@@ -3,9 +3,10 @@
 //! Frames are put together by hand here, so that the collector's reader is not tested with its own twin.
 
 use std::{
-    io,
-    net::{IpAddr, Ipv4Addr},
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
+    pin::Pin,
 };
 
 use hickory_proto::{
@@ -15,8 +16,8 @@ use hickory_proto::{
 use prost::Message as _;
 use proto::dnstap::pb;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpSocket, UnixStream},
 };
 
 use crate::{upstream::data as data_of, wait::eventually};
@@ -97,38 +98,56 @@ pub fn answer(name: &str, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
 }
 
 /// A connection to the collector's socket.
-#[derive(Debug)]
-pub struct Sender(UnixStream);
+pub struct Sender(Pin<Box<dyn Duplex>>);
+
+trait Duplex: AsyncRead + AsyncWrite + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sender")
+    }
+}
 
 impl Sender {
     /// Connects, and says nothing yet.
     pub async fn connect(socket: &Path) -> Self {
-        Self(
-            UnixStream::connect(socket)
-                .await
-                .expect("the collector listens"),
-        )
+        let stream = UnixStream::connect(socket).await;
+        Self(Box::pin(stream.expect("the collector listens")))
+    }
+
+    /// Connects over TCP, from this address.
+    pub async fn connect_from(from: IpAddr, listener: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket
+            .bind((from, 0).into())
+            .expect("an address of this host");
+        let stream = socket.connect(listener).await;
+        Self(Box::pin(stream.expect("the collector listens")))
     }
 
     /// Connects and does the handshake up to START.
     pub async fn open(socket: &Path) -> Self {
         let mut sender = Self::connect(socket).await;
+        sender.handshake().await;
         sender
-            .send(&control(Control::Ready, Some(DNSTAP)))
+    }
+
+    /// Does the handshake up to START.
+    pub async fn handshake(&mut self) {
+        self.send(&control(Control::Ready, Some(DNSTAP)))
             .await
             .expect("READY is taken");
         let mut accept = vec![0; control(Control::Accept, Some(DNSTAP)).len()];
-        sender
-            .0
+        self.0
             .read_exact(&mut accept)
             .await
             .expect("an answer to READY");
         assert_eq!(accept, control(Control::Accept, Some(DNSTAP)));
-        sender
-            .send(&control(Control::Start, Some(DNSTAP)))
+        self.send(&control(Control::Start, Some(DNSTAP)))
             .await
             .expect("START is taken");
-        sender
     }
 
     /// Sends bytes as they are.

@@ -9,6 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
+//! - [`network`]: a network apart; [`pki`]: certificates.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
@@ -29,8 +30,10 @@ pub mod dns;
 pub mod dnstap;
 pub mod kube;
 pub mod monitor;
+pub mod network;
 pub mod northbound;
 pub mod ovnkube;
+pub mod pki;
 pub mod process;
 pub mod programs;
 pub mod soak;

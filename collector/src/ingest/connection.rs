@@ -2,28 +2,31 @@
 
 use std::{io, pin::pin, time::Duration};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use metrics::{counter, histogram};
 use proto::{
     dnstap,
     frame_stream::{self, Action, Phase, Step, StreamReader},
 };
+use runtime::reload::Reloaded;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
     Ingest,
+    admission::Standing,
     metrics::{Counts, Outcome},
     pipeline::{self, Context},
+    queue::{self, Full},
+    seats::Seat,
+    secret::Secrets,
+    window::Window,
 };
-use crate::{guards::Guards, names::NameIndex, observation::Observation};
-
-/// One read takes what is there, up to this.
-const READ: usize = 64 * 1024;
+use crate::{guards::Guards, names::NameIndex, observation::Observation, remember::Remembered};
 
 /// For how long a stream is read on at the end while something is there to read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -35,12 +38,18 @@ pub(super) enum Error {
     Read(#[source] io::Error),
     #[error("cannot answer: {0}")]
     Write(#[source] io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[source] io::Error),
     #[error(transparent)]
     Stream(#[from] frame_stream::Error),
     #[error("no START within {0:?}")]
     HandshakeTimeout(Duration),
     #[error("the frame that begins at byte {offset} was not complete within {limit:?}")]
     FrameTimeout { offset: u64, limit: Duration },
+    #[error("nothing came for {0:?}")]
+    Idle(Duration),
+    #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
+    UnknownPeer,
 }
 
 impl Error {
@@ -49,11 +58,14 @@ impl Error {
         match self {
             Self::Read(_) => "read",
             Self::Write(_) => "write",
+            Self::Tls(_) => "tls",
             Self::Stream(frame_stream::Error::Handshake { .. }) => "handshake",
             Self::Stream(frame_stream::Error::Truncated { .. }) => "truncated",
             Self::Stream(_) => "frame",
             Self::HandshakeTimeout(_) => "handshake_timeout",
             Self::FrameTimeout { .. } => "frame_timeout",
+            Self::Idle(_) => "idle",
+            Self::UnknownPeer => "unknown_peer",
         }
     }
 }
@@ -61,52 +73,57 @@ impl Error {
 /// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
 pub(super) async fn read(
     stream: impl AsyncRead + AsyncWrite,
+    seat: Seat,
+    standing: Standing,
     ingest: &Ingest,
     shutdown: CancellationToken,
 ) -> Result<u64, Error> {
     let mut stream = pin!(stream);
-    let mut reader = Reader {
-        ingest,
-        frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
-        counts: Counts::default(),
-        data_frames: 0,
-        lost: 0,
-        warned_no_message: false,
-    };
+    let mut reader = Reader::new(seat, standing, ingest);
     let received = counter!("collector_received_bytes_total");
-    let mut buffer = BytesMut::with_capacity(READ);
+    let mut window = Window::new(ingest.limits.buffer);
     let mut answer = BytesMut::new();
-    let opened = Instant::now();
-    let mut frame_began = opened;
     let mut draining = None;
     loop {
         if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
             return Ok(reader.data_frames);
         }
-        buffer.reserve(READ);
-        let deadline = reader.deadline(opened, frame_began, !buffer.is_empty());
+        let partial = !window.filled().is_empty();
+        let deadline = reader.deadline(partial);
         let read = tokio::select! {
             biased;
-            read = stream.read_buf(&mut buffer) => read.map_err(Error::Read)?,
+            read = stream.read(window.room()) => Some(read.map_err(Error::Read)?),
             () = shutdown.cancelled() => return Ok(reader.data_frames),
-            () = sleep_until(deadline.unwrap_or(opened)), if deadline.is_some() => {
-                return Err(reader.timed_out());
-            }
+            () = reader.standing.changed() => None,
+            () = sleep_until(deadline.unwrap_or(reader.opened)), if deadline.is_some() => None,
+        };
+        // Whatever came first: who never pauses is held to it too.
+        reader.look_at_standing()?;
+        let Some(read) = read else {
+            reader.look_at_time(partial)?;
+            continue;
         };
         if read == 0 {
-            reader.frames.end(&buffer)?;
+            reader.frames.end(window.filled())?;
             return Ok(reader.data_frames);
         }
         received.increment(read as u64);
-        let (offset, began) = (reader.frames.offset(), buffer.len() == read);
-        let finished = reader.consume(&mut buffer, &mut answer);
+        let (offset, began) = (reader.frames.offset(), window.filled().is_empty());
+        window.add(read);
+        let frames = reader.data_frames;
+        let finished = reader.consume(&mut window, &mut answer);
         reader.flush();
+        reader.last_read = Instant::now();
         if began || reader.frames.offset() != offset {
-            frame_began = Instant::now();
+            reader.frame_began = reader.last_read;
         }
         if !answer.is_empty() {
             // A control frame fits any socket's buffer: a peer that does not take it is not one to wait for.
-            timeout(ingest.limits.handshake, stream.write_all_buf(&mut answer))
+            let sent = async {
+                stream.write_all_buf(&mut answer).await?;
+                stream.flush().await
+            };
+            timeout(ingest.limits.handshake, sent)
                 .await
                 .map_err(|elapsed| Error::Write(elapsed.into()))?
                 .map_err(Error::Write)?;
@@ -114,26 +131,72 @@ pub(super) async fn read(
         if finished? {
             return Ok(reader.data_frames);
         }
+        if let Some(pause) = reader.pause(frames) {
+            shutdown.run_until_cancelled(sleep(pause)).await;
+        }
     }
 }
 
 struct Reader<'a> {
     ingest: &'a Ingest,
+    seat: Seat,
+    standing: Standing,
+    /// Since when the peer may not speak.
+    unknown_since: Option<Instant>,
+    /// What was matched of a peer that may not speak yet.
+    held: Vec<Observation>,
+    held_bytes: usize,
+    /// Where nothing is remembered of a peer that may not speak.
+    forgetful: Remembered,
     frames: StreamReader,
     counts: Counts,
     data_frames: u64,
-    lost: u64,
+    lost: Lost,
     warned_no_message: bool,
+    opened: Instant,
+    frame_began: Instant,
+    last_read: Instant,
 }
 
-impl Reader<'_> {
+/// Observations that were lost since the last flush.
+#[derive(Default)]
+struct Lost {
+    queue: u64,
+    share: u64,
+    held: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(seat: Seat, standing: Standing, ingest: &'a Ingest) -> Self {
+        let now = Instant::now();
+        Self {
+            ingest,
+            seat,
+            unknown_since: (!standing.is_known()).then_some(now),
+            standing,
+            held: Vec::new(),
+            held_bytes: 0,
+            forgetful: Remembered::new(0),
+            frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
+            counts: Counts::default(),
+            data_frames: 0,
+            lost: Lost::default(),
+            warned_no_message: false,
+            opened: now,
+            frame_began: now,
+            last_read: now,
+        }
+    }
+
     /// Takes every whole frame from the buffer, in place. Returns whether the stream is over.
-    fn consume(&mut self, buffer: &mut BytesMut, answer: &mut BytesMut) -> Result<bool, Error> {
+    fn consume(&mut self, window: &mut Window, answer: &mut BytesMut) -> Result<bool, Error> {
         let names = self.ingest.names.load();
         let guards = self.ingest.guards.load();
-        let mut rest: &[u8] = buffer;
+        let secrets = self.ingest.secrets.as_ref().map(Reloaded::load);
+        let filled = window.filled();
+        let mut rest = filled;
         let finished = loop {
-            match self.step(rest, &names, &guards, answer)? {
+            match self.step(rest, &names, &guards, secrets.as_deref(), answer)? {
                 Some((consumed, finished)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
                     if finished {
@@ -143,8 +206,8 @@ impl Reader<'_> {
                 None => break false,
             }
         };
-        let consumed = buffer.len() - rest.len();
-        buffer.advance(consumed);
+        let consumed = filled.len() - rest.len();
+        window.consume(consumed);
         Ok(finished)
     }
 
@@ -154,6 +217,7 @@ impl Reader<'_> {
         rest: &[u8],
         names: &NameIndex,
         guards: &Guards,
+        secrets: Option<&Secrets>,
         answer: &mut BytesMut,
     ) -> Result<Option<(usize, bool)>, Error> {
         match self.frames.step(rest)? {
@@ -164,8 +228,13 @@ impl Reader<'_> {
                     names,
                     guards,
                     clock: &self.ingest.clock,
-                    remembered: &self.ingest.remembered,
+                    remembered: if self.standing.is_known() {
+                        &self.ingest.remembered
+                    } else {
+                        &self.forgetful
+                    },
                     own: &self.ingest.own,
+                    secrets,
                 };
                 let observed = pipeline::observe(payload, context, &mut self.counts);
                 if let Some(observation) = observed {
@@ -193,19 +262,111 @@ impl Reader<'_> {
     }
 
     fn hand_over(&mut self, observation: Observation) {
+        if !self.standing.is_known() {
+            let size = queue::size(&observation);
+            if self.held_bytes + size > self.ingest.limits.held {
+                self.lost.held += 1;
+            } else {
+                self.held_bytes += size;
+                self.held.push(observation);
+            }
+            return;
+        }
         if let Some(answered_at) = observation.answered_at {
             histogram!("collector_observation_delay_seconds")
                 .record(observation.at.since(answered_at));
         }
-        if self.ingest.observations.try_send(observation).is_err() {
-            self.lost += 1;
+        let observations = self.ingest.seats.observations();
+        match observations.try_send(observation, self.seat.share()) {
+            Ok(()) => {}
+            Err(Full::Queue) => self.lost.queue += 1,
+            Err(Full::Share) => self.lost.share += 1,
         }
+    }
+
+    /// Whether the peer may speak now. What it said before is handed over if so.
+    fn look_at_standing(&mut self) -> Result<(), Error> {
+        if self.standing.refresh() {
+            let is_known = self.standing.is_known();
+            self.seat.set_known(is_known);
+            self.unknown_since = (!is_known).then(Instant::now);
+            if is_known {
+                self.held_bytes = 0;
+                for observation in std::mem::take(&mut self.held) {
+                    self.hand_over(observation);
+                }
+                self.flush();
+                info!("the peer has become known");
+            } else {
+                info!("the peer is no longer known");
+            }
+        }
+        match self.unknown_since {
+            Some(since) if since.elapsed() >= self.ingest.limits.unknown => Err(Error::UnknownPeer),
+            _ => Ok(()),
+        }
+    }
+
+    /// When a read is too late. `partial`: a frame has begun.
+    fn read_deadline(&self, partial: bool) -> Option<Instant> {
+        let limits = &self.ingest.limits;
+        if self.frames.phase() != Phase::Streaming {
+            Some(self.opened + limits.handshake)
+        } else if partial {
+            Some(self.frame_began + limits.frame)
+        } else {
+            limits.idle.map(|idle| self.last_read + idle)
+        }
+    }
+
+    /// The same, or when the peer has to be known.
+    fn deadline(&self, partial: bool) -> Option<Instant> {
+        let unknown = self.ingest.limits.unknown;
+        let known_by = self.unknown_since.map(|since| since + unknown);
+        let due = [self.read_deadline(partial), known_by];
+        due.into_iter().flatten().min()
+    }
+
+    /// Nothing was read.
+    fn look_at_time(&self, partial: bool) -> Result<(), Error> {
+        let limits = &self.ingest.limits;
+        if self
+            .read_deadline(partial)
+            .is_none_or(|deadline| Instant::now() < deadline)
+        {
+            return Ok(());
+        }
+        Err(if self.frames.phase() != Phase::Streaming {
+            Error::HandshakeTimeout(limits.handshake)
+        } else if partial {
+            Error::FrameTimeout {
+                offset: self.frames.offset(),
+                limit: limits.frame,
+            }
+        } else {
+            Error::Idle(limits.idle.unwrap_or_default())
+        })
+    }
+
+    /// How long not to read on, after so many frames in all before the last read.
+    fn pause(&self, before: u64) -> Option<Duration> {
+        let frames = u32::try_from(self.data_frames - before).unwrap_or(u32::MAX);
+        let pause = self.seat.pause(frames)?;
+        counter!("collector_pauses_total").increment(1);
+        Some(pause)
     }
 
     /// Gives the counts over, once a read.
     fn flush(&mut self) {
-        if self.lost > 0 {
-            counter!("collector_observations_lost_total").increment(std::mem::take(&mut self.lost));
+        for (count, reason) in [
+            (&mut self.lost.queue, "queue"),
+            (&mut self.lost.share, "peer_share"),
+            (&mut self.lost.held, "unknown_peer"),
+        ] {
+            if *count > 0 {
+                counter!("collector_observations_lost_total", "reason" => reason)
+                    .increment(std::mem::take(count));
+            }
         }
         let unreadable =
             self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
@@ -225,27 +386,6 @@ impl Reader<'_> {
             warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
         }
         self.counts.flush();
-    }
-
-    fn deadline(&self, opened: Instant, frame_began: Instant, partial: bool) -> Option<Instant> {
-        let limits = &self.ingest.limits;
-        if self.frames.phase() != Phase::Streaming {
-            Some(opened + limits.handshake)
-        } else {
-            partial.then(|| frame_began + limits.frame)
-        }
-    }
-
-    fn timed_out(&self) -> Error {
-        let limits = &self.ingest.limits;
-        if self.frames.phase() == Phase::Streaming {
-            Error::FrameTimeout {
-                offset: self.frames.offset(),
-                limit: limits.frame,
-            }
-        } else {
-            Error::HandshakeTimeout(limits.handshake)
-        }
     }
 }
 

@@ -27,6 +27,8 @@ outcomes! {
     BadEvent = "bad_event",
     /// The event is not a CLIENT_RESPONSE.
     OtherKind = "other_kind",
+    /// The event does not show the secret that it has to (`--secret-file`).
+    WrongSecret = "wrong_secret",
     /// There is no DNS message in it: the Corefile's `dnstap` line lacks `full`.
     NoMessage = "no_message",
     /// The DNS message is malformed.
@@ -120,13 +122,17 @@ pub fn describe() {
         "Connections that ended with an error, by reason"
     );
     describe_counter!(
+        "collector_pauses_total",
+        "Times that a peer was not read on for a moment, since it sends more frames than it may"
+    );
+    describe_counter!(
         "collector_received_bytes_total",
         Unit::Bytes,
         "Bytes read from dnstap senders"
     );
     describe_counter!(
         "collector_observations_lost_total",
-        "Observations dropped because the queue was full"
+        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become known"
     );
     describe_histogram!(
         "collector_observation_delay_seconds",

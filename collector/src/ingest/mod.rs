@@ -1,25 +1,26 @@
 //! Ingest: dnstap streams in, observations out. A reader never waits for anything but its socket.
 
+mod admission;
 mod connection;
 mod listener;
 pub mod metrics;
 pub mod pipeline;
+pub mod queue;
+mod seats;
+pub mod secret;
+mod window;
 
 use std::{sync::Arc, time::Duration};
 
 use proto::frame_stream;
-use runtime::{clock::Clock, sparse::Sparse};
-use tokio::sync::mpsc;
+use runtime::{clock::Clock, reload::Reloaded, sparse::Sparse};
 
-pub use self::listener::Listener;
-use crate::{
-    guards::SharedGuards, names::SharedIndex, observation::Observation, remember::Remembered,
-    resolve::OwnQueries,
+pub use self::{
+    admission::Admission,
+    listener::{Acceptor, Listener},
+    seats::{SeatLimits, Seats},
 };
-
-/// Observations that wait for the owner of the statuses. One is about 200 bytes, and 24 kB at most
-/// ([`pipeline::MAX_ADDRESSES`]).
-pub const QUEUE: usize = 16_384;
+use crate::{guards::SharedGuards, names::SharedIndex, remember::Remembered, resolve::OwnQueries};
 
 /// What every connection shares.
 #[derive(Clone, Debug)]
@@ -34,8 +35,12 @@ pub struct Ingest {
     pub remembered: Remembered,
     /// Our own look-ups and the leader's, which are no sightings by clients.
     pub own: OwnQueries,
-    /// Where observations go. When it is full they are dropped and counted: CoreDNS must never wait.
-    pub observations: mpsc::Sender<Observation>,
+    /// Who is connected, and where observations go. What has no room there is dropped and counted: CoreDNS must never wait.
+    pub seats: Seats,
+    /// Who may speak.
+    pub admission: Admission,
+    /// What every event must show, if anything.
+    pub secrets: Option<Reloaded<secret::Secrets>>,
     /// The bounds of a connection.
     pub limits: ConnectionLimits,
     /// For lines about peers that are refused, or closed for what they sent.
@@ -49,22 +54,35 @@ pub struct Ingest {
 pub struct ConnectionLimits {
     /// The sizes of frames.
     pub frames: frame_stream::Limits,
-    /// Connections in all; one more is closed at once.
-    pub connections: usize,
-    /// From the connection to START.
+    /// Bytes that are buffered, at least [`ConnectionLimits::SMALLEST_BUFFER`].
+    pub buffer: usize,
+    /// From the connection to START; of TLS, the part before Frame Streams may take as long.
     pub handshake: Duration,
-    /// From a frame's first byte to its last. Between frames a stream may be quiet for ever.
+    /// From a frame's first byte to its last.
     pub frame: Duration,
+    /// Between two frames; for ever if there is none.
+    pub idle: Option<Duration>,
+    /// How long a peer may stay that is not known.
+    pub unknown: Duration,
+    /// Bytes of observations that wait until the peer is known.
+    pub held: usize,
+}
+
+impl ConnectionLimits {
+    /// The largest frame fits, with its length.
+    pub const SMALLEST_BUFFER: usize = 72 << 10;
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             frames: frame_stream::Limits::default(),
-            // Half of the file descriptors that a process may usually have: the store needs some too.
-            connections: 512,
+            buffer: 128 << 10,
             handshake: Duration::from_secs(10),
             frame: Duration::from_secs(30),
+            idle: None,
+            unknown: Duration::from_secs(15),
+            held: 64 << 10,
         }
     }
 }

@@ -9,7 +9,10 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::metrics::{Counts, Outcome};
+use super::{
+    metrics::{Counts, Outcome},
+    secret::Secrets,
+};
 use crate::{
     guards::Guards,
     names::NameIndex,
@@ -34,6 +37,8 @@ pub struct Context<'a> {
     pub remembered: &'a Remembered,
     /// Our own look-ups and the leader's, which the DNS server reports like any client's.
     pub own: &'a OwnQueries,
+    /// What an event must show in `extra`, if anything.
+    pub secrets: Option<&'a Secrets>,
 }
 
 /// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
@@ -60,11 +65,15 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
         guards,
         clock,
         remembered,
+        secrets,
         ..
     } = context;
     let event = dnstap::Event::parse(frame).map_err(|_| Outcome::BadEvent)?;
     if event.kind != dnstap::MessageKind::ClientResponse {
         return Err(Outcome::OtherKind);
+    }
+    if secrets.is_some_and(|secrets| !secrets.admit(event.extra)) {
+        return Err(Outcome::WrongSecret);
     }
     let message = event.response_message.ok_or(Outcome::NoMessage)?;
     // Most responses are failures: they end before their question is read.

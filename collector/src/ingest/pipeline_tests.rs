@@ -114,6 +114,7 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
         remembered: &Remembered::new(0),
         own,
+        secrets: None,
     };
     (observe(frame, context, &mut counts), counts)
 }

@@ -98,7 +98,7 @@ async fn get(socket: &Path, path: &str) -> String {
 async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("x.sock");
-    let address = ListenAddress::Unix(socket.clone());
+    let address = ListenAddress::Unix(socket.clone().into());
     let inspect = Inspect::bind(&address).await.unwrap();
     let token = CancellationToken::new();
     let serving = tokio::spawn(inspect.serve(sources(names), token.clone()));

@@ -25,6 +25,7 @@ use tracing::{info, warn};
 use super::{Config, Owner, View};
 use crate::{
     guards::SharedGuards,
+    ingest::queue,
     names::SharedIndex,
     observation::Observation,
     policy::Wanted,
@@ -49,7 +50,7 @@ const DRAIN: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct Channels {
     /// Answers for wanted names.
-    pub observations: mpsc::Receiver<Observation>,
+    pub observations: queue::Receiver,
     /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
     /// The cluster's own networks, whose addresses are refused. Nothing is written before they are first told.
@@ -303,7 +304,7 @@ impl<S: Store> Task<S> {
     }
 
     /// The readers have ended, or are about to: takes their last observations, and writes until all is written.
-    async fn drain(mut self, mut observations: mpsc::Receiver<Observation>) -> anyhow::Result<()> {
+    async fn drain(mut self, mut observations: queue::Receiver) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN;
         let mut batch = Vec::new();
         while let Ok(1..) = timeout_at(deadline, observations.recv_many(&mut batch, BATCH)).await {

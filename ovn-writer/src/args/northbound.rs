@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use runtime::{UsageError, args::parse_duration};
+use runtime::{
+    UsageError,
+    args::{parse_duration, parse_size},
+};
 
 use crate::{
     address_set::NORTHBOUND,
@@ -111,22 +114,7 @@ fn parse_probe(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_message_size(text: &str) -> Result<usize, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit {
-        "" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return Err("a size is a whole number of bytes, or of KiB, MiB or GiB".to_owned()),
-    };
-    let size = number
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or("no usable number")?;
+    let size = parse_size(text).map_err(|error| error.to_string())?;
     if size < SMALLEST_MESSAGE {
         return Err("it is at least 64KiB".to_owned());
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     follow::{Follower, client_with, down, make_row, up},
-    pki::{Authority, Side, Validity},
+    pki::{Authority, Options, Side, Validity},
     server::{Server, create, run},
 };
 

@@ -6,6 +6,8 @@ fn listen_addresses_are_urls() {
         "unix:///run/x.sock",
         "tcp://127.0.0.1:0",
         "tcp://[::1]:6000",
+        "tls://[::1]:6000",
+        "unix:///run/x.sock?mode=0660&uid=1&gid=53&peer-uid=0&peer-uid=7&peer-gid=2",
     ] {
         assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
     }
@@ -14,6 +16,14 @@ fn listen_addresses_are_urls() {
         "tcp://localhost:6000",
         "tcp://127.0.0.1",
         "udp://127.0.0.1:1",
+        "unix:///run/x.sock?mode=0888",
+        "unix:///run/x.sock?mode=1777",
+        "unix:///run/x.sock?mode=+660",
+        "unix:///run/x.sock?gid=dns",
+        "unix:///run/x.sock?gid=4294967296",
+        "unix:///run/x.sock?gid",
+        "unix:///run/x.sock?group=1",
+        "tls://127.0.0.1",
         "",
     ] {
         assert!(text.parse::<ListenAddress>().is_err(), "{text}");
@@ -42,6 +52,10 @@ fn what_other_hosts_can_reach_is_not_local() {
         assert_eq!(parse_local(text), Err(ListenAddressError::NotLocal));
     }
     assert_eq!(parse_local("x"), Err(ListenAddressError::Scheme));
+    assert_eq!(
+        parse_local("tls://127.0.0.1:1"),
+        Err(ListenAddressError::Tls)
+    );
 }
 
 #[tokio::test]
@@ -50,7 +64,7 @@ async fn a_socket_file_that_nobody_listens_on_is_replaced() {
     let path = folder.path().join("x.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    let listener = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+    let listener = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::Group)
         .await
         .unwrap();
     assert_eq!(
@@ -67,7 +81,7 @@ async fn a_socket_that_somebody_listens_on_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.sock");
     let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let error = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+    let error = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::Group)
         .await
         .unwrap_err();
     assert!(
@@ -82,7 +96,7 @@ async fn a_path_that_is_no_socket_is_never_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.sock");
     std::fs::write(&path, "precious").unwrap();
-    let error = Listener::bind(&ListenAddress::Unix(path.clone()), Access::Group)
+    let error = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::Group)
         .await
         .unwrap_err();
     assert!(
@@ -105,7 +119,60 @@ async fn port_zero_takes_a_free_port_and_a_port_in_use_is_an_error() {
 async fn a_socket_may_be_for_the_user_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.sock");
-    let _listener = Listener::bind(&ListenAddress::Unix(path.clone()), Access::User).await;
+    let _listener = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::User).await;
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "{mode:o}");
+}
+
+#[test]
+fn any_process_may_connect_unless_some_are_named() {
+    let admits = |text: &str, uid, gid| text.parse::<UnixAddress>().unwrap().admits(uid, gid);
+    assert!(admits("/x", 1, 1));
+    for (uid, gid, expected) in [(1, 9, true), (2, 9, true), (9, 3, true), (9, 1, false)] {
+        let text = "/x?peer-uid=1&peer-uid=2&peer-gid=3";
+        assert_eq!(admits(text, uid, gid), expected, "{uid} {gid}");
+    }
+}
+
+#[tokio::test]
+async fn a_socket_has_the_mode_and_the_group_of_its_url_and_peers_are_known_by_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.sock");
+    let own = fs::metadata(folder.path()).unwrap();
+    let (uid, gid) = (own.uid(), own.gid());
+    let bind = async |query: String| {
+        let url = format!("unix://{}?{query}", path.display());
+        Listener::bind(&url.parse().unwrap(), Access::User)
+            .await
+            .unwrap()
+    };
+    let other = uid + 1;
+    for (query, expected) in [
+        (format!("mode=0666&gid={gid}&peer-uid={uid}"), true),
+        (format!("mode=0666&gid={gid}&peer-uid={other}"), false),
+    ] {
+        let listener = bind(query).await;
+        let meta = fs::metadata(&path).unwrap();
+        assert_eq!((meta.mode() & 0o777, meta.gid()), (0o666, gid));
+        let _client = UnixStream::connect(&path).await.unwrap();
+        let (_stream, peer) = listener.accept().await.unwrap();
+        assert_eq!(listener.admits(&peer), expected, "{peer}");
+    }
+}
+
+#[tokio::test]
+async fn accepted_connections_are_kept_alive_as_the_listener_is_told() {
+    let any = "tcp://127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind(&any, Access::User).await.unwrap();
+    listener.keep_alive(Duration::from_secs(6)).unwrap();
+    let address = listener.address().socket_address().unwrap();
+    let _client = tokio::net::TcpStream::connect(address).await.unwrap();
+    let Socket::Tcp(socket) = &listener.socket else {
+        panic!("it is TCP");
+    };
+    let (accepted, _) = socket.accept().await.unwrap();
+    assert!(sockopt::socket_keepalive(&accepted).unwrap());
+    let idle = sockopt::tcp_keepidle(&accepted).unwrap();
+    let between = sockopt::tcp_keepintvl(&accepted).unwrap();
+    assert_eq!((idle.as_secs(), between.as_secs()), (6, 2));
 }

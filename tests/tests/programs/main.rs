@@ -20,6 +20,7 @@ mod inspect;
 mod lookups;
 mod packets;
 mod pages;
+mod peers;
 mod replicas;
 mod restarts;
 mod rules;

@@ -2,14 +2,13 @@
 //! connection, so that renewed ones are used without a restart.
 
 use std::{
-    fmt,
-    fs::File,
-    io::{self, Read},
+    fmt, io,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use runtime::tls::{FileError, certificates, private_key, read};
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{
     TlsConnector,
@@ -22,16 +21,10 @@ use tokio_rustls::{
             verify_server_cert_signed_by_trust_anchor,
         },
         crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-        pki_types::{
-            CertificateDer, PrivateKeyDer, ServerName, UnixTime,
-            pem::{self, PemObject},
-        },
+        pki_types::{CertificateDer, ServerName, UnixTime},
         server::ParsedCertificate,
     },
 };
-
-/// The longest file that is read, in bytes: ten times the authorities of a whole system.
-const LONGEST_FILE: u64 = 4 << 20;
 
 /// Whom to trust, and what to show.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,24 +63,9 @@ pub enum TlsError {
     /// No authority was given.
     #[error("an ssl: remote needs the certificate of an authority")]
     NotConfigured,
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file holds no PEM of the kind that it should.
-    #[error("{} holds no usable {what}: {source}", path.display())]
-    Pem {
-        /// Which.
-        path: PathBuf,
-        /// What it should hold.
-        what: &'static str,
-        /// Why it does not.
-        source: pem::Error,
-    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A file holds certificates, and none of them can be an authority's.
     #[error("{} holds no certificate that an authority can have", .0.display())]
     NoAuthority(PathBuf),
@@ -156,10 +134,10 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
     let Some(identity) = &options.identity else {
         return Ok(builder.with_no_client_auth());
     };
-    let key = PrivateKeyDer::from_pem_slice(&read(&identity.private_key)?)
-        .map_err(|source| pem_error(&identity.private_key, "private key", source))?;
+    let key = private_key(&identity.private_key, &read(&identity.private_key)?)?;
+    let certificates = certificates(&identity.certificate, &read(&identity.certificate)?)?;
     builder
-        .with_client_auth_cert(certificates(&identity.certificate)?, key)
+        .with_client_auth_cert(certificates, key)
         .map_err(|source| TlsError::Identity {
             identity: identity.clone(),
             source,
@@ -168,7 +146,7 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
 
 fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    let (usable, others) = roots.add_parsable_certificates(certificates(path)?);
+    let (usable, others) = roots.add_parsable_certificates(certificates(path, &read(path)?)?);
     if others > 0 {
         tracing::debug!(usable, others, path = %path.display(), "some certificates are no authority's");
     }
@@ -176,42 +154,6 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
         return Err(TlsError::NoAuthority(path.to_owned()));
     }
     Ok(roots)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let error = |source| pem_error(path, "certificate", source);
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(path)?)
-        .collect::<Result<_, _>>()
-        .map_err(error)?;
-    if found.is_empty() {
-        return Err(error(pem::Error::NoItemsFound));
-    }
-    Ok(found)
-}
-
-fn pem_error(path: &Path, what: &'static str, source: pem::Error) -> TlsError {
-    TlsError::Pem {
-        path: path.to_owned(),
-        what,
-        source,
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let bounded = || {
-        let mut bytes = Vec::new();
-        File::open(path)?
-            .take(LONGEST_FILE + 1)
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > LONGEST_FILE {
-            return Err(io::Error::other(format!("more than {LONGEST_FILE} bytes")));
-        }
-        Ok(bytes)
-    };
-    bounded().map_err(|source| TlsError::Read {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// Verifies all but the name.

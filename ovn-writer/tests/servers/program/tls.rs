@@ -4,7 +4,7 @@ use tests::{store::Store, workdir::Workdir};
 
 use super::{expect_at, says, start};
 use crate::{
-    pki::{Authority, Validity},
+    pki::{Authority, Options, Validity},
     tls::Secured,
 };
 

@@ -1,0 +1,206 @@
+//! Where to listen, as a URL.
+
+use std::{
+    fmt::{self, Write},
+    net::SocketAddr,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    str::FromStr,
+};
+
+/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), less the zero at its end).
+pub const MAX_SOCKET_PATH: usize = 107;
+
+/// Where a listener is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ListenAddress {
+    /// A unix socket.
+    Unix(UnixAddress),
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// The same, where TLS is spoken. A [`Listener`](super::Listener) binds it as `Tcp` and leaves the rest to who accepts.
+    Tls(SocketAddr),
+}
+
+/// The path of a unix socket, and who may connect to it: `unix:///run/x.sock?mode=0660&gid=53&peer-uid=0`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct UnixAddress {
+    /// Where it is, absolute. It cannot hold a `?`.
+    pub path: PathBuf,
+    /// `mode`: the permissions of its file, at most 0777.
+    pub mode: Option<u32>,
+    /// `uid`: the owner of its file.
+    pub uid: Option<u32>,
+    /// `gid`: the group of its file.
+    pub gid: Option<u32>,
+    /// `peer-uid`, any number of times: whose processes may connect, as the system says (SO_PEERCRED of unix(7)).
+    pub peer_uids: Vec<u32>,
+    /// `peer-gid`, any number of times: the groups of which a process that connects may have one as its own.
+    pub peer_gids: Vec<u32>,
+}
+
+/// Why a text is no [`ListenAddress`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ListenAddressError {
+    /// It starts with something else.
+    #[error("an address starts with unix://, tcp:// or tls://")]
+    Scheme,
+    /// The path of the socket is relative, or there is none.
+    #[error("a unix socket needs an absolute path: unix:///run/collector.sock")]
+    Relative,
+    /// The path is longer than the system takes, with its length in bytes.
+    #[error("the path of a unix socket has at most {MAX_SOCKET_PATH} bytes, and this one {0}")]
+    TooLong(usize),
+    /// What comes after `?` is not understood.
+    #[error(
+        "`{0}` is no parameter of a unix socket: mode=0660, uid=N, gid=N, peer-uid=N and peer-gid=N are"
+    )]
+    Parameter(String),
+    /// There is no IP address with a port.
+    #[error("tcp and tls need an IP address and a port: tcp://127.0.0.1:6000, tls://[::1]:6000")]
+    Tcp,
+    /// Other hosts could reach it.
+    #[error(
+        "this listens on a unix socket or a loopback address only: whoever reaches it sees every tenant's names"
+    )]
+    NotLocal,
+    /// There is no TLS here.
+    #[error("this listens on unix:// or tcp:// only")]
+    Tls,
+}
+
+impl UnixAddress {
+    /// Whether a process of this user and group may connect: any, unless the URL names those that may.
+    pub fn admits(&self, uid: u32, gid: u32) -> bool {
+        (self.peer_uids.is_empty() && self.peer_gids.is_empty())
+            || self.peer_uids.contains(&uid)
+            || self.peer_gids.contains(&gid)
+    }
+
+    fn parameter(&mut self, text: &str) -> Option<()> {
+        let (key, value) = text.split_once('=')?;
+        // `parse` alone would take a sign.
+        if !value.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let number = || value.parse().ok();
+        match key {
+            "mode" => {
+                let mode = u32::from_str_radix(value, 8).ok();
+                self.mode = Some(mode.filter(|mode| *mode <= 0o777)?);
+            }
+            "uid" => self.uid = Some(number()?),
+            "gid" => self.gid = Some(number()?),
+            "peer-uid" => self.peer_uids.push(number()?),
+            "peer-gid" => self.peer_gids.push(number()?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl From<PathBuf> for UnixAddress {
+    fn from(path: PathBuf) -> Self {
+        Self {
+            path,
+            ..Self::default()
+        }
+    }
+}
+
+impl FromStr for UnixAddress {
+    type Err = ListenAddressError;
+
+    /// Without the scheme.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (path, query) = text.split_once('?').unwrap_or((text, ""));
+        if !path.starts_with('/') {
+            return Err(ListenAddressError::Relative);
+        }
+        let mut address = Self::from(PathBuf::from(path));
+        let length = address.path.as_os_str().as_bytes().len();
+        if length > MAX_SOCKET_PATH {
+            return Err(ListenAddressError::TooLong(length));
+        }
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let understood = address.parameter(parameter);
+            understood.ok_or_else(|| ListenAddressError::Parameter(parameter.to_owned()))?;
+        }
+        Ok(address)
+    }
+}
+
+impl fmt::Display for UnixAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut query = String::new();
+        let all = |key, numbers: &[u32]| {
+            let numbers = numbers.iter();
+            numbers.fold(String::new(), |text, number| {
+                text + &format!("&{key}={number}")
+            })
+        };
+        if let Some(mode) = self.mode {
+            write!(query, "&mode={mode:04o}")?;
+        }
+        query += &all("uid", self.uid.as_slice());
+        query += &all("gid", self.gid.as_slice());
+        query += &all("peer-uid", &self.peer_uids);
+        query += &all("peer-gid", &self.peer_gids);
+        f.write_str(&self.path.to_string_lossy())?;
+        match query.strip_prefix('&') {
+            Some(query) => write!(f, "?{query}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let socket = |address: &str| address.parse().map_err(|_| ListenAddressError::Tcp);
+        if let Some(address) = text.strip_prefix("unix://") {
+            address.parse().map(Self::Unix)
+        } else if let Some(address) = text.strip_prefix("tcp://") {
+            socket(address).map(Self::Tcp)
+        } else if let Some(address) = text.strip_prefix("tls://") {
+            socket(address).map(Self::Tls)
+        } else {
+            Err(ListenAddressError::Scheme)
+        }
+    }
+}
+
+impl ListenAddress {
+    /// The address and port, of all but unix sockets.
+    pub fn socket_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(address) | Self::Tls(address) => Some(*address),
+        }
+    }
+}
+
+/// A [`ListenAddress`] that no other host can reach, without TLS. A clap `value_parser`.
+///
+/// # Errors
+/// Those of [`ListenAddress`], [`ListenAddressError::NotLocal`] and [`ListenAddressError::Tls`].
+pub fn parse_local(text: &str) -> Result<ListenAddress, ListenAddressError> {
+    match text.parse()? {
+        ListenAddress::Tls(_) => Err(ListenAddressError::Tls),
+        ListenAddress::Tcp(address) if !address.ip().is_loopback() => {
+            Err(ListenAddressError::NotLocal)
+        }
+        address => Ok(address),
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(address) => write!(f, "unix://{address}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Tls(address) => write!(f, "tls://{address}"),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A network apart, whose cable can be pulled: what is sent then is lost, and nobody is told.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    process::Command,
+};
+
+use crate::{process::Process, wait::eventually};
+
+/// The interface inside.
+const INSIDE: &str = "eth0";
+
+/// A network namespace with one cable to this one. It lasts as long as the value, and the processes that were started in it.
+#[derive(Debug)]
+pub struct Network {
+    holder: Process,
+    pair: u32,
+}
+
+impl Network {
+    /// Makes one; `None` without the right to, which only root has.
+    pub async fn new(folder: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tried: only root can make networks");
+            return None;
+        }
+        let sleep = ["--net", "--", "sleep", "infinity"];
+        let holder = Process::start(folder, "network", Path::new("unshare"), sleep, &[]);
+        let pid = holder.pid();
+        let own = std::fs::read_link("/proc/self/ns/net").expect("its own network");
+        eventually("the network is apart", async || {
+            match std::fs::read_link(format!("/proc/{pid}/ns/net")) {
+                Ok(network) if network != own => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let network = Self {
+            holder,
+            pair: (pid % (1 << 15)) * 4,
+        };
+        let (cable, id) = (format!("eg{pid}"), pid.to_string());
+        ip(&[
+            "link", "add", &cable, "type", "veth", "peer", "name", INSIDE, "netns", &id,
+        ]);
+        let with_mask = |address: IpAddr| format!("{address}/30");
+        ip(&["addr", "add", &with_mask(network.outside()), "dev", &cable]);
+        ip(&["link", "set", &cable, "up"]);
+        network.ip_inside(&["addr", "add", &with_mask(network.inside()), "dev", INSIDE]);
+        network.ip_inside(&["link", "set", "lo", "up"]);
+        network.plug(true);
+        Some(network)
+    }
+
+    /// The address of this end of the cable.
+    pub fn outside(&self) -> IpAddr {
+        self.address(1)
+    }
+
+    /// The address of the other end.
+    pub fn inside(&self) -> IpAddr {
+        self.address(2)
+    }
+
+    /// What to put before a command, so that it runs inside.
+    pub fn enter(&self) -> Vec<String> {
+        let pid = self.holder.pid().to_string();
+        let words = ["nsenter", "--target", &pid, "--net", "--"];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// Pulls the cable, or plugs it in.
+    pub fn plug(&self, on: bool) {
+        self.ip_inside(&["link", "set", INSIDE, if on { "up" } else { "down" }]);
+    }
+
+    fn ip_inside(&self, args: &[&str]) {
+        let enter = self.enter();
+        let enter = enter.iter().map(String::as_str);
+        let words: Vec<_> = enter.chain(["ip"]).chain(args.iter().copied()).collect();
+        run(&words);
+    }
+
+    /// A network of two addresses for each process, of those that are set apart for tests of networks (RFC 2544).
+    fn address(&self, number: u32) -> IpAddr {
+        let first = Ipv4Addr::new(198, 18, 0, 0).to_bits();
+        Ipv4Addr::from_bits(first + self.pair + number).into()
+    }
+}
+
+fn ip(args: &[&str]) {
+    run(&[&["ip"], args].concat());
+}
+
+fn run(words: &[&str]) {
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    let output = output.expect("it can be started");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {error}");
+}

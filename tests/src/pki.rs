@@ -1,0 +1,75 @@
+//! Keys and certificates for a test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+
+/// An authority, and the folder in which its certificate and those that it signs are.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: PathBuf,
+}
+
+/// The files of one side.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// `NAME-key.pem`.
+    pub key: PathBuf,
+    /// `NAME-cert.pem`.
+    pub certificate: PathBuf,
+    /// `ca.pem`: whom it trusts.
+    pub ca: PathBuf,
+}
+
+/// Whether a certificate holds now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Validity {
+    /// It does.
+    Now,
+    /// It is expired.
+    Past,
+}
+
+impl Authority {
+    /// A new one, which replaces the `ca.pem` of the folder.
+    pub fn new(folder: &Path) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, folder.display().to_string());
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
+        fs::write(folder.join("ca.pem"), issuer.pem()).expect("its file");
+        let folder = folder.to_owned();
+        Self { issuer, folder }
+    }
+
+    /// Signs a new key, and replaces the files `NAME-key.pem` and `NAME-cert.pem`. `names` are those that the certificate is for.
+    pub fn sign(&self, name: &str, names: &[&str], validity: Validity) -> Side {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        if validity == Validity::Past {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2020, 1, 2);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let path = |what: &str| self.folder.join(format!("{name}-{what}.pem"));
+        let side = Side {
+            key: path("key"),
+            certificate: path("cert"),
+            ca: self.folder.join("ca.pem"),
+        };
+        fs::write(&side.key, key.serialize_pem()).expect("a key file");
+        fs::write(&side.certificate, certificate.pem()).expect("a certificate file");
+        side
+    }
+}
