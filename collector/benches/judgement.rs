@@ -196,7 +196,11 @@ fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> Round {
     let addresses: Addresses = addresses(number, count).collect();
     let v4 = match addresses.is_empty() {
         true => FamilyOutcome::NoData,
-        false => FamilyOutcome::Addresses { addresses, at: now },
+        false => FamilyOutcome::Addresses {
+            addresses,
+            at: now,
+            complete: true,
+        },
     };
     Round {
         name,

@@ -85,7 +85,7 @@ impl Samples {
         let phase = &mut self.phase;
         phase.failed += usize::from(round.failed().is_some());
         for family in Family::ALL {
-            let FamilyOutcome::Addresses { addresses, at } = round.family(family) else {
+            let FamilyOutcome::Addresses { addresses, at, .. } = round.family(family) else {
                 continue;
             };
             let ttl = addresses.iter().map(|(_, ttl)| *ttl).min().unwrap_or(0);

@@ -80,10 +80,13 @@ impl Owner {
             }
             for (family, outcome) in outcomes {
                 match outcome {
-                    FamilyOutcome::Addresses { .. } | FamilyOutcome::NoData => {
+                    FamilyOutcome::Addresses { complete: true, .. } | FamilyOutcome::NoData => {
                         memory.asked(&round.name, family, started);
                     }
-                    FamilyOutcome::Failed(_) => {
+                    FamilyOutcome::Addresses {
+                        complete: false, ..
+                    }
+                    | FamilyOutcome::Failed(_) => {
                         memory.family_failed(&round.name, family, started, now, limits);
                     }
                 }
@@ -94,6 +97,18 @@ impl Owner {
             .any(|(_, outcome)| matches!(outcome, FamilyOutcome::Addresses { .. }));
         self.schedule.done(&round.name, fruitful, now);
         self.reschedule(&round.name);
+        let cut_off = |outcome: &FamilyOutcome| {
+            matches!(
+                outcome,
+                FamilyOutcome::Addresses {
+                    complete: false,
+                    ..
+                }
+            )
+        };
+        if outcomes.iter().any(|(_, outcome)| cut_off(outcome)) && self.looks_up() {
+            self.schedule.hurry(&round.name, now);
+        }
     }
 
     /// Whether this replica looks names up.

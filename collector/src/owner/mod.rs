@@ -21,6 +21,8 @@ mod schedule;
 pub mod task;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod truncation_tests;
 mod view;
 #[cfg(test)]
 mod write_tests;
@@ -325,6 +327,12 @@ impl Owner {
     /// Whether nothing waits to be written, or to come back from the store.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty() && self.unmade.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// How many names have something to write that the store did not take, and that is put off.
+    pub fn unwritten(&self) -> usize {
+        let entries = self.entries.values();
+        entries.filter(|entry| entry.failures > 0).count()
     }
 
     /// Sets the gauges.

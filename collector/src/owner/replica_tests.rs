@@ -211,6 +211,7 @@ impl Hour {
                     v4: FamilyOutcome::Addresses {
                         addresses: seen.addresses.clone(),
                         at: at(now),
+                        complete: true,
                     },
                     v6: FamilyOutcome::NoData,
                 };
@@ -282,6 +283,7 @@ fn what_only_the_other_replica_saw_is_written_before_the_leader_may_remove_it() 
                 v4: FamilyOutcome::Addresses {
                     addresses: seen.addresses.clone(),
                     at: at(now),
+                    complete: true,
                 },
                 v6: FamilyOutcome::NoData,
             };

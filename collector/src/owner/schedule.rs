@@ -22,7 +22,8 @@ const WILDCARD_INTERVAL: Duration = Duration::from_millis(10);
 /// ... but after a pause so much at once.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Clients that get cut-off answers all the time cause a look-up this often.
+/// Clients that get cut-off answers all the time cause a look-up this often, and a look-up that gets one is tried again after
+/// this.
 const HURRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A name is looked up at most this often, whatever its addresses, its TTLs and the grace are.
@@ -131,12 +132,15 @@ impl Schedule {
         }
     }
 
-    /// The name is to be looked up now, whatever it waits for, unless it just was.
+    /// The name is to be looked up now, whatever it waits for, or a while after it just was.
     pub(super) fn hurry(&mut self, name: &DnsName, now: Timestamp) {
-        let ready = |lookup: &&mut Lookup| !lookup.running && lookup.done + HURRY_INTERVAL <= now;
+        let ready = |lookup: &&mut Lookup| !lookup.running && !lookup.hurried;
         if let Some(lookup) = self.names.get_mut(name).filter(ready) {
-            lookup.hurried = true;
-            self.put(name, Some(now), false);
+            let due = now.max(lookup.done + HURRY_INTERVAL);
+            if lookup.place.is_none_or(|place| due < place.at()) {
+                lookup.hurried = true;
+                self.put(name, Some(due), false);
+            }
         }
     }
 

@@ -327,7 +327,10 @@ impl<S: Store> Task<S> {
             }
             self.advance();
         }
-        info!("statuses are written");
+        match self.owner.unwritten() {
+            0 => info!("statuses are written"),
+            names => warn!(names, "ending without what the store did not take"),
+        }
         Ok(())
     }
 }

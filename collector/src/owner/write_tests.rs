@@ -217,6 +217,28 @@ fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
 }
 
 #[test]
+fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
+    let mut world = world(&[WWW, "api.example.com"]);
+    world.observe(WWW, "1.1.1.1");
+    world.observe("api.example.com", "1.1.1.1");
+    world.owner.end();
+    let writes = world.owner.writes(at(world.now));
+    assert_eq!(writes.len(), 2);
+    for (write, stored) in writes.iter().zip([false, true]) {
+        let outcome = match stored {
+            true => world.carry_out(write),
+            false => Outcome::Failed(None),
+        };
+        let now = at(world.now);
+        world.owner.written(&write.key(), write, outcome, now);
+    }
+    assert!(world.owner.writes(at(world.now)).is_empty());
+    assert!(world.owner.is_settled());
+    assert_eq!(world.owner.unwritten(), 1);
+    world.until(1000, |world| world.owner.unwritten() == 0);
+}
+
+#[test]
 fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);

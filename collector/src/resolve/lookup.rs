@@ -208,9 +208,7 @@ impl Part {
             // What came is as good as any answer. What did not come over UDP, TCP brings; with nothing at hand, only TCP
             // can tell whether there is anything.
             Ok(answer) if udp && answer.truncated => {
-                if !answer.addresses.is_empty() {
-                    self.tally.add(Ok(answer), clock.now());
-                }
+                self.tally.add_part(answer.addresses, clock.now());
                 return Some(over_tcp(asked));
             }
             // A datagram larger than it may be arrives cut.

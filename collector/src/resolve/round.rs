@@ -35,6 +35,9 @@ pub enum FamilyOutcome {
         addresses: Addresses,
         /// The collector's clock when the last of them came.
         at: Timestamp,
+        /// A server gave its whole answer. If not, each answer was cut off, and TCP did not bring the rest: there may be more
+        /// addresses, so the missing ones were not asked for.
+        complete: bool,
     },
     /// A server said NOERROR, and none gave an address that the guards admit.
     NoData,
@@ -162,7 +165,7 @@ impl Round {
     /// What was learned: at most one observation a family, with no client.
     pub fn observations(&self) -> impl Iterator<Item = Observation> {
         Family::ALL.into_iter().filter_map(|family| {
-            let FamilyOutcome::Addresses { addresses, at } = self.family(family) else {
+            let FamilyOutcome::Addresses { addresses, at, .. } = self.family(family) else {
                 return None;
             };
             Some(Observation {
@@ -210,13 +213,18 @@ impl Tally {
         match reply {
             Ok(answer) if answer.rcode == u16::from(dns::RCODE_NOERROR) => {
                 self.noerror = true;
-                if !answer.addresses.is_empty() {
-                    self.addresses.extend(answer.addresses);
-                    self.at = now;
-                }
+                self.add_part(answer.addresses, now);
             }
             Ok(answer) => self.fail(Failure::Rcode(answer.rcode)),
             Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Takes in what a server said before its answer was cut off.
+    pub(super) fn add_part(&mut self, addresses: Addresses, now: Timestamp) {
+        if !addresses.is_empty() {
+            self.addresses.extend(addresses);
+            self.at = now;
         }
     }
 
@@ -227,7 +235,7 @@ impl Tally {
         );
     }
 
-    /// Whether a server said NOERROR.
+    /// Whether a server said NOERROR, and all that there is to say.
     pub(super) fn noerror(&self) -> bool {
         self.noerror
     }
@@ -246,6 +254,7 @@ impl Tally {
             FamilyOutcome::Addresses {
                 addresses: self.addresses,
                 at: self.at,
+                complete: self.noerror,
             }
         } else if self.noerror {
             FamilyOutcome::NoData

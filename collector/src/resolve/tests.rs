@@ -160,6 +160,13 @@ fn found(outcome: &FamilyOutcome) -> Vec<(String, u32)> {
         .collect()
 }
 
+fn is_complete(outcome: &FamilyOutcome) -> bool {
+    matches!(
+        outcome,
+        FamilyOutcome::Addresses { complete: true, .. } | FamilyOutcome::NoData
+    )
+}
+
 fn failure(outcome: &FamilyOutcome) -> Failure {
     match outcome {
         FamilyOutcome::Failed(failure) => *failure,

@@ -37,9 +37,15 @@ fn the_union_has_each_address_once_with_its_largest_ttl() {
         answer(0, &[("192.0.2.2", 5), ("192.0.2.1", 30)]),
         answer(0, &[("192.0.2.2", 60), ("192.0.2.3", 1)]),
     ];
-    let FamilyOutcome::Addresses { addresses, at } = outcome(&replies) else {
+    let FamilyOutcome::Addresses {
+        addresses,
+        at,
+        complete,
+    } = outcome(&replies)
+    else {
         panic!("no addresses")
     };
+    assert!(complete);
     let expected = answer(0, &[("192.0.2.1", 30), ("192.0.2.2", 60), ("192.0.2.3", 1)]);
     assert_eq!(addresses, expected.unwrap().addresses);
     assert_eq!(at, NOW);

@@ -115,9 +115,31 @@ async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
     let expected = [(A.to_owned(), 30), ("192.0.2.2".to_owned(), 20)];
     assert_eq!(found(&round.v4), expected);
     assert_eq!(found(&round.v6), [(AAAA.to_owned(), 20)]);
+    assert!(is_complete(&round.v4) && is_complete(&round.v6));
     let asked = server.asked();
     assert_eq!(asked.iter().filter(|asked| asked.tcp).count(), 2);
     assert_eq!(asked.iter().filter(|asked| !asked.tcp).count(), 2);
+}
+
+#[tokio::test]
+async fn what_another_server_says_in_full_completes_a_truncated_answer_whose_tcp_fails() {
+    let cut = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say_truncated();
+    let whole = |asked: &Asked| asked.addresses(&["192.0.2.2", AAAA], 20).say();
+    let servers = [
+        Scripted::without_tcp(cut).await,
+        Scripted::without_tcp(cut).await,
+        Scripted::start(whole).await,
+    ];
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    // Whichever is asked first.
+    for _ in 0..10 {
+        let round = look_up(patient(), &list).await;
+        assert!(is_complete(&round.v4) && is_complete(&round.v6));
+        assert!(found(&round.v4).contains(&("192.0.2.2".to_owned(), 20)));
+    }
+    let round = look_up(patient(), &list[..2]).await;
+    assert!(!is_complete(&round.v4) && !is_complete(&round.v6));
+    assert_eq!(round.failed(), None, "a server said NOERROR");
 }
 
 #[tokio::test]
@@ -125,6 +147,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
     let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
     let round = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    assert!(!is_complete(&round.v4));
     // Truncated and empty says that there is something, not that there is nothing.
     let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
     assert_eq!(failure(&round.v6), refused);
@@ -144,6 +167,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
     .await;
     let round = look_up(hasty(), &[server.server()]).await;
     assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    assert!(!is_complete(&round.v4));
     assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
 }
 
