@@ -6,6 +6,7 @@
 //! them; [`verify()`] compares once, and [`report`] puts differences in words.
 
 pub mod address_set;
+pub mod addresses;
 mod args;
 pub mod desired;
 mod dry_run;

@@ -6,6 +6,7 @@ use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, addres
 use uuid::Uuid;
 
 use crate::{
+    addresses::{Addresses, AddressesRef},
     external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE, distinct},
     ovsdb::{
         Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Record,
@@ -35,7 +36,7 @@ const KEYS: [&str; 5] = [OWNER_TYPE, OWNER_NAME, IP_FAMILY, OWNER_CONTROLLER, CR
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AddressSet {
     name: Box<str>,
-    addresses: BTreeSet<IpAddr>,
+    addresses: Addresses,
     /// Members that are no addresses, or not in the spelling that this program writes.
     others: BTreeSet<Box<str>>,
     external_ids: Kept<5>,
@@ -69,8 +70,8 @@ impl AddressSet {
     }
 
     /// The members that are addresses.
-    pub fn addresses(&self) -> &BTreeSet<IpAddr> {
-        &self.addresses
+    pub fn addresses(&self) -> AddressesRef<'_> {
+        self.addresses.all()
     }
 
     /// The members that this program would never write.
@@ -80,12 +81,12 @@ impl AddressSet {
 
     /// Whether it has no members at all.
     pub fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.others.is_empty()
+        self.addresses().is_empty() && self.others.is_empty()
     }
 
     /// Whether the address is a member, however it is written.
     pub fn holds(&self, address: &IpAddr) -> bool {
-        self.addresses.contains(address)
+        self.addresses().contains(*address)
             || self
                 .others
                 .iter()
@@ -126,11 +127,16 @@ impl AddressSet {
         Some(Identity { name, family, form })
     }
 
-    fn toggle_member(&mut self, text: String) {
-        match canonical_address(&text) {
-            Some(address) => replica::toggle(&mut self.addresses, address),
-            None => replica::toggle(&mut self.others, text.into()),
+    /// Takes over a difference of the members, each of them once.
+    fn toggle_members(&mut self, texts: Vec<String>) {
+        let mut addresses = Vec::with_capacity(texts.len());
+        for text in texts {
+            match canonical_address(&text) {
+                Some(address) => addresses.push(address),
+                None => replica::toggle(&mut self.others, text.into()),
+            }
         }
+        self.addresses.toggle(addresses.into_iter().collect());
     }
 }
 
@@ -190,9 +196,7 @@ impl AddressSet {
             NAME => self.name = value.into_string()?.into(),
             ADDRESSES => {
                 let members = value.into_set()?.into_iter().map(Atom::into_string);
-                for member in distinct(members.collect::<Result<_, _>>()?)? {
-                    self.toggle_member(member);
-                }
+                self.toggle_members(distinct(members.collect::<Result<_, _>>()?)?);
             }
             EXTERNAL_IDS => {
                 self.external_ids.modify(&KEYS, value)?;

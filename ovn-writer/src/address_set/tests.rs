@@ -97,7 +97,11 @@ fn members_that_are_not_written_our_way_are_kept_as_they_are() {
         "::ffff:1.2.3.4",
     ];
     let mut set = row(serde_json::json!({"addresses": ["set", members]})).unwrap();
-    let addresses: Vec<_> = set.addresses().iter().map(IpAddr::to_string).collect();
+    let addresses: Vec<_> = set
+        .addresses()
+        .iter()
+        .map(|address| address.to_string())
+        .collect();
     assert_eq!(addresses, ["10.0.0.1", "::ffff:1.2.3.4", "2001:db8::1"]);
     let others: Vec<_> = set.others().iter().map(|text| &**text).collect();
     assert_eq!(others, ["10.0.0.0/8", "2001:DB8::2", "x"]);

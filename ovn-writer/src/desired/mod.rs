@@ -9,6 +9,7 @@
 //!   folder that vanished. They count as [missing](Desired::missing) then, and all of them hold, until a list has one of them.
 
 pub mod filter;
+mod object;
 
 use std::{
     borrow::Cow,
@@ -21,6 +22,8 @@ use proto::api::{DnsName, DnsNameResolver, Family, NameError};
 use runtime::store::{Event, ObjectKey};
 
 pub use self::filter::{Filter, Skip};
+use self::object::{Came, Object};
+use crate::addresses::{Addresses, AddressesRef};
 
 /// How many addresses that left statuses are remembered for each name until the database was looked at, not counting those that
 /// left last.
@@ -70,16 +73,6 @@ pub struct Desired {
     skipped: HashMap<Skip, usize>,
 }
 
-/// One `DNSNameResolver`.
-#[derive(Debug)]
-struct Object {
-    name: DnsName,
-    uid: Option<Box<str>>,
-    /// In order, each once.
-    addresses: Box<[IpAddr]>,
-    skipped: Vec<Skip>,
-}
-
 /// One DNS name that the store has, or had since this program started.
 #[derive(Debug, Default)]
 struct Name {
@@ -115,22 +108,16 @@ pub struct Wanted<'a> {
     /// Whether a status with an address was seen since this program started. As long as there was none, nothing follows from
     /// what a status lacks: the collector may not have written it yet.
     pub resolved: bool,
-    /// The union of the addresses of both families, in order, each once.
-    pub addresses: Cow<'a, [IpAddr]>,
+    /// The union of the addresses of both families.
+    pub addresses: Cow<'a, Addresses>,
     /// Addresses that were in a status, and are in none now.
     pub left: &'a BTreeSet<IpAddr>,
 }
 
 impl Wanted<'_> {
-    /// The addresses of one family, in order.
-    pub fn of_family(&self, family: Family) -> &[IpAddr] {
-        // IPv4 addresses sort before IPv6 addresses.
-        let v6 = self.addresses.partition_point(IpAddr::is_ipv4);
-        let (v4, v6) = self.addresses.split_at_checked(v6).unwrap_or_default();
-        match family {
-            Family::V4 => v4,
-            Family::V6 => v6,
-        }
+    /// The addresses of one family.
+    pub fn of_family(&self, family: Family) -> AddressesRef<'_> {
+        self.addresses.all().of_family(family)
     }
 }
 
@@ -170,18 +157,13 @@ impl Desired {
     /// [adopted](Desired::adopt).
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
         let state = self.names.get(name)?;
-        let addresses = |key| {
-            self.objects
-                .get(key)
-                .map_or(&[][..], |object| &*object.addresses)
-        };
-        let addresses = match state.objects.as_slice() {
-            [] if state.held.is_empty() => Cow::Borrowed(&[][..]),
-            [one] if state.held.is_empty() => Cow::Borrowed(addresses(one)),
-            many => {
-                let held = state.held.keys();
-                let union: BTreeSet<_> = many.iter().flat_map(addresses).chain(held).collect();
-                Cow::Owned(union.into_iter().copied().collect())
+        let objects = || state.objects.iter().filter_map(|key| self.objects.get(key));
+        let addresses = match (objects().next(), state.held.is_empty()) {
+            (Some(one), true) if state.objects.len() == 1 => Cow::Borrowed(&one.addresses),
+            _ => {
+                let held = state.held.keys().copied();
+                let all = objects().flat_map(|object| object.addresses.all().iter());
+                Cow::Owned(all.chain(held).collect())
             }
         };
         let standing = match state.leaving {
@@ -283,7 +265,8 @@ impl Desired {
                 !ends
             });
             if !gone.is_empty() {
-                self.leave(&name, &gone);
+                let gone: Addresses = gone.into_iter().collect();
+                self.leave(&name, gone.all());
                 changed.insert(name);
             }
         }
@@ -351,29 +334,24 @@ impl Desired {
         };
         self.unusable.remove(&key);
         self.missing.remove(&key);
-        let (addresses, skipped) = self.addresses(object);
-        let new = Object {
-            name: name.clone(),
-            uid: object.metadata.uid.as_deref().map(Box::from),
-            addresses,
-            skipped,
-        };
-        if self.objects.get(&key).is_some_and(|old| !old.is_same(&new)) {
+        let known = self.objects.get_mut(&key);
+        if known
+            .as_ref()
+            .is_some_and(|known| !known.is_same(&name, object))
+        {
             self.deleted(&key, now, changed);
+        } else if let Some(known) = known
+            && let Some(came) = known.grow(object, &self.options.filter)
+        {
+            let is_change = !came.addresses.all().is_empty();
+            self.came(&name, &came);
+            changed.extend(is_change.then_some(name));
+            return;
         }
-        let state = self.names.entry(name.clone()).or_default();
-        state.seen = true;
-        state.leaving = None;
-        state.resolved |=
-            !new.addresses.is_empty() || new.skipped.iter().any(|s| *s != Skip::Unparsable);
-        for address in &new.addresses {
-            state.left.remove(address);
-            state.held.remove(address);
-        }
-        for reason in &new.skipped {
-            *self.skipped.entry(*reason).or_default() += 1;
-        }
+        let (new, came) = Object::read(name.clone(), object, &self.options.filter);
+        self.came(&name, &came);
         let Some(old) = self.objects.get_mut(&key) else {
+            let state = self.names.entry(name.clone()).or_default();
             state.objects.push(key.clone());
             self.objects.insert(key, new);
             changed.insert(name);
@@ -383,8 +361,24 @@ impl Desired {
         let old = std::mem::replace(old, new);
         self.unskip(&old);
         if is_change {
-            self.leave(&name, &old.addresses);
+            self.leave(&name, old.addresses.all());
             changed.insert(name);
+        }
+    }
+
+    /// A status of the name has these, perhaps since now.
+    fn came(&mut self, name: &DnsName, came: &Came) {
+        let state = self.names.entry(name.clone()).or_default();
+        state.seen = true;
+        state.leaving = None;
+        state.resolved |= came.is_resolved();
+        let addresses = came.addresses.all();
+        state.left.retain(|address| !addresses.contains(*address));
+        state
+            .held
+            .retain(|address, _| !addresses.contains(*address));
+        for reason in &came.skipped {
+            *self.skipped.entry(*reason).or_default() += 1;
         }
     }
 
@@ -405,10 +399,13 @@ impl Desired {
         }
         let elsewhere = |address: &IpAddr| {
             let objects = state.objects.iter().filter_map(|key| self.objects.get(key));
-            objects.into_iter().any(|object| object.has(address))
+            objects
+                .into_iter()
+                .any(|object| object.addresses.all().contains(*address))
         };
-        let held: Vec<_> = old.addresses.iter().filter(|a| !elsewhere(a)).collect();
-        state.held.extend(held.into_iter().map(|a| (*a, until)));
+        let addresses = old.addresses.all().iter();
+        let held = addresses.filter(|address| !elsewhere(address));
+        state.held.extend(held.map(|address| (address, until)));
         self.deadlines.insert((until, old.name.clone()));
         changed.insert(old.name);
     }
@@ -422,48 +419,17 @@ impl Desired {
     }
 
     /// Remembers those of the addresses that are no longer wanted of the name.
-    fn leave(&mut self, name: &DnsName, addresses: &[IpAddr]) {
+    fn leave(&mut self, name: &DnsName, addresses: AddressesRef<'_>) {
         let Some(wanted) = self.wanted(name) else {
             return;
         };
-        let gone = |address: &&IpAddr| wanted.addresses.binary_search(address).is_err();
-        let gone: Vec<_> = addresses.iter().filter(gone).copied().collect();
+        let gone = addresses.without(wanted.addresses.all());
         if let Some(state) = self.names.get_mut(name) {
             // All of one change, or none: a set that loses tens of thousands at once loses all of them.
             if state.left.len() < MAX_LEFT {
                 state.left.extend(gone);
             }
         }
-    }
-
-    /// The addresses of a status that may be programmed, in order, each once; and why the others may not.
-    fn addresses(&self, object: &DnsNameResolver) -> (Box<[IpAddr]>, Vec<Skip>) {
-        let entries = object
-            .status
-            .iter()
-            .flat_map(|status| &status.resolved_names);
-        let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
-        for resolved in entries.flat_map(|entry| &entry.resolved_addresses) {
-            match self.options.filter.admit(&resolved.ip) {
-                Ok(address) => addresses.push(address),
-                Err(reason) => skipped.push(reason),
-            }
-        }
-        addresses.sort_unstable();
-        addresses.dedup();
-        (addresses.into_boxed_slice(), skipped)
-    }
-}
-
-impl Object {
-    fn has(&self, address: &IpAddr) -> bool {
-        self.addresses.binary_search(address).is_ok()
-    }
-
-    /// Whether the other is a later version of this one, and not another one in its place.
-    fn is_same(&self, other: &Self) -> bool {
-        let uids = self.uid.as_ref().zip(other.uid.as_ref());
-        self.name == other.name && uids.is_none_or(|(one, other)| one == other)
     }
 }
 

@@ -56,18 +56,19 @@ impl Clocked {
     }
 
     fn wanted(&self) -> Vec<String> {
-        texts(self.desired.wanted(&dns(W)).unwrap().addresses.iter())
+        texts(self.desired.wanted(&dns(W)).unwrap().addresses.all().iter())
     }
 
     fn left(&self) -> Vec<String> {
-        texts(self.desired.wanted(&dns(W)).unwrap().left)
+        texts(self.desired.wanted(&dns(W)).unwrap().left.iter().copied())
     }
 }
 
 const W: &str = "www.example.com.";
 
-fn texts<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<String> {
-    addresses.into_iter().map(IpAddr::to_string).collect()
+fn texts(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<String> {
+    let texts = addresses.into_iter().map(|address| address.to_string());
+    texts.collect()
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
     let changed = store.apply(Event::Synced(vec![first, second]));
     assert_eq!(changed, [dns(W)].into());
     let desired = &store.desired;
-    let of = |family| texts(desired.wanted(&dns(W)).unwrap().of_family(family));
+    let of = |family| texts(desired.wanted(&dns(W)).unwrap().of_family(family).iter());
     assert_eq!(of(Family::V4), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     assert_eq!(of(Family::V6), ["2001:db8::1"]);
     assert!(desired.wanted(&dns("other.example.")).is_none());

@@ -163,7 +163,7 @@ impl SetReport {
             Change::Delete { uuid, .. } => {
                 let row = rows.get(*uuid).into_iter();
                 surplus = row
-                    .flat_map(|row| row.addresses().iter().map(ToString::to_string))
+                    .flat_map(|row| row.addresses().iter().map(|address| address.to_string()))
                     .collect();
                 (Some(*uuid), Kind::UnwantedRow)
             }

@@ -26,6 +26,7 @@ use uuid::Uuid;
 use super::change::Change;
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
+    addresses::AddressesRef,
     desired::{Filter, Standing, Wanted},
 };
 
@@ -219,7 +220,7 @@ impl Planner<'_> {
     ) {
         let Some(wanted) = self.case.wanted else {
             if identity.form == NameForm::Fqdn {
-                let change = difference(row, &[], |_| true);
+                let change = difference(row, AddressesRef::default(), |_| true);
                 plan.add(change, Verdict::Left(Reason::Unknown), false);
             }
             return;
@@ -228,8 +229,8 @@ impl Planner<'_> {
         if identity.form == NameForm::AsWritten {
             let left = |address: Option<&_>| address.is_some_and(|a| wanted.left.contains(a));
             plan.add(difference(row, addresses, left), Verdict::Now, true);
-            let stays = |a: &&IpAddr| addresses.binary_search(a).is_err() && !left(Some(a));
-            plan.foreign += row.set.addresses().iter().filter(stays).count();
+            let surplus = row.set.addresses().without(addresses).into_iter();
+            plan.foreign += surplus.filter(|address| !left(Some(address))).count();
             let others = row.set.others().iter().map(|text| address_in(text));
             plan.foreign += others.filter(|address| !left(address.as_ref())).count();
             return;
@@ -258,10 +259,10 @@ impl Planner<'_> {
                     return;
                 }
                 plan.look_again(until);
-                (&[][..], Verdict::Now)
+                (AddressesRef::default(), Verdict::Now)
             }
-            Standing::Gone if is_ours || wanted.seen => (&[][..], Verdict::Now),
-            Standing::Gone => (&[][..], Verdict::Left(Reason::Unknown)),
+            Standing::Gone if is_ours || wanted.seen => (AddressesRef::default(), Verdict::Now),
+            Standing::Gone => (AddressesRef::default(), Verdict::Left(Reason::Unknown)),
             _ if wanted.resolved => (addresses, Verdict::Now),
             Standing::Leaving => (addresses, Verdict::Left(Reason::Leaving)),
             Standing::Present => (addresses, Verdict::Left(Reason::Unresolved)),
@@ -310,7 +311,7 @@ impl Planner<'_> {
                 }
             };
             let change = Change::Create {
-                addresses: wanted.of_family(set.family).to_vec(),
+                addresses: wanted.of_family(set.family).iter().collect(),
                 store: self.terms.store.clone(),
                 set,
             };
@@ -338,24 +339,19 @@ fn clock<K: PartialEq>(clocks: &[(K, Instant)], key: &K) -> Option<Instant> {
     Some(*since)
 }
 
-/// The mutation that gives the row these addresses, which are in order, and takes those others out that may go: `None` is
+/// The mutation that gives the row these addresses, and takes those others out that may go: `None` is
 /// what reads as no address.
 fn difference(
     row: SetRow<'_>,
-    addresses: &[IpAddr],
+    addresses: AddressesRef<'_>,
     may_go: impl Fn(Option<&IpAddr>) -> bool,
 ) -> Option<Change> {
     let there = row.set.addresses();
-    let insert: Vec<_> = addresses
-        .iter()
-        .filter(|a| !there.contains(a))
-        .copied()
-        .collect();
-    let surplus = |a: &&IpAddr| addresses.binary_search(a).is_err() && may_go(Some(a));
-    let mut delete: Vec<_> = there
-        .iter()
-        .filter(surplus)
-        .map(IpAddr::to_string)
+    let insert = addresses.without(there);
+    let surplus = there.without(addresses).into_iter();
+    let mut delete: Vec<_> = surplus
+        .filter(|address| may_go(Some(address)))
+        .map(|address| address.to_string())
         .collect();
     // An address in another spelling than ours goes even if it is wanted, as ours is put in.
     let others = row

@@ -67,7 +67,7 @@ pub(crate) async fn until(client: &mut Follower, what: &str, good: impl Fn(&Foll
 pub(crate) fn addresses(client: &Follower) -> Option<Vec<String>> {
     let rows = client.replica()?.iter();
     let mut all: Vec<_> = rows
-        .flat_map(|(_, row)| row.addresses().iter().map(ToString::to_string))
+        .flat_map(|(_, row)| row.addresses().iter().map(|address| address.to_string()))
         .collect();
     all.sort();
     Some(all)

@@ -69,7 +69,7 @@ proptest! {
             }
             let mut wanted: BTreeSet<String> = bits(status.unwrap_or(0)).collect();
             wanted.extend(until.keys().cloned());
-            let found = store.desired.wanted(&dns(W)).map(|w| texts(w.addresses.iter())).unwrap_or_default();
+            let found = store.desired.wanted(&dns(W)).map(|w| texts(w.addresses.all().iter())).unwrap_or_default();
             prop_assert_eq!(found, wanted.into_iter().collect::<Vec<_>>());
         }
         store.after(5000);

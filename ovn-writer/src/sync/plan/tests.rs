@@ -1,5 +1,7 @@
 //! The table of decisions, line by line.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::{
     ovsdb::{Datum, Record, Row},
@@ -86,7 +88,7 @@ fn fate(
             standing: of.standing,
             seen: of.seen,
             resolved: of.resolved,
-            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            addresses: Cow::Owned(addresses.iter().map(|text| text.parse().unwrap()).collect()),
             left: &left,
         }
     });
@@ -192,17 +194,16 @@ fn made(
     missed: &[SetOf],
 ) -> Vec<String> {
     let (name, left) = (dns(W), BTreeSet::new());
-    let addresses = ["10.0.0.1", "2001:db8::1"].map(|a| a.parse().unwrap());
+    let addresses = ["10.0.0.1", "2001:db8::1"].map(|a| a.parse::<IpAddr>().unwrap());
     let wanted = Wanted {
         standing,
         seen: true,
         resolved: true,
         addresses: if standing == Standing::Gone {
-            vec![]
+            Cow::default()
         } else {
-            addresses.to_vec()
-        }
-        .into(),
+            Cow::Owned(addresses.into_iter().collect())
+        },
         left: &left,
     };
     let case = Case {
@@ -280,7 +281,7 @@ fn a_clock_begins_anew_when_what_it_measures_was_interrupted() {
         standing: Standing::Present,
         seen: true,
         resolved: true,
-        addresses: vec![].into(),
+        addresses: Cow::default(),
         left: &left,
     };
     let missed = [SetOf::default_network(Family::V4)];
@@ -317,7 +318,11 @@ fn every_row_of_a_name_is_kept() {
         standing: Standing::Present,
         seen: true,
         resolved: true,
-        addresses: vec!["10.0.0.1".parse().unwrap()].into(),
+        addresses: Cow::Owned(
+            ["10.0.0.1".parse::<IpAddr>().unwrap()]
+                .into_iter()
+                .collect(),
+        ),
         left: &left,
     };
     let sets = [

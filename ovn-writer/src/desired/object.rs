@@ -1,0 +1,198 @@
+//! One `DNSNameResolver`, as small as it can be kept.
+
+use proto::api::{DnsName, DnsNameResolver};
+
+use super::{Filter, Skip};
+use crate::addresses::Addresses;
+
+/// An object.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) name: DnsName,
+    pub(super) uid: Option<Box<str>>,
+    pub(super) addresses: Addresses,
+    pub(super) skipped: Vec<Skip>,
+    texts: Texts,
+}
+
+/// What a status has, and had not before.
+#[derive(Debug, Default)]
+pub(super) struct Came {
+    pub(super) addresses: Addresses,
+    pub(super) skipped: Vec<Skip>,
+}
+
+impl Came {
+    fn read<'a>(texts: impl IntoIterator<Item = &'a str>, filter: &Filter) -> Self {
+        let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
+        for text in texts {
+            match filter.admit(text) {
+                Ok(address) => addresses.push(address),
+                Err(reason) => skipped.push(reason),
+            }
+        }
+        Self {
+            addresses: addresses.into_iter().collect(),
+            skipped,
+        }
+    }
+
+    /// Whether there is an address, be it one that may not be programmed.
+    pub(super) fn is_resolved(&self) -> bool {
+        !self.addresses.all().is_empty() || self.skipped.iter().any(|s| *s != Skip::Unparsable)
+    }
+}
+
+impl Object {
+    /// The object, and all of its status as what came.
+    pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> (Self, Came) {
+        let mut texts = Texts::default();
+        let came = Came::read(
+            texts.take_over(texts_of(object)).unwrap_or_default(),
+            filter,
+        );
+        let object = Self {
+            name,
+            uid: object.metadata.uid.as_deref().map(Box::from),
+            addresses: came.addresses.clone(),
+            skipped: came.skipped.clone(),
+            texts,
+        };
+        (object, came)
+    }
+
+    /// Whether the other is a later version of this one, and not another one in its place.
+    pub(super) fn is_same(&self, name: &DnsName, other: &DnsNameResolver) -> bool {
+        let uids = self.uid.as_deref().zip(other.metadata.uid.as_deref());
+        self.name == *name && uids.is_none_or(|(one, other)| one == other)
+    }
+
+    /// Takes over a later version of which the status has what it had, in the same order, with or without some that came at one
+    /// place; `None` for any other. It costs far less than reading the status anew.
+    pub(super) fn grow(&mut self, object: &DnsNameResolver, filter: &Filter) -> Option<Came> {
+        let mut came = Came::read(self.texts.take_over(texts_of(object))?, filter);
+        let new = came.addresses.all().without(self.addresses.all());
+        came.addresses = new.into_iter().collect();
+        self.addresses.toggle(came.addresses.clone());
+        self.skipped.extend_from_slice(&came.skipped);
+        Some(came)
+    }
+}
+
+fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &str> {
+    let entries = object
+        .status
+        .iter()
+        .flat_map(|status| &status.resolved_names);
+    entries
+        .flat_map(|entry| &entry.resolved_addresses)
+        .map(|resolved| &*resolved.ip)
+}
+
+/// The addresses of a status as they are written there, in their order: each with its length in front.
+#[derive(Debug, Default)]
+struct Texts(Box<[u8]>);
+
+impl Texts {
+    /// If there is nothing but what was there before, in the same order, and perhaps some more at one place: these, which are
+    /// then taken over.
+    fn take_over<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+        let mut texts = texts.peekable();
+        let mut rest = &*self.0;
+        while let Some(behind) = texts.peek().and_then(|text| strip(rest, text)) {
+            rest = behind;
+            texts.next();
+        }
+        let (mut tail, mut came, mut ends_the_run) = (Vec::new(), Vec::new(), false);
+        let mut starts = Vec::new();
+        for text in texts {
+            starts.push((tail.len(), text));
+            let (length, bytes) = encoded(text);
+            tail.push(length);
+            tail.extend_from_slice(bytes);
+        }
+        let run = tail.len().checked_sub(rest.len())?;
+        if tail.get(run..) != Some(rest) {
+            return None;
+        }
+        for (start, text) in starts {
+            ends_the_run |= start == run;
+            if start < run {
+                came.push(text);
+            }
+        }
+        if !ends_the_run && run < tail.len() {
+            return None;
+        }
+        if !came.is_empty() {
+            let same = self.0.len().saturating_sub(rest.len());
+            let same = self.0.get(..same).unwrap_or_default();
+            self.0 = [same, &tail].concat().into();
+        }
+        Some(came)
+    }
+}
+
+/// What is behind a text, if it is the first.
+fn strip<'a>(texts: &'a [u8], text: &str) -> Option<&'a [u8]> {
+    let (length, bytes) = encoded(text);
+    texts.strip_prefix(&[length])?.strip_prefix(bytes)
+}
+
+/// The length and the bytes of a text. A long one is no address; how it reads is not kept.
+fn encoded(text: &str) -> (u8, &[u8]) {
+    match u8::try_from(text.len()) {
+        Ok(length) if length < u8::MAX => (length, text.as_bytes()),
+        _ => (u8::MAX, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_came_at_one_place_is_told_and_all_else_is_refused(
+            before in prop::collection::vec("[ab]{0,2}|c{254,260}", 0..6),
+            after in prop::collection::vec("[ab]{0,2}|c{254,260}", 0..6),
+            at in 0_usize..6,
+            grows: bool,
+        ) {
+            let mut texts = Texts::default();
+            let read = |texts: &mut Texts, new: &[String]| -> Option<Vec<String>> {
+                let new: Vec<_> = new.iter().map(String::as_str).collect();
+                Some(texts.take_over(new.into_iter())?.into_iter().map(str::to_owned).collect())
+            };
+            prop_assert_eq!(read(&mut texts, &before), Some(before.clone()));
+            prop_assert_eq!(read(&mut texts, &before), Some(vec![]));
+            let at = at.min(before.len());
+            let after = if grows {
+                [&before[..at], &after, &before[at..]].concat()
+            } else {
+                after
+            };
+            let short = |texts: &[String]| -> Vec<String> {
+                texts.iter().map(|text| if text.len() > 254 { "long".to_owned() } else { text.clone() }).collect()
+            };
+            let (is, was) = (short(&after), short(&before));
+            let run = is.len().checked_sub(was.len());
+            let can = run.is_some_and(|run| {
+                (0..=was.len()).any(|at| is[..at] == was[..at] && is[at + run..] == was[at..])
+            });
+            let came = read(&mut texts, &after);
+            prop_assert_eq!(came.is_some(), can);
+            let expected = if can { &after } else { &before };
+            prop_assert_eq!(read(&mut texts, expected), Some(vec![]));
+            if let Some(came) = came {
+                let mut all = [was, short(&came)].concat();
+                let mut is = is;
+                all.sort();
+                is.sort();
+                prop_assert_eq!(all, is);
+            }
+        }
+    }
+}
