@@ -26,6 +26,7 @@ mod proxy;
 mod rbac;
 mod reports;
 mod soak;
+mod standby;
 mod throttled;
 mod watches;
 mod writes;
