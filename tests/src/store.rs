@@ -69,7 +69,7 @@ impl Store {
     pub fn write_status(&self, name: &str, addresses: &[&str]) {
         let address = |ip: &&str| {
             format!(
-                "      - {{ip: \"{ip}\", ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}\n"
+                "    - {{ip: \"{ip}\", ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}\n"
             )
         };
         let addresses: String = addresses.iter().map(address).collect();
