@@ -167,10 +167,15 @@ impl Object {
         }
     }
 
+    /// Whether both are versions of one object, and not another one in its place.
+    pub(super) fn is_version_of(&self, other: &DnsNameResolver) -> bool {
+        *self.uid == *uid(other)
+    }
+
     /// Whether `seen` is an earlier state of the same object, as a late watch event delivers it. Once the watch has come
     /// to the newest state there are no more of them.
     pub(super) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
-        if *self.uid != *uid(seen) {
+        if !self.is_version_of(seen) {
             return false;
         }
         let version = version(seen);

@@ -3,6 +3,7 @@
 //!
 //! - `entry`: what is kept of one name.
 //! - `guarding`: what goes when a guard comes.
+//! - `newcomers`: what is known already of a name that is wanted from now on.
 //! - `lookups`: when names are looked up, and what comes of it.
 //! - `writes`: what is written when.
 
@@ -14,10 +15,13 @@ mod guarding;
 #[cfg(test)]
 mod lookup_tests;
 mod lookups;
+mod newcomers;
 mod outcomes;
 #[cfg(test)]
 mod replica_tests;
 mod schedule;
+#[cfg(test)]
+mod share_tests;
 pub mod task;
 #[cfg(test)]
 mod tests;
@@ -108,6 +112,8 @@ pub struct Owner {
     /// Those of them that have no object: it is made when nothing else is to be written.
     unmade: Dirty,
     wakes: BTreeSet<(Timestamp, DnsName)>,
+    /// Names that are wanted since the last look at what others know of them.
+    newcomers: BTreeSet<DnsName>,
     names_changed: bool,
     /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
@@ -139,6 +145,7 @@ impl Owner {
             dirty: Dirty::default(),
             unmade: Dirty::default(),
             wakes: BTreeSet::new(),
+            newcomers: BTreeSet::new(),
             names_changed: false,
             leader: false,
             lookups_seen: Timestamp::default(),
@@ -375,7 +382,9 @@ impl Owner {
             Some(status) => Stored::new(status, &entry.memory),
             None => Stored::default(),
         };
+        // One that was made again has lost nothing.
         let known = entry.object_mut(&key.name);
+        let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
         let before = before.unwrap_or_default();
         let guards = &self.config.guards;
@@ -383,7 +392,7 @@ impl Owner {
             .memory
             .absorb(&before, &status, now, &entry.limits, guards);
         if !self.leader {
-            entry.memory.follow(&status, now);
+            entry.memory.follow(&before, &status, now, &entry.limits);
         }
         let object = Object::new(object, status);
         match entry.object_mut(&key.name) {
@@ -404,20 +413,6 @@ impl Owner {
             self.recall(&spec, now);
         }
         self.dirty.insert(spec);
-    }
-
-    /// Takes in what pods were told of the name before anybody wanted it.
-    fn recall(&mut self, name: &DnsName, now: Timestamp) {
-        let remembered = self
-            .config
-            .remembered
-            .recall(name, now, self.config.limits.min_ttl);
-        if !remembered.is_empty() {
-            counter!("collector_recalled_total").increment(remembered.len() as u64);
-        }
-        for observation in &remembered {
-            self.observe(observation);
-        }
     }
 
     fn remove(&mut self, key: &ObjectKey, now: Timestamp) {

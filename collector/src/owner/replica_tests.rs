@@ -294,4 +294,45 @@ fn what_only_the_other_replica_saw_is_written_before_the_leader_may_remove_it() 
         let found = pair.leader.addresses().concat();
         assert!(found.contains("1.1.1.1"), "{} ms: {found}", now - start);
     }
+
+/// Somebody else deletes the object and makes it again, without a status.
+fn made_again(pair: &mut Pair, uid: &str) {
+    let (key, mut object) = pair.leader.store.pop_first().unwrap();
+    object.status = None;
+    object.metadata.uid = Some(uid.to_owned());
+    object.metadata.resource_version = Some(uid.to_owned());
+    pair.leader.store.insert(key.clone(), object.clone());
+    let now = at(pair.leader.now);
+    pair.follower.event(Event::Deleted(key), now);
+    pair.follower.event(Event::Applied(object), now);
+}
+
+/// Lets the one that does not lead write alone.
+fn follow(pair: &mut Pair) -> Vec<String> {
+    for _ in 0..100 {
+        pair.leader.now += 10;
+        let now = at(pair.leader.now);
+        pair.follower.tick(now);
+        for write in pair.follower.writes(now) {
+            let outcome = pair.leader.carry_out(&write);
+            pair.follower.written(&write.key(), &write, outcome, now);
+        }
+    }
+    pair.leader.addresses()
+}
+
+#[test]
+fn what_is_in_its_grace_returns_to_an_object_that_is_made_again_while_nobody_leads() {
+    let mut pair = Pair::new();
+    pair.settle();
+    pair.observe("1.1.1.1");
+    pair.settle();
+    // The TTL of 30 s is over, the grace of 5 s is not.
+    pair.leader.now += 30_000;
+    made_again(&mut pair, "again");
+    assert_eq!(follow(&mut pair), ["www.example.com. 1.1.1.1"]);
+    // Nothing is kept for ever that no leader looks up.
+    pair.leader.now += 30_000;
+    made_again(&mut pair, "and again");
+    assert_eq!(follow(&mut pair), ["www.example.com."]);
 }

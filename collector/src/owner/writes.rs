@@ -43,6 +43,7 @@ impl Owner {
     pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut refreshes = Vec::new();
+        self.share(now);
         if self.paused_until > Some(now) {
             return writes;
         }

@@ -120,11 +120,14 @@ fn an_address_is_retained_after_it_was_last_seen() {
 fn a_replica_that_follows_forgets_what_the_leader_removed_and_keeps_what_it_alone_saw() {
     let mut known = known(WWW);
     known.observe(WWW, &[("1.1.1.1", 10)], 0.0).write(0.0);
+    let before = Stored::new(&known.stored, &known.memory);
     known.observe(WWW, &[("2.2.2.2", 300)], 5.0);
     let removed = status(serde_json::json!([]));
     known.stored = removed.clone();
     let removed = Stored::new(&removed, &known.memory);
-    known.memory.follow(&removed, at(20.0));
-    assert!(known.write(20.0), "the unexpired one goes back");
+    known
+        .memory
+        .follow(&before, &removed, at(11.0), &known.limits);
+    assert!(known.write(11.0), "the unexpired one goes back");
     assert_eq!(known.status(), ["www.example.com. 2.2.2.2 300@5"]);
 }

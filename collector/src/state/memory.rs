@@ -27,6 +27,10 @@ pub struct Memory {
     pub(super) most_bytes: u32,
 }
 
+/// What a memory knows of one name.
+#[derive(Clone, Debug)]
+pub struct Known(Name);
+
 /// What an observation brought.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Learned {
@@ -303,16 +307,56 @@ impl Memory {
         }
     }
 
-    /// Forgets the expired addresses that the status lacks: another replica, which leads, has removed them.
-    pub fn follow(&mut self, stored: &Stored, now: Timestamp) {
-        let listed = stored.listed();
+    /// Forgets the expired addresses that the status lacks: those that stood in `before`, the one that the object had, as
+    /// another replica, which leads, has removed them; and others once their time is over, as nobody else will.
+    pub fn follow(&mut self, before: &Stored, stored: &Stored, now: Timestamp, limits: &Limits) {
+        let (before, listed) = (before.listed(), stored.listed());
         for name in &mut self.names {
             let dns_name = &name.dns_name;
+            let stands = |list: &[_], ip| list.binary_search(&(dns_name, ip)).is_ok();
             name.addresses.retain(|address| {
-                address.expiry() > now || listed.binary_search(&(dns_name, address.ip)).is_ok()
+                let stays = if stands(&before, address.ip) {
+                    address.expiry()
+                } else {
+                    address.earliest_removal(limits)
+                };
+                stays > now || stands(&listed, address.ip)
             });
         }
         self.forget_empty();
+    }
+
+    /// All that is known of one name, to be [adopted](Memory::adopt).
+    pub fn copy(&self, dns_name: &DnsName) -> Option<Known> {
+        self.name(dns_name).cloned().map(Known)
+    }
+
+    /// Takes in what another object's memory knows of a name that this one wants too.
+    pub fn adopt(&mut self, known: Known, now: Timestamp, limits: &Limits) -> Learned {
+        let mut learned = Learned::default();
+        let Known(known) = known;
+        if !self.spec.matches(&known.dns_name) {
+            return learned;
+        }
+        let room = self.room(&known.dns_name, limits);
+        let Some(name) = known_or_new(&mut self.names, &known.dns_name) else {
+            return learned;
+        };
+        if name.addresses.is_empty() {
+            (name.brought_by, name.verdict) = (known.brought_by, known.verdict);
+            name.failures = known.failures;
+        }
+        name.seen = name.seen.max(known.seen);
+        name.sighted = name.sighted.max(known.sighted);
+        let news = name.learn(known.addresses.into_iter(), room);
+        learned.evicted_addresses = news.refused;
+        learned.urgent = news.added > 0;
+        learned.times = news.times;
+        self.forget_empty();
+        if news.added > 0 {
+            self.enforce(limits, now, &mut learned, &|_, _| Rank::Known);
+        }
+        learned
     }
 
     /// The name as it is known; a new text if it is not, or nothing if it is no name.

@@ -181,6 +181,11 @@ impl Address {
         self.looked_up + Duration::from_secs(u64::from(self.ttl))
     }
 
+    /// Whatever else has to happen, it is not removed before.
+    pub(super) fn earliest_removal(&self, limits: &Limits) -> Timestamp {
+        (self.expiry() + limits.grace).max(self.seen + limits.retain)
+    }
+
     pub(super) fn family(&self) -> Family {
         match self.ip {
             IpAddr::V4(_) => Family::V4,

@@ -73,7 +73,7 @@ impl Memory {
 
 /// When the address may go; nothing if its name has to be looked up first.
 fn removal(name: &Name, address: &Address, found: bool, limits: &Limits) -> Option<Timestamp> {
-    let earliest = (address.expiry() + limits.grace).max(address.seen + limits.retain);
+    let earliest = address.earliest_removal(limits);
     if !limits.lookups {
         return Some(earliest.max(address.hold_until));
     }

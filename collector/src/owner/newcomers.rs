@@ -1,0 +1,57 @@
+//! Names that are wanted from now on: what is known of them already, from other names in use or from before anybody
+//! wanted them.
+
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::Owner;
+
+impl Owner {
+    /// Takes in what pods were told of a newly wanted name before anybody wanted it. What they were told because another name
+    /// in use covers it comes with [`Owner::share`].
+    pub(super) fn recall(&mut self, name: &DnsName, now: Timestamp) {
+        self.newcomers.insert(name.clone());
+        let remembered = self
+            .config
+            .remembered
+            .recall(name, now, self.config.limits.min_ttl);
+        if !remembered.is_empty() {
+            counter!("collector_recalled_total").increment(remembered.len() as u64);
+        }
+        for observation in &remembered {
+            self.observe(observation);
+        }
+    }
+
+    /// Gives newcomers what names in use know of the same names: a wildcard what the regular names under it know, a regular
+    /// name what its wildcard knows. So neither begins without the addresses that pods are using, and none is forgotten with
+    /// the name that it was learned for. One pass for all of them.
+    pub(super) fn share(&mut self, now: Timestamp) {
+        let newcomers = std::mem::take(&mut self.newcomers);
+        let mut shared: Vec<(DnsName, DnsName, DnsName)> = Vec::new();
+        let regular = newcomers.iter().filter(|name| !name.is_wildcard());
+        shared.extend(
+            regular.filter_map(|name| Some((name.wildcard()?, name.clone(), name.clone()))),
+        );
+        if newcomers.iter().any(DnsName::is_wildcard) {
+            for name in self.entries.keys().filter(|name| !name.is_wildcard()) {
+                if let Some(wildcard) = name.wildcard().filter(|it| newcomers.contains(it)) {
+                    shared.push((name.clone(), wildcard, name.clone()));
+                }
+            }
+        }
+        for (from, to, name) in shared {
+            let known = self.entries.get(&from).map(|entry| &entry.memory);
+            let Some(copy) = known.and_then(|memory| memory.copy(&name)) else {
+                continue;
+            };
+            let Some(entry) = self.entries.get_mut(&to) else {
+                continue;
+            };
+            let learned = entry.memory.adopt(copy, now, &entry.limits);
+            self.learned(&to, learned);
+            self.reschedule(&name);
+        }
+    }
+}
