@@ -2,8 +2,11 @@
 //!
 //! A report is a log line, and with a cluster an Event of `events.k8s.io/v1` on the object. The same of the same object is
 //! said once in ten minutes; then its Event's series goes on. The name of an Event follows from what it says, so that
-//! neither a restart nor another replica makes a second one. Not kube's `Recorder`, which says two different things of
+//! neither a restart nor another replica makes a second one. An Event that the API server cannot take now is raised later:
+//! after a second at first, and at longer and longer intervals, up to a minute. Not kube's `Recorder`, which says two different things of
 //! one reason only once.
+
+mod waiting;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,11 +21,12 @@ use rapidhash::v3::rapidhash_v3;
 use serde_json::json;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use self::waiting::{Unraised, Waiting};
 use crate::{
     cluster::{Cluster, Refusal},
     store::OpenStore,
@@ -76,6 +80,7 @@ pub struct Reporting {
     cluster: Option<Cluster>,
     instance: String,
     said: Said,
+    waiting: Waiting,
 }
 
 /// What a [`Reporter`] was told.
@@ -104,6 +109,7 @@ impl Reporter {
             cluster,
             instance: crate::leader::host(),
             said: Said::default(),
+            waiting: Waiting::default(),
         };
         (reporter, reporting)
     }
@@ -146,8 +152,16 @@ impl Reporting {
     /// None: an Event that cannot be raised is counted.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
         let all = async {
-            while let Some(report) = self.reports.recv().await {
-                self.say(report).await;
+            loop {
+                tokio::select! {
+                    report = self.reports.recv() => match report {
+                        Some(report) => self.say(report).await,
+                        None => return,
+                    },
+                    () = sleep_until(self.waiting.next), if !self.waiting.is_empty() => {
+                        self.raise_again().await;
+                    }
+                }
             }
         };
         token.run_until_cancelled(all).await;
@@ -166,17 +180,71 @@ impl Reporting {
             }
         };
         report.log();
-        let Some(cluster) = &self.cluster else {
+        if self.cluster.is_none() {
             return count("logged");
+        }
+        let unraised = Unraised {
+            report,
+            id,
+            times,
+            since: Instant::now(),
         };
-        match raise(cluster, &self.instance, &report, id, times).await {
-            Ok(()) => count("raised"),
+        if self.waiting.is_empty() {
+            self.raise(unraised).await;
+        } else {
+            // The server takes none now.
+            self.put_off(unraised);
+        }
+    }
+
+    /// Raises the Event that has waited longest.
+    async fn raise_again(&mut self) {
+        let (unraised, too_old) = self.waiting.pop(Instant::now());
+        for unraised in too_old {
+            self.give_up(&unraised);
+        }
+        if let Some(unraised) = unraised {
+            self.raise(unraised).await;
+        }
+    }
+
+    async fn raise(&mut self, unraised: Unraised) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let Unraised {
+            report, id, times, ..
+        } = &unraised;
+        match raise(cluster, &self.instance, report, *id, *times).await {
+            Ok(()) => {
+                self.waiting.works();
+                count("raised");
+            }
+            Err(Refusal::Unavailable {
+                reason,
+                retry_after,
+            }) => {
+                debug!(reason = report.reason, "an Event is raised later: {reason}");
+                self.waiting.fails(retry_after, Instant::now());
+                self.put_off(unraised);
+            }
             Err(refusal) => {
                 debug!(reason = report.reason, "cannot raise an Event: {refusal}");
-                self.said.forget(id);
-                count("failed");
+                self.give_up(&unraised);
             }
         }
+    }
+
+    fn put_off(&mut self, unraised: Unraised) {
+        if let Some(unraised) = self.waiting.push(unraised) {
+            self.give_up(&unraised);
+        }
+    }
+
+    /// It is raised when it is reported again.
+    fn give_up(&mut self, unraised: &Unraised) {
+        self.said.forget(unraised.id);
+        count("failed");
     }
 }
 

@@ -148,7 +148,11 @@ fn trouble(name: &NameStatus) -> Markup {
         @if fruitless { "no address in " (name.fruitless_lookups) " look-ups" br; }
         @for failure in &name.failures { (failing(failure)) br; }
         @if more > 0 { (more) " more names cannot be looked up" br; }
-        @if name.evictions.addresses > 0 { (name.evictions.addresses) " addresses left out" br; }
+        @if name.full {
+            "its object is full: what came last was left out, and is open (" (name.evictions.addresses) " times)" br;
+        } @else if name.evictions.addresses > 0 {
+            (name.evictions.addresses) " addresses left out" br;
+        }
         @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
         @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
     }

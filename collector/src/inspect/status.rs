@@ -99,6 +99,8 @@ pub struct NameStatus {
     pub allowed: bool,
     /// It stands in a Deny rule.
     pub denied: bool,
+    /// It does, and its object had no room for all addresses: those that came last were left out, and are open.
+    pub full: bool,
     /// How many names have addresses: more than one only for a wildcard.
     pub names: usize,
     /// How many addresses are known.
@@ -216,6 +218,7 @@ fn of_name(view: NameView, now: Timestamp) -> NameStatus {
         objects: view.objects.iter().map(ToString::to_string).collect(),
         allowed: view.allowed,
         denied: view.denied,
+        full: view.denied && view.evictions.addresses > 0,
         names: view.names,
         addresses: view.addresses,
         next_lookup: view.next_lookup.map(text),

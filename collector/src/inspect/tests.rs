@@ -129,6 +129,26 @@ fn troubled() -> NameView {
 }
 
 #[tokio::test]
+async fn a_deny_rule_that_cannot_hold_all_addresses_says_that_they_are_open() {
+    let lost = |denied| NameView {
+        denied,
+        evictions: Evictions {
+            addresses: 5,
+            names: 0,
+        },
+        ..name_view("www.example.com")
+    };
+    let open = "what came last was left out, and is open (5 times)";
+    let (page, json) = shown(vec![lost(true)]).await;
+    assert!(page.contains(open), "{page}");
+    assert_eq!(json["names"][0]["full"], true);
+    let (page, json) = shown(vec![lost(false)]).await;
+    assert!(page.contains("5 addresses left out"), "{page}");
+    assert!(!page.contains("is open"), "{page}");
+    assert_eq!(json["names"][0]["full"], false);
+}
+
+#[tokio::test]
 async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     let (page, json) = shown(vec![name_view("www.example.com"), troubled()]).await;
     for part in [

@@ -9,6 +9,7 @@ mod watch;
 
 use std::{env, error::Error, path::PathBuf, time::Duration};
 
+use bytes::Bytes;
 use kube::{
     Client, Config,
     client::Body,
@@ -24,6 +25,9 @@ pub(crate) use self::{
     answer::Refusal,
     watch::{AnyObject, Object, Watching, watch, watch_all},
 };
+
+/// A request, or why there is none.
+pub(crate) type Prepared = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// How long the API server may take for what is asked once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,6 +65,11 @@ pub enum ConnectError {
     Client(String),
 }
 
+/// Reads what an answer holds.
+pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, Refusal> {
+    serde_json::from_slice(&body).map_err(|error| Refusal::Undecodable(error.to_string()))
+}
+
 impl Cluster {
     /// Finds the cluster: that of `KUBECONFIG`, or else of the pod that this process is in, or else of `~/.kube/config`.
     /// Makes no connection: the API server may be away now. Must be called within a tokio runtime.
@@ -82,11 +91,15 @@ impl Cluster {
         config.read_timeout = Some(READ_TIMEOUT);
         config.default_retry = false;
         let client = Client::try_from(config).map_err(|e| ConnectError::Client(in_words(&e)))?;
-        Ok(Self {
+        Ok(Self::with_client(client, manager))
+    }
+
+    pub(crate) fn with_client(client: Client, manager: &'static str) -> Self {
+        Self {
             client,
             manager,
             bad_objects: BadObjects::default(),
-        })
+        }
     }
 
     /// The client.
@@ -105,19 +118,12 @@ impl Cluster {
     }
 
     /// Sends a request once, and reads what the answer holds.
-    pub(crate) async fn send<T: DeserializeOwned>(
-        &self,
-        request: Result<http::Request<Vec<u8>>, request::Error>,
-    ) -> Result<T, Refusal> {
-        let body = self.send_for_bytes(request).await?;
-        serde_json::from_slice(&body).map_err(|error| Refusal::Undecodable(error.to_string()))
+    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, Refusal> {
+        self.send_for_bytes(request).await.and_then(decoded)
     }
 
     /// Sends a request once, and does not look into the answer if all went well.
-    pub(crate) async fn send_for_bytes(
-        &self,
-        request: Result<http::Request<Vec<u8>>, request::Error>,
-    ) -> Result<bytes::Bytes, Refusal> {
+    pub(crate) async fn send_for_bytes(&self, request: Prepared) -> Result<Bytes, Refusal> {
         let request = request.map_err(|error| Refusal::Invalid(in_words(&error)))?;
         let answer = async {
             let answer = self.client.send(request.map(Body::from)).await?;

@@ -1,3 +1,11 @@
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use http::{Request, Response};
+use kube::{Client, client::Body};
+
 use super::*;
 
 #[test]
@@ -62,6 +70,7 @@ async fn what_is_said_too_fast_is_said_later() {
         cluster: None,
         instance: String::new(),
         said: Said::default(),
+        waiting: Waiting::default(),
     };
     for i in 0..100 {
         let about = ObjectReference::default();
@@ -74,4 +83,61 @@ async fn what_is_said_too_fast_is_said_later() {
     }
     assert_eq!(start.elapsed().as_secs(), 50);
     assert_eq!(reporting.said.recent.len(), 100);
+}
+
+/// An API server that answers these, one after the other, and then that all is made; and when it was asked.
+fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Arc<Mutex<Vec<Instant>>>) {
+    let asked: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let seen = Arc::clone(&asked);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let mut seen = seen.lock().unwrap();
+        let (status, retry_after) = answers.get(seen.len()).copied().unwrap_or((201, ""));
+        seen.push(Instant::now());
+        async move {
+            let mut answer = Response::builder().status(status);
+            if !retry_after.is_empty() {
+                answer = answer.header("Retry-After", retry_after);
+            }
+            Ok::<_, Infallible>(answer.body(Body::from(b"{}".to_vec())).unwrap())
+        }
+    });
+    let client = Client::new(service, "default");
+    (Cluster::with_client(client, "tests"), asked)
+}
+
+/// Reports so many different things at once to a server that answers these; returns when it was asked, in seconds.
+async fn asked_at(reports: usize, answers: &'static [(u16, &'static str)]) -> Vec<u64> {
+    let (reporter, reports_to_say) = Reporter::with_queue(QUEUE);
+    let (cluster, asked) = server(answers);
+    let reporting = Reporting {
+        reports: reports_to_say,
+        cluster: Some(cluster),
+        instance: String::new(),
+        said: Said::default(),
+        waiting: Waiting::default(),
+    };
+    for i in 0..reports {
+        let about = ObjectReference::default();
+        assert!(reporter.report(about, Severity::Warning, "Test", i.to_string()));
+    }
+    let (token, start) = (CancellationToken::new(), Instant::now());
+    let saying = tokio::spawn(reporting.run(token.clone()));
+    sleep(Duration::from_secs(3600)).await;
+    token.cancel();
+    saying.await.unwrap().unwrap();
+    let asked = asked.lock().unwrap();
+    asked.iter().map(|at| (*at - start).as_secs()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_server_cannot_take_is_raised_later_and_others_with_it() {
+    let asked = asked_at(3, &[(503, ""), (503, ""), (500, "7"), (201, "")]).await;
+    // The first tells that there is no use in trying the others; what works tells the contrary.
+    assert_eq!(asked, [0, 1, 3, 10, 10, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_server_will_never_take_is_not_tried_again() {
+    let asked = asked_at(2, &[(422, ""), (403, "")]).await;
+    assert_eq!(asked, [0, 0]);
 }

@@ -6,20 +6,28 @@
 //! - Every request is tried once and takes at most 10 s from its turn on. `managedFields` are left out of what is read.
 //! - A request under way has a connection of its own, so only so many are at once; that many objects are made or deleted
 //!   delays no status.
+//! - While the server asks to be left alone, writes that wait for their turn are not sent.
 //! - A status is written to the subresource `status`, as a whole.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
+use bytes::Bytes;
 use futures_util::Stream;
 use kube::api::{DeleteParams, GetParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names};
-use crate::cluster::{Cluster, Refusal, Watching, watch};
+use crate::cluster::{Cluster, Prepared, Refusal, Watching, decoded, watch};
 
 /// How many statuses are written at once, or objects read; and how many made or deleted.
 const AT_ONCE: usize = 32;
+
+/// The server is left alone for no longer than this, whatever it asks for.
+const MAX_QUIET: Duration = Duration::from_secs(60);
 
 /// A store in a Kubernetes cluster. Clones share its connections.
 #[derive(Clone)]
@@ -29,6 +37,8 @@ pub struct KubeStore {
     statuses: Arc<Semaphore>,
     /// Turns to make or to delete.
     objects: Arc<Semaphore>,
+    /// Until when the server asked to be left alone.
+    quiet_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl KubeStore {
@@ -38,12 +48,45 @@ impl KubeStore {
             cluster,
             statuses: Arc::new(Semaphore::new(AT_ONCE)),
             objects: Arc::new(Semaphore::new(AT_ONCE)),
+            quiet_until: Arc::default(),
         }
     }
 
     /// The cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Sends what changes something once it is its turn, unless the server has asked to be left alone meanwhile.
+    async fn send(&self, turns: &Semaphore, request: Prepared) -> Result<Bytes, Refusal> {
+        let _turn = turns.acquire().await;
+        let now = Instant::now();
+        let left = self
+            .quiet_until()
+            .and_then(|until| until.checked_duration_since(now));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Err(Refusal::Unavailable {
+                reason: "the API server has just asked to be left alone".to_owned(),
+                retry_after: Some(left),
+            });
+        }
+        let answer = self.cluster.send_for_bytes(request).await;
+        if let Err(Refusal::Unavailable {
+            retry_after: Some(asked),
+            ..
+        }) = &answer
+        {
+            let mut quiet_until = self.quiet_until();
+            *quiet_until = (*quiet_until).max(Some(Instant::now() + (*asked).min(MAX_QUIET)));
+        }
+        answer
+    }
+
+    fn quiet_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        // It is set in one step.
+        self.quiet_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn written_by_us(&self) -> PostParams {
@@ -70,8 +113,7 @@ impl KubeStore {
         });
         let requests = Cluster::requests::<K>(&key.namespace);
         let request = requests.create(&self.written_by_us(), body.to_string().into_bytes());
-        let _turn = self.objects.acquire().await;
-        let stored = self.cluster.send(request).await;
+        let stored = self.send(&self.objects, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
 
@@ -89,8 +131,7 @@ impl KubeStore {
             ..DeleteParams::default()
         };
         let request = Cluster::requests::<K>(&key.namespace).delete(&key.name, &params);
-        let _turn = self.objects.acquire().await;
-        let deleted = self.cluster.send_for_bytes(request).await;
+        let deleted = self.send(&self.objects, request).await;
         deleted.map(drop).map_err(|refusal| error(refusal, &key))
     }
 
@@ -121,8 +162,7 @@ impl KubeStore {
             &self.written_by_us(),
             body.to_string().into_bytes(),
         );
-        let _turn = self.statuses.acquire().await;
-        let stored = self.cluster.send(request).await;
+        let stored = self.send(&self.statuses, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
 }

@@ -1,0 +1,137 @@
+//! Events that the API server could not take yet: as many as are worth keeping, and when to try again.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tokio::time::Instant;
+
+use super::Report;
+
+/// How many Events wait.
+const MOST: usize = 256;
+
+/// An Event that waited for longer is given up; whoever reported it says it again if it is still so.
+const MAX_AGE: Duration = Duration::from_secs(30 * 60);
+
+/// The wait after a first failure; it doubles up to [`MAX_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// The server is left alone for no longer than this, whatever it asks for.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// An Event to raise.
+#[derive(Debug)]
+pub(super) struct Unraised {
+    pub(super) report: Report,
+    /// That of the report.
+    pub(super) id: u64,
+    /// For so many reports.
+    pub(super) times: i32,
+    pub(super) since: Instant,
+}
+
+/// The Events that wait, the oldest first.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    events: VecDeque<Unraised>,
+    /// When to try the next.
+    pub(super) next: Instant,
+    /// Failures since the last that worked.
+    failures: u32,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self {
+            events: VecDeque::new(),
+            next: Instant::now(),
+            failures: 0,
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Puts an Event behind all others, so that one that never works is in nobody's way; gives it back if there is no room.
+    pub(super) fn push(&mut self, event: Unraised) -> Option<Unraised> {
+        if self.events.len() >= MOST {
+            return Some(event);
+        }
+        self.events.push_back(event);
+        None
+    }
+
+    /// The first to try, and those before it that are too old.
+    pub(super) fn pop(&mut self, now: Instant) -> (Option<Unraised>, Vec<Unraised>) {
+        let mut old = Vec::new();
+        while let Some(event) = self.events.pop_front() {
+            if now < event.since + MAX_AGE {
+                return (Some(event), old);
+            }
+            old.push(event);
+        }
+        (None, old)
+    }
+
+    /// An Event was raised: the others may be, too.
+    pub(super) fn works(&mut self) {
+        self.failures = 0;
+        self.next = Instant::now();
+    }
+
+    /// The server could not take an Event, and asks to be left alone for so long.
+    pub(super) fn fails(&mut self, asked: Option<Duration>, now: Instant) {
+        let wait = FIRST_WAIT.saturating_mul(1 << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        self.next = now + wait.max(asked.unwrap_or_default()).min(MAX_WAIT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::{super::Severity, *};
+
+    fn event(id: u64, since: Instant) -> Unraised {
+        Unraised {
+            report: Report {
+                about: ObjectReference::default(),
+                severity: Severity::Warning,
+                reason: "Test",
+                note: String::new(),
+            },
+            id,
+            times: 1,
+            since,
+        }
+    }
+
+    #[test]
+    fn waits_grow_up_to_a_minute_whatever_the_server_asks_for() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let mut wait = |asked: Option<u64>| {
+            waiting.fails(asked.map(Duration::from_secs), now);
+            (waiting.next - now).as_secs()
+        };
+        let waits: Vec<_> = (0..8).map(|_| wait(None)).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(wait(Some(3600)), 60);
+        waiting.works();
+        waiting.fails(Some(Duration::from_secs(5)), now);
+        assert_eq!(waiting.next, now + Duration::from_secs(5));
+    }
+
+    #[test]
+    fn only_so_many_wait_and_only_for_so_long() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for id in 0..300 {
+            let left = waiting.push(event(id, now + Duration::from_secs(id)));
+            assert_eq!(left.is_none(), id < 256);
+        }
+        let (first, old) = waiting.pop(now + MAX_AGE + Duration::from_secs(9));
+        assert_eq!((first.unwrap().id, old.len()), (10, 10));
+    }
+}
