@@ -19,6 +19,7 @@ use k8s_openapi::{
         core::v1::{Namespace, ServiceAccount},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    jiff::Timestamp,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -210,19 +211,32 @@ impl ApiServer {
 
     /// What was asked of it by this user: (verb, resource) each, `resource/subresource` where there is one.
     pub fn asked_by(&self, user: &str) -> BTreeSet<(String, String)> {
+        let asked = self.audit(user).into_iter();
+        asked.filter_map(|event| what(&event)).collect()
+    }
+
+    /// When this user asked this (verb and resource) of which object, and the code of the answer, in order.
+    pub fn answers(&self, user: &str, asked: (&str, &str)) -> Vec<(Timestamp, String, u64)> {
+        let answer = |event: &serde_json::Value| {
+            let (verb, resource) = what(event)?;
+            if (verb.as_str(), resource.as_str()) != asked {
+                return None;
+            }
+            let at = event["requestReceivedTimestamp"].as_str()?;
+            let name = event["objectRef"]["name"].as_str()?;
+            let code = event["responseStatus"]["code"].as_u64()?;
+            Some((at.parse().ok()?, name.to_owned(), code))
+        };
+        let mut answers: Vec<_> = self.audit(user).iter().filter_map(answer).collect();
+        answers.sort();
+        answers
+    }
+
+    fn audit(&self, user: &str) -> Vec<serde_json::Value> {
         let log = fs::read_to_string(self.workdir.join("audit.jsonl")).expect("the audit log");
         let events = log.lines().filter_map(|line| {
             let event: serde_json::Value = serde_json::from_str(line).ok()?;
-            if event["user"]["username"] != user {
-                return None;
-            }
-            let reference = &event["objectRef"];
-            let resource = reference["resource"].as_str()?;
-            let resource = match reference["subresource"].as_str() {
-                Some(subresource) => format!("{resource}/{subresource}"),
-                None => resource.to_owned(),
-            };
-            Some((event["verb"].as_str()?.to_owned(), resource))
+            (event["user"]["username"] == user).then_some(event)
         });
         events.collect()
     }
@@ -325,6 +339,17 @@ impl ApiServer {
         })
         .await;
     }
+}
+
+/// What an event of the audit log is about: verb and resource.
+fn what(event: &serde_json::Value) -> Option<(String, String)> {
+    let reference = &event["objectRef"];
+    let resource = reference["resource"].as_str()?;
+    let resource = match reference["subresource"].as_str() {
+        Some(subresource) => format!("{resource}/{subresource}"),
+        None => resource.to_owned(),
+    };
+    Some((event["verb"].as_str()?.to_owned(), resource))
 }
 
 /// A path in the folder `deploy`.

@@ -51,6 +51,7 @@ use self::{
     dirty::Dirty,
     entry::{Entry, Object},
     schedule::Schedule,
+    writes::Window,
 };
 pub use self::{
     budget::Rates,
@@ -107,6 +108,7 @@ pub struct Owner {
     in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// The store asked to be left alone until then.
     paused_until: Option<Timestamp>,
+    window: Window,
     /// Names to look at in [`Owner::writes`].
     dirty: Dirty,
     /// Those of them that have no object: it is made when nothing else is to be written.
@@ -142,6 +144,7 @@ impl Owner {
             unreadable: BTreeSet::new(),
             in_flight: HashMap::new(),
             paused_until: None,
+            window: Window::default(),
             dirty: Dirty::default(),
             unmade: Dirty::default(),
             wakes: BTreeSet::new(),

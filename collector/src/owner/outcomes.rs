@@ -21,6 +21,7 @@ impl Owner {
         let later = self.in_flight.remove(key).unwrap_or_default();
         match outcome {
             Outcome::Stored(object) => {
+                self.window.grow();
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
                     self.record_lag(&object, now);
@@ -93,6 +94,7 @@ impl Owner {
         let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
         if let Some(asked) = asked {
             self.paused_until = self.paused_until.max(Some(now + asked));
+            self.window.shrink();
         }
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),

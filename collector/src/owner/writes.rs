@@ -30,6 +30,34 @@ const BYTES_A_SECOND: f64 = 1e6;
 /// yet, so it is written as it is when its turn comes.
 const MAX_IN_FLIGHT: usize = 64;
 
+/// How many writes of addresses and of objects may be under way. A store that refuses more than so many at once asks for
+/// longer and longer pauses, if it is asked for as many again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window(f64);
+
+impl Default for Window {
+    fn default() -> Self {
+        Self(MAX_IN_FLIGHT as f64)
+    }
+}
+
+impl Window {
+    /// A write was carried out: one more may be under way after as many as may be now.
+    pub(super) fn grow(&mut self) {
+        self.0 = (self.0 + self.0.recip()).min(MAX_IN_FLIGHT as f64);
+    }
+
+    /// A write was one too many.
+    pub(super) fn shrink(&mut self) {
+        self.0 = (self.0 - 1.0).max(1.0);
+    }
+
+    /// How many more may be begun.
+    fn room(self, under_way: usize) -> usize {
+        (self.0 as usize).saturating_sub(under_way)
+    }
+}
+
 /// A write of nothing but times that may be done now.
 struct Refresh {
     nearest: Timestamp,
@@ -48,7 +76,7 @@ impl Owner {
             return writes;
         }
         self.paused_until = None;
-        let room = MAX_IN_FLIGHT.saturating_sub(self.in_flight.len());
+        let room = self.window.room(self.in_flight.len());
         while writes.len() < room
             && let Some(spec) = self.next_dirty()
         {

@@ -16,6 +16,7 @@ mod collectors;
 mod contract;
 mod endpoints;
 mod events;
+mod fairness;
 mod foreign;
 mod guards;
 mod history;

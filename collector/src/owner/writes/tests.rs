@@ -1,5 +1,8 @@
 use super::*;
-use crate::owner::tests::{World, at};
+use crate::{
+    owner::tests::{World, at},
+    publish::Outcome,
+};
 
 /// Lets the store carry out writes that are under way.
 fn carry_out(world: &mut World, writes: &[Write]) {
@@ -56,4 +59,35 @@ fn few_of_many_writes_are_under_way_and_addresses_go_before_new_objects() {
     }
     assert_eq!(world.store.len(), 1003);
     assert_eq!(world.addresses().len(), 1003);
+}
+
+#[test]
+fn a_store_that_takes_few_writes_at_once_is_asked_for_about_as_many() {
+    const TAKES: usize = 3;
+    let mut world = World::with(ManageObjects::Auto, |_| {});
+    let names: Vec<_> = (0..200).map(|i| format!("host{i}.example.com")).collect();
+    world.want(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (mut refused, mut rounds) = (Vec::new(), 0);
+    while world.store.len() < names.len() {
+        world.owner.tick(at(world.now));
+        let writes = world.owner.writes(at(world.now));
+        let (taken, left) = writes.split_at(writes.len().min(TAKES));
+        carry_out(&mut world, taken);
+        for write in left {
+            let outcome = Outcome::Failed(Some(Duration::from_secs(1)));
+            let now = at(world.now);
+            world.owner.written(&write.key(), write, outcome, now);
+        }
+        refused.extend((!left.is_empty()).then_some(left.len()));
+        world.now += 10;
+        rounds += 1;
+        assert!(rounds < 10_000, "{} of them", world.store.len());
+    }
+    assert_eq!(refused[0], MAX_IN_FLIGHT - TAKES);
+    assert!(refused[1..].iter().all(|more| *more <= 1), "{refused:?}");
+    // Then as many as ever, in time.
+    for _ in 0..MAX_IN_FLIGHT * MAX_IN_FLIGHT {
+        world.owner.window.grow();
+    }
+    assert_eq!(world.owner.window.room(0), MAX_IN_FLIGHT);
 }
