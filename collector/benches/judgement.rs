@@ -8,6 +8,8 @@
     clippy::print_stdout
 )]
 
+mod counting;
+
 use std::{
     collections::{BTreeSet, HashMap},
     hint::black_box,
@@ -34,40 +36,8 @@ use runtime::{
 
 const TTL: u32 = 30;
 
-/// Counts the bytes that are allocated now. The allocator is unsafe by its trait; all it does is to count and pass on.
-#[allow(unsafe_code)]
-mod counting {
-    use std::{
-        alloc::{GlobalAlloc, Layout, System},
-        sync::atomic::{AtomicUsize, Ordering},
-    };
-
-    pub(super) static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-    pub(super) struct Counting;
-
-    // SAFETY: every call goes to the system's allocator as it came.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `alloc`.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-            BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `dealloc`.
-            unsafe { System.dealloc(pointer, layout) }
-        }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
-
-fn allocated() -> usize {
-    counting::BYTES.load(std::sync::atomic::Ordering::Relaxed)
-}
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
@@ -263,7 +233,7 @@ fn rotating_answers() {
 /// in use, the index of the readers, and all that the owner keeps. They are in use, or a hundred wildcards above them are.
 fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     const NAMES: usize = 100_000;
-    let before = allocated();
+    let before = counting::allocated();
     let names = names(NAMES);
     let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
     let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
@@ -295,7 +265,7 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     drop(numbers);
     drop((names, in_use));
     Store::settle(&mut owner, millis);
-    let bytes = allocated() - before;
+    let bytes = counting::allocated() - before;
     drop((owner, wanted, index));
     bytes as f64 / NAMES as f64
 }

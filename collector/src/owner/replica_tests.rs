@@ -294,6 +294,7 @@ fn what_only_the_other_replica_saw_is_written_before_the_leader_may_remove_it() 
         let found = pair.leader.addresses().concat();
         assert!(found.contains("1.1.1.1"), "{} ms: {found}", now - start);
     }
+}
 
 /// Somebody else deletes the object and makes it again, without a status.
 fn made_again(pair: &mut Pair, uid: &str) {

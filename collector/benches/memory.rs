@@ -1,0 +1,221 @@
+//! What a hundred thousand names take in all: the watches of the store, the rules, the owner of the statuses, the readers'
+//! index. Every byte that is allocated counts, whoever holds it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod counting;
+
+use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc, time::Duration};
+
+use collector::{
+    args::ManageObjects,
+    guards::Guards,
+    owner::{Config, Owner, Rates},
+    policy::{self, Outputs, Overview, Terms, Wanted},
+    remember::Remembered,
+    resolve::{Addresses, FamilyOutcome, Round},
+    state::Limits,
+};
+use futures_util::StreamExt;
+use proto::api::{DnsName, DnsNameResolver};
+use runtime::{
+    admin::Health,
+    clock::Timestamp,
+    report::Reporter,
+    store::{Event, Scope, Store, dir::DirStore},
+};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+const NAMES: usize = 100_000;
+
+/// Of so many names each.
+const FIREWALLS: usize = 100;
+
+const TTL: u32 = 30;
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000 + millis)
+}
+
+fn name(i: usize) -> String {
+    format!("host{i}.team{}.example.com.", i % FIREWALLS)
+}
+
+fn addresses(name: usize, count: usize) -> impl Iterator<Item = IpAddr> {
+    (0..count).map(move |i| {
+        let number = 0x0b00_0000 + u32::try_from(name * count + i).unwrap();
+        IpAddr::from(number.to_be_bytes())
+    })
+}
+
+/// The objects of all names, as a collector has left them, and the EgressFirewalls that use these.
+fn fill(store: &Path, count: usize) {
+    let folder = store.join(NAMESPACE).join("dnsnameresolvers");
+    fs::create_dir_all(&folder).unwrap();
+    for i in 0..NAMES {
+        let address = |ip: IpAddr| {
+            json!({
+                "ip": ip.to_string(), "ttlSeconds": TTL, "lastLookupTime": "2027-01-15T08:00:00Z",
+            })
+        };
+        let object = json!({
+            "apiVersion": "network.openshift.io/v1alpha1",
+            "kind": "DNSNameResolver",
+            "metadata": {
+                "uid": format!("{i:036}"),
+                "labels": { "app.kubernetes.io/managed-by": "collector" },
+            },
+            "spec": { "name": name(i) },
+            "status": { "resolvedNames": [{
+                "dnsName": name(i),
+                "resolutionFailures": 0,
+                "conditions": [{
+                    "type": "Degraded", "status": "False", "reason": "NOERROR", "message": "",
+                    "lastTransitionTime": "2027-01-15T08:00:00Z",
+                }],
+                "resolvedAddresses": Vec::from_iter(addresses(i, count).map(address)),
+            }] },
+        });
+        let file = folder.join(format!("dns-{:010}.yaml", i * 40_000));
+        fs::write(file, object.to_string()).unwrap();
+    }
+    for team in 0..FIREWALLS {
+        let names = (team..NAMES).step_by(FIREWALLS).map(name);
+        let rule = |name: String| json!({ "type": "Allow", "to": { "dnsName": name } });
+        let firewall = json!({
+            "apiVersion": "k8s.ovn.org/v1",
+            "kind": "EgressFirewall",
+            "spec": { "egress": Vec::from_iter(names.map(rule)) },
+        });
+        let folder = store.join(format!("team-{team}/egressfirewalls"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("default.yaml"), firewall.to_string()).unwrap();
+    }
+}
+
+fn owner() -> Owner {
+    Owner::new(Config {
+        namespace: NAMESPACE.to_owned(),
+        manage_objects: ManageObjects::Always,
+        create_after: Duration::ZERO,
+        limits: Limits {
+            lookups: true,
+            ..Limits::default()
+        },
+        guards: Guards::default(),
+        times_interval: Duration::from_secs(600),
+        rates: Rates::default(),
+        remembered: Remembered::new(0),
+    })
+}
+
+/// Looks every name up once, and finds what its object says.
+fn look_up(owner: &mut Owner, count: usize) {
+    let mut numbers: HashMap<DnsName, usize> = (0..NAMES)
+        .map(|i| (DnsName::parse(&name(i)).unwrap(), i))
+        .collect();
+    let mut millis = 0;
+    while !numbers.is_empty() {
+        owner.lookup_is_due(at(millis));
+        let Some(request) = owner.next_request(at(millis)) else {
+            millis += 1;
+            continue;
+        };
+        let found = |i| Addresses::from_iter(addresses(i, count).map(|ip| (ip, TTL)));
+        let v4 = match numbers.remove(&request.name) {
+            Some(i) => FamilyOutcome::Addresses {
+                addresses: found(i),
+                at: at(millis),
+                complete: true,
+            },
+            None => FamilyOutcome::NoData,
+        };
+        let round = Round {
+            name: request.name,
+            started: at(millis),
+            finished: at(millis),
+            v4,
+            v6: FamilyOutcome::NoData,
+        };
+        owner.round(&round, at(millis));
+    }
+}
+
+/// How many bytes there are of each name with so many addresses, once all is known; and how many there were at most before.
+async fn bytes_a_name(count: usize) -> (f64, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    fill(folder.path(), count);
+    let before = counting::begin();
+    let store = DirStore::open(folder.path()).unwrap();
+    let (health, token) = (Health::new(), CancellationToken::new());
+    let (wanted, mut names) = watch::channel(Wanted::default());
+    let (overview, shown) = watch::channel(Arc::new(Overview::default()));
+    let (reporter, reports) = Reporter::with_queue(1);
+    let terms = Terms {
+        grace: Duration::from_secs(5),
+        min_ttl: Duration::from_secs(5),
+        ..Terms::default()
+    };
+    let outputs = Outputs {
+        wanted,
+        overview,
+        reporter,
+    };
+    let gate = health.gate("egress-firewalls", "starting");
+    let following = policy::run(store.clone(), terms, outputs, gate, token.clone());
+    let following = tokio::spawn(following);
+    names.wait_for(|wanted| wanted.in_sync).await.unwrap();
+
+    let mut owner = owner();
+    owner.lead(true, at(0));
+    let mut events = pin!(store.watch::<DnsNameResolver>(Scope::Namespace(NAMESPACE.to_owned())));
+    let Some(list @ Event::Synced(_)) = events.next().await else {
+        panic!("a list");
+    };
+    owner.event(list, at(0));
+    owner.want(&names.borrow_and_update(), at(0));
+    let index = owner.take_index();
+    let most = counting::most();
+    look_up(&mut owner, count);
+    let bytes = counting::allocated() - before;
+    let known = owner.view(at(0));
+    assert_eq!(known.names.len(), NAMES);
+    assert!(known.names.iter().all(|name| name.addresses == count));
+    token.cancel();
+    following.await.unwrap().unwrap();
+    drop((owner, index, shown, reports));
+    let each = |bytes: usize| bytes as f64 / NAMES as f64;
+    (each(bytes), each(most - before))
+}
+
+fn main() {
+    println!("memory: all that a hundred thousand names take, with the watches of a folder");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (one, most) = runtime.block_on(bytes_a_name(1));
+    let (ten, most_ten) = runtime.block_on(bytes_a_name(10));
+    let address = (ten - one) / 9.0;
+    for (count, bytes, limit, most) in [(1, one, 1_224, most), (10, ten, 3_024, most_ten)] {
+        println!(
+            "a name with {count:>2} addresses                     {bytes:>10.0} bytes          (at most {limit}; {most:.0} while the store is listed)"
+        );
+    }
+    println!(
+        "of that an address                         {address:>10.0} bytes          (at most 200)"
+    );
+    println!(
+        "and a name                                 {:>10.0} bytes          (at most 1,024)",
+        one - address
+    );
+}
