@@ -174,7 +174,14 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         reporter,
     };
     let gate = health.gate("egress-firewalls", "starting");
-    let following = policy::run(store.clone(), terms, outputs, gate, token.clone());
+    let following = policy::run(
+        store.clone(),
+        terms,
+        outputs,
+        policy::rebinding::Rebindings::channel().1,
+        gate,
+        token.clone(),
+    );
     let following = tokio::spawn(following);
     names.wait_for(|wanted| wanted.in_sync).await.unwrap();
 

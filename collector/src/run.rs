@@ -32,7 +32,10 @@ use crate::{
         self,
         task::{Channels, Gates},
     },
-    policy::{self, Wanted},
+    policy::{
+        self, Wanted,
+        rebinding::{Rebinding, Rebindings},
+    },
     remember::Remembered,
     resolve::{self, OwnQueries, ResolverSpec, Round, Server},
     state::Limits,
@@ -67,7 +70,9 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     raise_file_limit(args.listen.max_connections.get());
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
+    let (rebindings, attempts) = Rebindings::channel();
     let program = Program {
+        rebindings,
         guards: Guards::new(args.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
         own: OwnQueries::default(),
@@ -78,7 +83,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         store,
         reporter,
     };
-    let (wanted, overview) = program.policy(&mut tasks);
+    let (wanted, overview) = program.policy(attempts, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let (requests, rounds) = program.resolver(endpoints.clone(), &mut tasks)?;
@@ -152,12 +157,14 @@ struct Program {
     index: SharedIndex,
     own: OwnQueries,
     remembered: Remembered,
+    rebindings: Rebindings,
 }
 
 impl Program {
     /// The names in use, and what there is to say of their rules.
     fn policy(
         &self,
+        rebindings: mpsc::Receiver<Rebinding>,
         tasks: &mut Tasks,
     ) -> (
         watch::Receiver<Wanted>,
@@ -179,6 +186,7 @@ impl Program {
                 self.store.clone(),
                 self.args.terms(),
                 outputs,
+                rebindings,
                 gate,
                 tasks.token(),
             ),
@@ -229,6 +237,7 @@ impl Program {
             let config = resolve::Config {
                 concurrency: self.args.resolve_concurrency.get(),
                 fanout: self.args.resolver_fanout,
+                rebindings: self.rebindings.clone(),
                 ..resolve::Config::default()
             };
             let inputs = resolve::Inputs {
@@ -289,6 +298,7 @@ impl Program {
             },
             secrets,
             limits: listen.connection_limits(),
+            rebindings: self.rebindings.clone(),
             complaints: Arc::default(),
             bad_events: Arc::default(),
         };

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io::{self, Write},
     process::ExitCode,
+    thread::available_parallelism,
 };
 
 use tokio::runtime::Builder;
@@ -16,12 +17,22 @@ use crate::shutdown::Ended;
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// After so many polls of tasks a busy thread looks at the sockets. tokio's own 61 is for short polls: with a few tasks that have
+/// much to do in each, a new connection would wait for seconds.
+const POLLS: u32 = 4;
+
+/// Threads that run tasks, at least: one that computes for long is not to hold up another that answers a peer.
+const THREADS: usize = 2;
+
 /// Runs a program on a multi-threaded tokio runtime. An error is printed on stderr as one line,
 /// `name: error: its cause: …`.
 ///
 /// Returns 0, or 2 if the error is a [`UsageError`], 143 or 130 if a second signal [`Ended`] it, or else 1. Blocking calls still under way do not hold it up.
 pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    let threads = available_parallelism().map_or(THREADS, |cores| cores.get().max(THREADS));
     let result = Builder::new_multi_thread()
+        .worker_threads(threads)
+        .event_interval(POLLS)
         .enable_all()
         .build()
         .map_err(anyhow::Error::from)

@@ -11,6 +11,7 @@ use proto::{
 use runtime::reload::Reloaded;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    task::yield_now,
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,10 @@ use crate::{guards::Guards, names::NameIndex, observation::Observation, remember
 
 /// For how long a stream is read on at the end while something is there to read.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// For how long a stream that always has something to read is read before others have their turn: a new peer waits for ACCEPT,
+/// and CoreDNS does not start before it has it. tokio alone would let 128 reads pass.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Why a stream was closed.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +89,7 @@ pub(super) async fn read(
     let mut window = Window::new(ingest.limits.buffer);
     let mut answer = BytesMut::new();
     let mut draining = None;
+    let mut worked = Duration::ZERO;
     loop {
         if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
             return Ok(reader.data_frames);
@@ -111,9 +117,10 @@ pub(super) async fn read(
         let (offset, began) = (reader.frames.offset(), window.filled().is_empty());
         window.add(read);
         let frames = reader.data_frames;
+        reader.last_read = Instant::now();
         let finished = reader.consume(&mut window, &mut answer);
         reader.flush();
-        reader.last_read = Instant::now();
+        worked += reader.last_read.elapsed();
         if began || reader.frames.offset() != offset {
             reader.frame_began = reader.last_read;
         }
@@ -130,6 +137,10 @@ pub(super) async fn read(
         }
         if finished? {
             return Ok(reader.data_frames);
+        }
+        if worked > TURN {
+            worked = Duration::ZERO;
+            yield_now().await;
         }
         if let Some(pause) = reader.pause(frames) {
             shutdown.run_until_cancelled(sleep(pause)).await;
@@ -384,6 +395,9 @@ impl<'a> Reader<'a> {
         if !self.warned_no_message && self.counts.pending(Outcome::NoMessage) > 0 {
             self.warned_no_message = true;
             warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
+        }
+        if let Some((rebinding, answers)) = self.counts.take_rebindings() {
+            self.ingest.rebindings.tell(rebinding, answers);
         }
         self.counts.flush();
     }

@@ -28,6 +28,7 @@ use crate::{
         queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
+    policy::rebinding::Rebindings,
     remember::Remembered,
     resolve::OwnQueries,
 };
@@ -68,6 +69,7 @@ impl Peer {
             admission: Admission::default(),
             secrets: None,
             limits: ConnectionLimits::default(),
+            rebindings: Rebindings::default(),
             complaints: Arc::default(),
             bad_events: Arc::default(),
         };

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 
 use metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use proto::api::DnsName;
+
+use crate::policy::rebinding::Rebinding;
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
@@ -53,6 +56,7 @@ pub struct Counts {
     pending: [u64; LABELS.len()],
     counters: Vec<Counter>,
     refused: BTreeMap<&'static str, u64>,
+    rebindings: Option<(Rebinding, u64)>,
 }
 
 impl Default for Counts {
@@ -64,6 +68,7 @@ impl Default for Counts {
             pending: [0; LABELS.len()],
             counters: counters.collect(),
             refused: BTreeMap::new(),
+            rebindings: None,
         }
     }
 }
@@ -79,6 +84,21 @@ impl Counts {
     /// One more address that the guards refused.
     pub fn refuse(&mut self, reason: &'static str) {
         *self.refused.entry(reason).or_default() += 1;
+    }
+
+    /// A wanted name was answered with a refused address.
+    pub fn rebound(&mut self, name: &DnsName, reason: &'static str) {
+        let rebinding = || Rebinding {
+            name: name.clone(),
+            reason,
+        };
+        let (_, answers) = self.rebindings.get_or_insert_with(|| (rebinding(), 0));
+        *answers += 1;
+    }
+
+    /// How many such answers there were since the last call, and one of them.
+    pub fn take_rebindings(&mut self) -> Option<(Rebinding, u64)> {
+        self.rebindings.take()
     }
 
     /// How many events of this outcome there were since the last flush.
@@ -108,6 +128,10 @@ pub fn describe() {
     describe_counter!(
         "collector_addresses_refused_total",
         "Addresses in answers that are never programmed, by reason"
+    );
+    describe_counter!(
+        "collector_rebinding_attempts_total",
+        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed"
     );
     describe_counter!(
         "collector_connections_total",

@@ -20,7 +20,10 @@ pub use self::{
     listener::{Acceptor, Listener},
     seats::{SeatLimits, Seats},
 };
-use crate::{guards::SharedGuards, names::SharedIndex, remember::Remembered, resolve::OwnQueries};
+use crate::{
+    guards::SharedGuards, names::SharedIndex, policy::rebinding::Rebindings, remember::Remembered,
+    resolve::OwnQueries,
+};
 
 /// What every connection shares.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ pub struct Ingest {
     pub secrets: Option<Reloaded<secret::Secrets>>,
     /// The bounds of a connection.
     pub limits: ConnectionLimits,
+    /// Who is told of answers with addresses that are refused.
+    pub rebindings: Rebindings,
     /// For lines about peers that are refused, or closed for what they sent.
     pub complaints: Arc<Sparse>,
     /// For lines about events that cannot be read.

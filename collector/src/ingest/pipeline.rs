@@ -99,19 +99,22 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
     }
     let name = DnsName::try_from(&question.name).map_err(|_| Outcome::BadName)?;
     let mut addresses = Addresses::new();
-    let mut refused = 0_usize;
+    let mut refused = None;
     response
         .addresses(|address, ttl| match guards.admit(address) {
             Ok(_) if addresses.len() >= MAX_ADDRESSES => counts.refuse("too-many"),
             Ok(address) => addresses.push((address, ttl)),
             Err(reason) => {
-                refused += 1;
+                refused = Some(reason);
                 counts.refuse(reason);
             }
         })
         .map_err(|_| Outcome::BadMessage)?;
+    if let Some(reason) = refused {
+        counts.rebound(&name, reason);
+    }
     if addresses.is_empty() {
-        return Err(if refused > 0 {
+        return Err(if refused.is_some() {
             Outcome::Refused
         } else {
             Outcome::NoAddress

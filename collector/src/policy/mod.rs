@@ -4,8 +4,10 @@
 //! - `rules`: EgressFirewalls → the names in use, and on which terms.
 //! - [`faults`]: what is wrong with an EgressFirewall.
 //! - `speaker`: who says so, and how often.
+//! - [`rebinding`]: answers that somebody should know of.
 
 pub mod faults;
+pub mod rebinding;
 mod rules;
 mod speaker;
 #[cfg(test)]
@@ -26,11 +28,19 @@ use runtime::{
     report::Reporter,
     store::{Event, ObjectKey, Scope, Store},
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{faults::Faults, rules::Rules, speaker::Speaker};
+use self::{
+    faults::Faults,
+    rebinding::{Rebinding, Teller},
+    rules::Rules,
+    speaker::Speaker,
+};
 use crate::state::Limits;
 
 /// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
@@ -102,7 +112,7 @@ pub struct Outputs {
     pub reporter: Reporter,
 }
 
-/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
+/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`. Tells their authors of `rebindings`.
 ///
 /// # Errors
 /// The watch ended, which a store's never does.
@@ -110,6 +120,7 @@ pub async fn run<S: Store>(
     store: S,
     defaults: Terms,
     outputs: Outputs,
+    mut rebindings: mpsc::Receiver<Rebinding>,
     gate: Gate,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -119,6 +130,7 @@ pub async fn run<S: Store>(
         reporter,
     } = outputs;
     let mut rules = Rules::new(defaults);
+    let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
     // Those that cannot be read; and of them those of which nothing is known from before.
     let (mut unreadable, mut undecodable) = (BTreeSet::new(), BTreeSet::new());
@@ -129,6 +141,10 @@ pub async fn run<S: Store>(
         let event = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = speaker.speak(&rules, &undecodable) => continue,
+            Some(rebinding) = rebindings.recv() => {
+                teller.tell(&rules, &rebinding, Instant::now());
+                continue;
+            }
             event = events.next() => event,
         };
         match event {

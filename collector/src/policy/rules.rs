@@ -121,6 +121,16 @@ impl Rules {
         self.firewalls.get(key)
     }
 
+    /// The EgressFirewalls with rules for this very name.
+    pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
+        let firewalls = self.firewalls.values();
+        let using = firewalls.filter(|firewall| {
+            let names = &firewall.names;
+            names.binary_search_by(|(known, _)| known.cmp(name)).is_ok()
+        });
+        using.map(|firewall| &firewall.about)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.firewalls.len()
     }

@@ -29,7 +29,7 @@ use super::{
     round::{Addresses, Answer, Failure},
     tcp::Dial,
 };
-use crate::guards::SharedGuards;
+use crate::{guards::SharedGuards, policy::rebinding::Rebinding};
 
 /// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;
@@ -229,13 +229,20 @@ impl Exchange {
         let rcode = u16::from(response.metadata.response_code);
         let guards = self.guards.load();
         let mut addresses = Addresses::new();
+        let mut refused = None;
         if rcode == u16::from(dns::RCODE_NOERROR) {
             reply
                 .addresses(|address, ttl| match guards.admit(address) {
                     Ok(address) => addresses.push((address, ttl)),
-                    Err(reason) => self.metrics.refused(reason),
+                    Err(reason) => {
+                        refused = Some(reason);
+                        self.metrics.refused(reason);
+                    }
                 })
                 .map_err(|_| Failure::BadReply)?;
+        }
+        if let (Some(reason), Ok(name)) = (refused, DnsName::try_from(&question.name)) {
+            self.config.rebindings.tell(Rebinding { name, reason }, 1);
         }
         Ok(Answer {
             rcode,

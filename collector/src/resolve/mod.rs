@@ -41,14 +41,14 @@ pub use self::{
     servers::{Server, Servers, Source},
     spec::{Fanout, ResolverSpec, SpecError},
 };
-use crate::guards::SharedGuards;
+use crate::{guards::SharedGuards, policy::rebinding::Rebindings};
 
 /// How many requests should wait between the owner and the look-ups at most: what waits here has its turn before what is due
 /// meanwhile.
 pub const QUEUE: usize = 16;
 
 /// The limits of look-ups.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// How many names are looked up at the same time, at least 1 (`--resolve-concurrency`).
     pub concurrency: usize,
@@ -66,6 +66,8 @@ pub struct Config {
     pub patience: Duration,
     /// How long a look-up takes at most, from its first question that is sent.
     pub total: Duration,
+    /// Who is told of answers with addresses that are refused.
+    pub rebindings: Rebindings,
 }
 
 impl Default for Config {
@@ -78,6 +80,7 @@ impl Default for Config {
             timeout: Duration::from_secs(2),
             patience: Duration::from_millis(1500),
             total: Duration::from_secs(5),
+            rebindings: Rebindings::default(),
         }
     }
 }

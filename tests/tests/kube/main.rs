@@ -22,6 +22,7 @@ mod guards;
 mod history;
 mod leader;
 mod nameserver;
+mod peers;
 mod programs;
 mod proxy;
 mod rbac;

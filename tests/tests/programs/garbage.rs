@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use proto::api::Family;
 use tests::{
     dnstap::{Control, DNSTAP, Sender, control, data, event, response},
+    wait::eventually,
     world::{Setup, World},
 };
 
@@ -263,6 +264,21 @@ async fn addresses_that_no_answer_may_open_are_refused() {
         .collector
         .counts(EVENTS, &["outcome=\"refused\""], 4.0)
         .await;
+    // The authors of the rule are told.
+    let attempts = "collector_rebinding_attempts_total";
+    world.collector.counts(attempts, &[], 4.0).await;
+    eventually("it is reported", async || {
+        let messages = world.collector.messages();
+        let told = |message: &serde_json::Value| {
+            message["reason"] == "AddressRefused" && message["object"] == "team/default"
+        };
+        messages
+            .iter()
+            .any(told)
+            .then_some(())
+            .ok_or_else(String::new)
+    })
+    .await;
     sender
         .send(&data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1)))))
         .await

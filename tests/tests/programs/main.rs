@@ -12,6 +12,7 @@
 
 mod bad_input;
 mod compare;
+mod crowd;
 mod ends;
 mod expiry;
 mod flow;

@@ -1,0 +1,187 @@
+//! Answers for wanted names with addresses that the guards refuse, as in DNS rebinding: counted, and told to the authors of the
+//! rules that want the names.
+
+use std::{collections::HashMap, time::Duration};
+
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::report::{Reporter, Severity};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::rules::Rules;
+
+/// Attempts that wait to be told of. There is no need for each.
+const QUEUE: usize = 64;
+
+/// The same of the same rule's name is told this often.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// So many names are told of within [`AGAIN`].
+const MAX_TOLD: usize = 256;
+
+/// Of the EgressFirewalls that use a name so many are told.
+const MAX_ABOUT: usize = 8;
+
+/// A wanted name was answered with an address that is never opened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rebinding {
+    /// The name.
+    pub name: DnsName,
+    /// Why the address is refused, in a word.
+    pub reason: &'static str,
+}
+
+/// Takes attempts and never blocks. Clones share the queue; the default has none, and only counts.
+#[derive(Clone, Debug, Default)]
+pub struct Rebindings(Option<mpsc::Sender<Rebinding>>);
+
+impl Rebindings {
+    /// What is told, and who takes it.
+    pub fn channel() -> (Self, mpsc::Receiver<Rebinding>) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        (Self(Some(sender)), receiver)
+    }
+
+    /// There were so many answers with refused addresses, of which this is one.
+    pub fn tell(&self, rebinding: Rebinding, answers: u64) {
+        counter!("collector_rebinding_attempts_total").increment(answers);
+        if let Some(queue) = &self.0 {
+            // A full queue: enough is told.
+            let _enough = queue.try_send(rebinding);
+        }
+    }
+}
+
+/// Tells the authors.
+#[derive(Debug)]
+pub(super) struct Teller {
+    reporter: Reporter,
+    told: HashMap<(DnsName, &'static str), Instant>,
+}
+
+impl Teller {
+    pub(super) fn new(reporter: Reporter) -> Self {
+        Self {
+            reporter,
+            told: HashMap::new(),
+        }
+    }
+
+    /// Tells of an attempt, unless the same was told a while ago.
+    pub(super) fn tell(&mut self, rules: &Rules, rebinding: &Rebinding, now: Instant) {
+        let Rebinding { name, reason } = rebinding;
+        for wanted in [Some(name.clone()), name.wildcard()].into_iter().flatten() {
+            let mut users = rules.using(&wanted).take(MAX_ABOUT).peekable();
+            if users.peek().is_none() || !self.is_news(&wanted, reason, now) {
+                continue;
+            }
+            // The name in the rule, since who owns a zone can make up any number under a wildcard.
+            let what = if wanted.is_wildcard() {
+                "a name under "
+            } else {
+                ""
+            };
+            let note = format!(
+                "{what}{wanted} was answered with an address that no rule opens ({reason}): it is left out. Either the name is \
+                 served wrongly, or its owner tries to reach what is not his (DNS rebinding)"
+            );
+            for about in users {
+                self.reporter.report(
+                    about.clone(),
+                    Severity::Warning,
+                    "AddressRefused",
+                    note.as_str(),
+                );
+            }
+        }
+    }
+
+    fn is_news(&mut self, wanted: &DnsName, reason: &'static str, now: Instant) -> bool {
+        let is_recent = |told: &Instant| now.duration_since(*told) < AGAIN;
+        let key = (wanted.clone(), reason);
+        if self.told.get(&key).is_some_and(is_recent) {
+            return false;
+        }
+        if self.told.len() >= MAX_TOLD {
+            self.told.retain(|_, told| is_recent(told));
+        }
+        let has_room = self.told.len() < MAX_TOLD;
+        if has_room {
+            self.told.insert(key, now);
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::api::EgressFirewall;
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::Terms;
+
+    fn rules(names: &[&str]) -> Rules {
+        let rules = names
+            .iter()
+            .map(|name| json!({ "type": "Allow", "to": { "dnsName": name } }));
+        let firewall: EgressFirewall = serde_json::from_value(json!({
+            "metadata": { "name": "default", "namespace": "team" },
+            "spec": { "egress": rules.collect::<Vec<_>>() },
+        }))
+        .unwrap();
+        let mut rules = Rules::new(Terms::default());
+        rules.apply(&firewall);
+        rules
+    }
+
+    fn attempt(name: &str) -> Rebinding {
+        Rebinding {
+            name: DnsName::parse(name).unwrap(),
+            reason: "loopback",
+        }
+    }
+
+    #[test]
+    fn the_authors_of_a_rule_are_told_once_in_a_while_however_many_names_a_wildcard_brings() {
+        let (reporter, mut reports) = Reporter::with_queue(16);
+        let mut teller = Teller::new(reporter);
+        let rules = rules(&["www.example.com", "*.wild.example.com"]);
+        let start = Instant::now();
+        for i in 0..1000 {
+            let made_up = attempt(&format!("n{i}.wild.example.com"));
+            teller.tell(&rules, &made_up, start);
+            teller.tell(&rules, &attempt("www.example.com"), start);
+            teller.tell(&rules, &attempt("other.example.com"), start);
+        }
+        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).collect::<Vec<_>>();
+        let first = told();
+        let notes: Vec<_> = first.iter().map(|report| report.note.as_str()).collect();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("a name under *.wild.example.com. was"));
+        assert!(notes[1].starts_with("www.example.com. was") && notes[1].contains("loopback"));
+        assert_eq!(first[0].about.namespace.as_deref(), Some("team"));
+        teller.tell(&rules, &attempt("www.example.com"), start + AGAIN / 2);
+        assert_eq!(told(), []);
+        teller.tell(&rules, &attempt("www.example.com"), start + AGAIN);
+        assert_eq!(told().len(), 1);
+    }
+
+    #[test]
+    fn however_many_names_are_attacked_few_are_told_of() {
+        let (reporter, mut reports) = Reporter::with_queue(4096);
+        let mut teller = Teller::new(reporter);
+        let names: Vec<_> = (0..1000).map(|i| format!("n{i}.example.com")).collect();
+        let texts: Vec<_> = names.iter().map(String::as_str).collect();
+        let rules = rules(&texts);
+        let start = Instant::now();
+        for name in &texts {
+            teller.tell(&rules, &attempt(name), start);
+        }
+        assert_eq!(
+            std::iter::from_fn(|| reports.try_recv().ok()).count(),
+            MAX_TOLD
+        );
+        assert_eq!(teller.told.len(), MAX_TOLD);
+    }
+}

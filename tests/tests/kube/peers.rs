@@ -1,0 +1,139 @@
+//! Who may speak over TCP in a cluster: the DNS servers that EndpointSlices list.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use proto::api::{DnsNameResolver, EgressFirewall};
+use serde_json::json;
+use tests::{
+    dnstap::{Sender, data, event, response},
+    kube::ApiServer,
+    programs::Program,
+    wait::eventually,
+    workdir::Workdir,
+};
+
+const NAME: &str = "www.example.com.";
+const ERRORS: &str = "collector_connection_errors_total";
+
+fn slice(service: &str, address: IpAddr) -> EndpointSlice {
+    let slice = json!({
+        "metadata": { "name": "dns", "labels": { "kubernetes.io/service-name": service } },
+        "addressType": "IPv4",
+        "endpoints": [{ "addresses": [address.to_string()], "conditions": { "ready": false } }],
+        "ports": [{ "name": "dns", "port": 53, "protocol": "UDP" }],
+    });
+    serde_json::from_value(slice).unwrap()
+}
+
+/// An address of this host that is no loopback address; nothing if it has none.
+fn own_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system only chooses the address to send from.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then_some(address)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_no_slice_lists_yet_is_heard_when_one_does_and_closed_when_it_leaves() {
+    let workdir = Workdir::new();
+    let network = tests::network::Network::new(workdir.path()).await;
+    let address = network.as_ref().map(|network| network.outside());
+    let Some(address) = address.or_else(own_address) else {
+        eprintln!("not tried: this host has no address but loopback");
+        return;
+    };
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let client = server.client().await;
+    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), &namespace);
+    let objects: Api<DnsNameResolver> = Api::namespaced(client.clone(), &namespace);
+    let firewalls: Api<EgressFirewall> = Api::namespaced(client, &namespace);
+    let listener = SocketAddr::new(address, tests::coredns::free_port().port());
+    let service = format!("{namespace}/dns");
+    let args = [
+        "--store",
+        "kube",
+        "--objects-namespace",
+        &namespace,
+        "--listen",
+        &format!("tcp://{listener}"),
+        "--resolver-service",
+        &service,
+        "--unknown-peer-wait",
+        "10s",
+    ];
+    let environment = vec![("KUBECONFIG", server.kubeconfig().display().to_string())];
+    let args = args.map(str::to_owned).to_vec();
+    let collector = Program::start_with(workdir.path(), "collector", args, environment).await;
+    collector.ready().await;
+    let firewall = json!({
+        "metadata": { "name": "default" },
+        "spec": { "egress": [{ "type": "Allow", "to": { "dnsName": NAME } }] },
+    });
+    let firewall = serde_json::from_value(firewall).unwrap();
+    firewalls
+        .create(&PostParams::default(), &firewall)
+        .await
+        .unwrap();
+    // The object is there for the readers to match; in a cluster others may make it first.
+    eventually("the object is made", async || {
+        let all = objects.list(&Default::default()).await;
+        let all = all.map_err(|error| error.to_string())?;
+        all.iter()
+            .any(|object| object.spec.name == NAME)
+            .then_some(())
+            .ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
+
+    let known = async || {
+        let all = objects.list(&Default::default()).await.unwrap();
+        let status = all.items.into_iter().filter_map(|object| object.status);
+        let entries = status.flat_map(|status| status.resolved_names);
+        let addresses = entries.flat_map(|entry| entry.resolved_addresses);
+        addresses.map(|address| address.ip).collect::<Vec<_>>()
+    };
+    let frame = |last| data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, last))));
+    let mut early = Sender::connect_from(address, listener).await;
+    // It is accepted at once.
+    early.handshake().await;
+    early.send(&frame(1)).await.unwrap();
+    let observed = ["outcome=\"observed\""];
+    collector
+        .counts("collector_events_total", &observed, 1.0)
+        .await;
+    assert_eq!(known().await, Vec::<String>::new());
+    let listed = slice("dns", address);
+    slices
+        .create(&PostParams::default(), &listed)
+        .await
+        .unwrap();
+    eventually("what it said counts", async || {
+        let known = known().await;
+        (known == ["203.0.113.1"])
+            .then_some(())
+            .ok_or_else(|| format!("{known:?}"))
+    })
+    .await;
+
+    slices
+        .delete("dns", &DeleteParams::default())
+        .await
+        .unwrap();
+    early.closed().await;
+    let unknown = ["reason=\"unknown_peer\""];
+    collector.counts(ERRORS, &unknown, 1.0).await;
+    // One that is never listed is closed too, and nothing of it counts.
+    let mut stranger = Sender::connect_from(address, listener).await;
+    stranger.handshake().await;
+    stranger.send(&frame(2)).await.unwrap();
+    stranger.closed().await;
+    collector.counts(ERRORS, &unknown, 2.0).await;
+    assert_eq!(known().await, ["203.0.113.1"]);
+}

@@ -1,0 +1,349 @@
+//! Many senders at once, and senders that send more than they should: what each may take is bounded, and the others are as well
+//! served as before.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
+    path::Path,
+    time::Duration,
+};
+
+use tests::{
+    coredns::free_port,
+    dnstap::{Control, DNSTAP, Sender, answer, control, data, event, response},
+    programs::Program,
+    soak,
+    store::Store,
+    wait::{PATIENCE, eventually, eventually_within},
+    workdir::Workdir,
+    world::start_collector,
+};
+use tokio::{task::JoinSet, time::Instant};
+
+const FLOODED: &str = "www.example.com.";
+const QUIET: &str = "quiet.example.com.";
+const ERRORS: &str = "collector_connection_errors_total";
+const LOST: &str = "collector_observations_lost_total";
+
+async fn start(flags: &[&str]) -> (Workdir, Store, Program) {
+    let workdir = Workdir::new();
+    let store = Store::new(workdir.join("store"));
+    store.allow("team", &[FLOODED, QUIET]);
+    let collector = start_collector(&workdir, &store, flags).await;
+    collector.ready().await;
+    (workdir, store, collector)
+}
+
+fn frame(name: &str, address: Ipv4Addr) -> Vec<u8> {
+    data(&event(response(name, address)))
+}
+
+async fn open(collector: &Program, wanted: f64) {
+    eventually(&format!("{wanted} connections"), async || {
+        let open = collector.admin().metric("collector_connections", &[]).await;
+        match open {
+            Ok(open) if open == wanted => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+/// The quiet sender's address is known.
+async fn arrives(store: &Store, address: Ipv4Addr) {
+    let address = address.to_string();
+    eventually(&format!("{address} is known"), async || {
+        let entry = store.resolved(QUIET, QUIET).ok_or("there is no entry")?;
+        let mut known = entry.resolved_addresses.iter();
+        known
+            .any(|known| known.ip == address)
+            .then_some(())
+            .ok_or_else(|| format!("{} others", entry.resolved_addresses.len()))
+    })
+    .await;
+}
+
+fn files(collector: &mut Program) -> usize {
+    let folder = format!("/proc/{}/fd", collector.process().pid());
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// Resident memory now, and the most that there was, in bytes.
+fn memory(collector: &mut Program) -> (u64, u64) {
+    let status = format!("/proc/{}/status", collector.process().pid());
+    let status = fs::read_to_string(status).unwrap();
+    let field = |name: &str| {
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+        let number = line.trim().strip_suffix(" kB").unwrap();
+        number.trim().parse::<u64>().unwrap() << 10
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+#[tokio::test]
+async fn a_thousand_connections_opened_and_dropped_leave_nothing() {
+    let flags = ["--max-connections-per-peer", "1000"];
+    let (workdir, store, mut collector) = start(&flags).await;
+    let socket = workdir.join("dnstap.sock");
+    let before = files(&mut collector);
+    let mut senders = Vec::new();
+    for i in 0..1000 {
+        // Some say nothing, some half of the handshake, some all of it and half of a frame.
+        let mut sender = match i % 3 {
+            0 | 1 => Sender::connect(&socket).await,
+            _ => Sender::open(&socket).await,
+        };
+        let bytes = match i % 3 {
+            0 => Vec::new(),
+            1 => control(Control::Ready, Some(DNSTAP)),
+            _ => frame(FLOODED, Ipv4Addr::new(203, 0, 113, 1))[..30].to_vec(),
+        };
+        sender.send(&bytes).await.unwrap();
+        senders.push(sender);
+    }
+    open(&collector, 1000.0).await;
+    // One more is too many.
+    Sender::connect(&socket).await.closed().await;
+    let too_many = ["reason=\"too_many\""];
+    collector.counts(ERRORS, &too_many, 1.0).await;
+    drop(senders);
+    open(&collector, 0.0).await;
+    let after = files(&mut collector);
+    // The admin server's own connections come and go.
+    assert!(after <= before + 3, "{before} files were open, {after} are");
+    let mut sender = Sender::open(&socket).await;
+    let address = Ipv4Addr::new(203, 0, 113, 2);
+    sender.send(&frame(QUIET, address)).await.unwrap();
+    arrives(&store, address).await;
+}
+
+#[tokio::test]
+async fn one_peer_has_so_many_connections_and_leaves_the_rest_to_others() {
+    let listener = free_port();
+    let flags = [
+        "--listen",
+        &format!("tcp://{listener}"),
+        "--max-connections",
+        "5",
+        "--max-connections-per-peer",
+        "3",
+    ];
+    let (_workdir, store, collector) = start(&flags).await;
+    let from = async |last: u8| {
+        let address = IpAddr::from([127, 0, 0, last]);
+        Sender::connect_from(address, listener).await
+    };
+    let mut greedy = Vec::new();
+    for _ in 0..3 {
+        let mut sender = from(2).await;
+        sender.handshake().await;
+        greedy.push(sender);
+    }
+    from(2).await.closed().await;
+    let of_peer = ["reason=\"too_many_of_peer\""];
+    collector.counts(ERRORS, &of_peer, 1.0).await;
+    let mut other = from(3).await;
+    other.handshake().await;
+    let address = Ipv4Addr::new(203, 0, 113, 3);
+    other.send(&frame(QUIET, address)).await.unwrap();
+    arrives(&store, address).await;
+}
+
+/// Sends frames as fast as they are taken, until the collector closes.
+async fn flood(mut sender: Sender, frames: impl Iterator<Item = Vec<u8>>) {
+    for frame in frames {
+        if sender.send(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn connect(listener: SocketAddr, last: u8) -> Sender {
+    let mut sender = Sender::connect_from(IpAddr::from([127, 0, 0, last]), listener).await;
+    sender.handshake().await;
+    sender
+}
+
+/// From the connection to ACCEPT.
+fn time_to_accept(listener: SocketAddr) -> Duration {
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(listener).unwrap();
+    let ready = control(Control::Ready, Some(DNSTAP));
+    stream.write_all(&ready).unwrap();
+    let mut accept = vec![0; ready.len()];
+    stream.read_exact(&mut accept).unwrap();
+    assert_eq!(accept, control(Control::Accept, Some(DNSTAP)));
+    began.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_from_one_takes_nothing_from_another_and_new_ones_are_accepted_at_once() {
+    let listener = free_port();
+    // A small queue, so that it is full.
+    let flags = [
+        "--listen",
+        &format!("tcp://{listener}"),
+        "--observation-queue",
+        "1MiB",
+        "--max-frames-per-peer",
+        "0",
+    ];
+    let (_workdir, store, collector) = start(&flags).await;
+    let mut floods = JoinSet::new();
+    for _ in 0..4 {
+        let sender = connect(listener, 2).await;
+        // Long ones, of which few fit.
+        let addresses = (0..900).map(|i| Ipv4Addr::from_bits(0xc612_0000 + i).into());
+        let addresses: Vec<IpAddr> = addresses.collect();
+        let frame = data(&event(answer(FLOODED, &addresses, 300)));
+        let many = std::iter::repeat_n(frame, 64).collect::<Vec<_>>().concat();
+        floods.spawn(flood(sender, std::iter::repeat(many)));
+    }
+    collector
+        .counts(LOST, &["reason=\"peer_share\""], 1.0)
+        .await;
+    let mut slowest = Duration::ZERO;
+    for i in 0..soak::or_long(20, 200_u32) {
+        // A thread of its own: the floods' runtime is busy too.
+        let accepted = tokio::task::spawn_blocking(move || time_to_accept(listener)).await;
+        slowest = slowest.max(accepted.unwrap());
+        let mut sender = connect(listener, 3).await;
+        let address = Ipv4Addr::from_bits(0xcb00_7100 + i);
+        sender.send(&frame(QUIET, address)).await.unwrap();
+        arrives(&store, address).await;
+    }
+    println!("ACCEPT under a flood: at most {} ms", slowest.as_millis());
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    let lost = collector.admin().metric(LOST, &["reason=\"queue\""]).await;
+    assert_eq!(lost.unwrap(), 0.0);
+    assert!(floods.try_join_next().is_none(), "a flood has ended");
+}
+
+fn many(base: u32, count: u32) -> Vec<IpAddr> {
+    let addresses = (0..count).map(|i| Ipv4Addr::from_bits(base + i).into());
+    addresses.collect()
+}
+
+/// Answers with new addresses for a wanted name; many for names that nobody wants; and the largest frames
+/// that there are. Made beforehand, so that the sender is not what is slow.
+fn everything(number: u32, senders: u32) -> impl Iterator<Item = Vec<u8>> {
+    let wanted: Vec<_> = (0..8)
+        .map(|i| {
+            data(&event(answer(
+                FLOODED,
+                &many(0xc613_0000 + i * 900, 900),
+                300,
+            )))
+        })
+        .collect();
+    let name = format!("n00000000.{}.example.org.", "x".repeat(60));
+    let other = data(&event(answer(&name, &many(0xc612_0000, 64), 300)));
+    let digits = other.windows(8).position(|part| part == b"00000000");
+    let digits = digits.expect("the name");
+    let largest = data(&vec![0; 68 << 10]);
+    (0_u32..).map(move |i| match i % 50 {
+        0 => wanted[usize::try_from(i / 50).unwrap() % 8].clone(),
+        1 => largest.clone(),
+        _ => {
+            let mut frame = other.clone();
+            let number = format!("{:08}", (i * senders + number) % 100_000_000);
+            frame[digits..digits + 8].copy_from_slice(number.as_bytes());
+            frame
+        }
+    })
+}
+
+/// Under 64 MiB, and 256 KiB a connection, more than before, whatever is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_sent_takes_bounded_memory() {
+    const SENDERS: u32 = 32;
+    // Without the table of names that nobody wants, which has a bound of its own, in names.
+    let (workdir, _store, mut collector) = start(&["--remember-names", "0"]).await;
+    let socket = workdir.join("dnstap.sock");
+    // The names have what they may have.
+    let mut sender = Sender::open(&socket).await;
+    for i in 0..8 {
+        let answer = answer(FLOODED, &many(0xc613_0000 + i * 900, 900), 300);
+        sender.send(&data(&event(answer))).await.unwrap();
+    }
+    collector.counts("collector_addresses", &[], 1000.0).await;
+    let (idle, _) = memory(&mut collector);
+    let mut floods = JoinSet::new();
+    for number in 0..SENDERS {
+        let sender = Sender::open(&socket).await;
+        floods.spawn(flood(sender, everything(number, SENDERS)));
+    }
+    let names = soak::or_long(20_000.0, 500_000.0);
+    let labels = ["outcome=\"not_wanted\""];
+    eventually_within(PATIENCE * 5, "all of it is read", async || {
+        let metric = collector.admin().metric("collector_events_total", &labels);
+        let read = metric.await.map_err(|error| error.to_string())?;
+        (read >= names)
+            .then_some(())
+            .ok_or_else(|| read.to_string())
+    })
+    .await;
+    let (_, most) = memory(&mut collector);
+    let allowed = (64 << 20) + u64::from(SENDERS) * (256 << 10);
+    let more = most.saturating_sub(idle);
+    println!(
+        "{} MiB idle, {} MiB more at most, {} MiB allowed",
+        idle >> 20,
+        more >> 20,
+        allowed >> 20
+    );
+    assert!(more < allowed, "{} MiB more", more >> 20);
+}
+
+#[tokio::test]
+async fn a_socket_for_which_there_is_no_room_is_one_clear_line() {
+    let workdir = Workdir::new();
+    let store = Store::new(workdir.join("store")).address();
+    for (folder, cause) in [("/proc", "cannot listen"), ("/sys/kernel", "cannot listen")] {
+        let listen = format!("unix://{folder}/collector.sock");
+        expect_refusal(&store, &listen, cause).await;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: only root can make a full disk");
+        return;
+    }
+    // A file system with room for its root alone, seen by the program alone.
+    let full = workdir.join("full");
+    fs::create_dir(&full).unwrap();
+    let program = tests::programs::program("collector");
+    let listen = format!("unix://{}", full.join("x.sock").display());
+    let script = "mount -t tmpfs -o nr_inodes=1 tmpfs \"$1\" && shift && exec \"$@\"";
+    let words = ["--mount", "--", "sh", "-c", script, "sh"];
+    let output = tokio::process::Command::new("unshare")
+        .args(words)
+        .arg(&full)
+        .arg(program)
+        .args(["--store", &store, "--admin", "127.0.0.1:0"])
+        .args(["--listen", &listen])
+        .output();
+    let output = output.await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains(&listen) && error.contains("No space left"),
+        "{error}"
+    );
+}
+
+async fn expect_refusal(store: &str, listen: &str, cause: &str) {
+    let flags = [
+        "--store",
+        store,
+        "--admin",
+        "127.0.0.1:0",
+        "--listen",
+        listen,
+    ];
+    let output = tests::programs::run("collector", &flags).await;
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains(listen) && error.contains(cause), "{error}");
+    assert!(!Path::new(listen.trim_start_matches("unix://")).exists());
+}
