@@ -169,7 +169,7 @@ async fn read_store(
             if let StoreEvent::OutOfSync(why) = &event {
                 reason = Some(why.clone());
             }
-            sync.store_changed(event, Instant::now().into_std());
+            sync.store_changed(&event, Instant::now().into_std());
             if is_whole {
                 return Ok(());
             }

@@ -3,18 +3,22 @@
 use std::{
     future::{Future, pending},
     pin::{Pin, pin},
+    task::Poll,
     time::Duration,
 };
 
 use anyhow::Context;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, poll};
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
     leader::Leader,
     store,
 };
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -93,15 +97,19 @@ impl Writer {
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut objects = pin!(objects);
+        // An event of thousands of addresses takes long to be freed: that waits for what follows from it.
+        let mut taken_over = None;
         loop {
-            self.work()?;
+            while self.work()? && self.ends_at_once().await {}
+            drop(taken_over.take());
             self.report();
             let timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,
                 event = objects.next() => {
                     let event = event.ok_or_else(|| anyhow::anyhow!("the watch of the store ended"))?;
-                    self.store_changed(event);
+                    self.store_changed(&event);
+                    taken_over = Some(event);
                 }
                 event = self.client.next() => self.database_changed(event),
                 outcome = ended(&mut self.in_flight) => self.transaction_ended(outcome),
@@ -118,13 +126,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts what there is to do, if nothing is under way.
-    fn work(&mut self) -> anyhow::Result<()> {
+    /// Starts what there is to do, if nothing is under way, and says whether it did.
+    fn work(&mut self) -> anyhow::Result<bool> {
         if self.in_flight.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let Some(replica) = self.client.replica() else {
-            return Ok(());
+            return Ok(false);
         };
         let operations = match &mut self.mode {
             Mode::Write(leader) if !leader.is_leading() => {
@@ -160,7 +168,19 @@ impl Writer {
                 None => self.sync.database_lost(),
             }
         }
-        Ok(())
+        Ok(self.in_flight.is_some())
+    }
+
+    /// Lets a transaction that was begun go out before anything else is done, and says whether it has ended.
+    async fn ends_at_once(&mut self) -> bool {
+        let polled = poll!(pin!(ended(&mut self.in_flight)));
+        if let Poll::Ready(outcome) = polled {
+            self.transaction_ended(outcome);
+            return true;
+        }
+        // It is another task that writes to the socket.
+        yield_now().await;
+        false
     }
 
     /// When [`Writer::work`] has something to do even if nothing happens. A time that is over must not wake the loop again and
@@ -170,8 +190,8 @@ impl Writer {
         can_work.then(|| self.sync.next_timer()).flatten()
     }
 
-    fn store_changed(&mut self, event: store::Event<DnsNameResolver>) {
-        match &event {
+    fn store_changed(&mut self, event: &store::Event<DnsNameResolver>) {
+        match event {
             store::Event::Synced(objects) => {
                 info!(objects = objects.len(), "the store was read");
                 self.store_synced = true;

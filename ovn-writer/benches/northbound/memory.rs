@@ -45,10 +45,10 @@ fn addresses(name: usize, each: usize) -> impl Iterator<Item = IpAddr> {
 
 fn desired(names: usize, each: usize) -> Desired {
     let mut desired = Desired::default();
-    desired.apply(Event::Synced(Vec::new()), Instant::now());
+    desired.apply(&Event::Synced(Vec::new()), Instant::now());
     for name in 0..names {
         let object = object(&format!("set{name}"), addresses(name, each));
-        desired.apply(Event::Applied(object), Instant::now());
+        desired.apply(&Event::Applied(object), Instant::now());
     }
     desired
 }

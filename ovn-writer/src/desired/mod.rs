@@ -137,16 +137,16 @@ impl Desired {
 
     /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
     /// times and counts is none.
-    pub fn apply(&mut self, event: Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
+    pub fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
         let mut changed = HashSet::new();
         match event {
             Event::Synced(objects) => {
                 (self.has_been_read, self.in_sync) = (true, true);
-                self.listed(&objects, now, &mut changed);
+                self.listed(objects, now, &mut changed);
             }
-            Event::Applied(object) => self.applied(&object, now, &mut changed),
-            Event::Deleted(key) => self.deleted(&key, now, &mut changed),
-            Event::Undecodable(objects) => self.unreadable = objects,
+            Event::Applied(object) => self.applied(object, now, &mut changed),
+            Event::Deleted(key) => self.deleted(key, now, &mut changed),
+            Event::Undecodable(objects) => self.unreadable.clone_from(objects),
             // The rows of a name that was never known are left as they are.
             Event::OutOfSync(_) => self.in_sync = false,
         }

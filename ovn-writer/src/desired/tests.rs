@@ -26,7 +26,7 @@ impl Clocked {
     }
 
     fn apply(&mut self, event: Event<DnsNameResolver>) -> HashSet<DnsName> {
-        self.desired.apply(event, self.now)
+        self.desired.apply(&event, self.now)
     }
 
     fn applied(&mut self, entries: &[&[&str]]) -> usize {

@@ -134,7 +134,7 @@ impl Reconciler {
     }
 
     /// Takes over what the store says.
-    pub fn store_changed(&mut self, event: Event<DnsNameResolver>, now: Instant) {
+    pub fn store_changed(&mut self, event: &Event<DnsNameResolver>, now: Instant) {
         for name in self.picture.store_changed(event, now) {
             self.queue.mark(name, Mark::store(now));
         }

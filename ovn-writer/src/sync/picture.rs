@@ -88,10 +88,10 @@ impl Picture {
     /// Takes over what the store says, and returns the names that may differ by it.
     pub(super) fn store_changed(
         &mut self,
-        event: Event<DnsNameResolver>,
+        event: &Event<DnsNameResolver>,
         now: Instant,
     ) -> HashSet<DnsName> {
-        if let Event::Synced(objects) = &event {
+        if let Event::Synced(objects) = event {
             let names = objects
                 .iter()
                 .map(|object| DnsName::parse(&object.spec.name));

@@ -56,7 +56,7 @@ impl World {
     }
 
     pub(super) fn store(&mut self, event: Event<DnsNameResolver>) {
-        self.sync.store_changed(event, self.now);
+        self.sync.store_changed(&event, self.now);
     }
 
     /// The server tells of every change so far.
