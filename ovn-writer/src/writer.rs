@@ -33,6 +33,9 @@ use crate::{
 /// How long a transaction under way is waited for at the end; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// How old what is said of the state may be while a transaction is under way.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+
 type Transaction = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Keeps the rows of a database as a store says.
@@ -99,10 +102,15 @@ impl Writer {
         let mut objects = pin!(objects);
         // An event of thousands of addresses takes long to be freed: that waits for what follows from it.
         let mut taken_over = None;
+        let mut reported = None::<Instant>;
         loop {
             while self.work()? && self.ends_at_once().await {}
             drop(taken_over.take());
-            self.report();
+            let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
+            if self.in_flight.is_none() || reported.is_none_or(is_due) {
+                self.report();
+                reported = Some(Instant::now());
+            }
             let timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,

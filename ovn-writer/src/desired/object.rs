@@ -12,8 +12,12 @@ pub(super) struct Object {
     pub(super) uid: Option<Box<str>>,
     pub(super) addresses: Addresses,
     pub(super) skipped: Vec<Skip>,
-    texts: Texts,
+    /// If there are enough addresses for it to be of use.
+    texts: Option<Texts>,
 }
+
+/// With fewer addresses it is as fast to read a status anew as to look for what came.
+const MANY: usize = 64;
 
 /// What a status has, and had not before.
 #[derive(Debug, Default)]
@@ -46,17 +50,13 @@ impl Came {
 impl Object {
     /// The object, and all of its status as what came.
     pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> (Self, Came) {
-        let mut texts = Texts::default();
-        let came = Came::read(
-            texts.take_over(texts_of(object)).unwrap_or_default(),
-            filter,
-        );
+        let came = Came::read(texts_of(object), filter);
         let object = Self {
             name,
             uid: object.metadata.uid.as_deref().map(Box::from),
             addresses: came.addresses.clone(),
             skipped: came.skipped.clone(),
-            texts,
+            texts: Texts::of_many(texts_of(object)),
         };
         (object, came)
     }
@@ -70,7 +70,12 @@ impl Object {
     /// Takes over a later version of which the status has what it had, in the same order, with or without some that came at one
     /// place; `None` for any other. It costs far less than reading the status anew.
     pub(super) fn grow(&mut self, object: &DnsNameResolver, filter: &Filter) -> Option<Came> {
-        let mut came = Came::read(self.texts.take_over(texts_of(object))?, filter);
+        let texts = self.texts.as_mut()?.take_over(texts_of(object))?;
+        let mut came = Came::read(texts, filter);
+        let uid = object.metadata.uid.as_deref();
+        if self.uid.as_deref() != uid {
+            self.uid = uid.map(Box::from);
+        }
         let new = came.addresses.all().without(self.addresses.all());
         came.addresses = new.into_iter().collect();
         self.addresses.toggle(came.addresses.clone());
@@ -79,7 +84,7 @@ impl Object {
     }
 }
 
-fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &str> {
+fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &str> + Clone {
     let entries = object
         .status
         .iter()
@@ -94,6 +99,14 @@ fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &str> {
 struct Texts(Box<[u8]>);
 
 impl Texts {
+    /// Those of a status that has [`MANY`].
+    fn of_many<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+        texts.clone().nth(MANY)?;
+        let mut kept = Self::default();
+        kept.take_over(texts)?;
+        Some(kept)
+    }
+
     /// If there is nothing but what was there before, in the same order, and perhaps some more at one place: these, which are
     /// then taken over.
     fn take_over<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
@@ -152,8 +165,48 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::{dns, object};
+
+    /// More than many addresses, of which every seventh is no good one.
+    fn texts(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+        let text = |n| {
+            if n % 7 == 0 {
+                format!("127.0.0.{n}")
+            } else {
+                format!("10.0.0.{n}")
+            }
+        };
+        numbers.into_iter().map(text).collect()
+    }
 
     proptest! {
+        #[test]
+        fn what_grew_is_what_is_read_anew(
+            at in 0_usize..=MANY + 1,
+            came in prop::collection::vec(0_usize..200, 0..4),
+        ) {
+            let mut all = texts(0..=MANY);
+            let read = |texts: &[String]| {
+                let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+                let (one, other) = texts.split_at(at.min(texts.len()));
+                object("o", "a.example.", &[one, other])
+            };
+            let (name, filter) = (dns("a.example."), Filter::default());
+            let (mut object, _) = Object::read(name.clone(), &read(&all), &filter);
+            let before = object.addresses.clone();
+            all.splice(at..at, texts(came));
+            let grown = object.grow(&read(&all), &filter).unwrap();
+            let (anew, _) = Object::read(name, &read(&all), &filter);
+            prop_assert_eq!(&object.addresses, &anew.addresses);
+            let counts = |object: &Object| {
+                Skip::ALL.map(|skip| object.skipped.iter().filter(|s| **s == skip).count())
+            };
+            prop_assert_eq!(counts(&object), counts(&anew));
+            let new: Addresses = anew.addresses.all().without(before.all()).into_iter().collect();
+            prop_assert_eq!(grown.addresses, new);
+            prop_assert!(object.grow(&read(&all[..MANY]), &filter).is_none());
+        }
+
         #[test]
         fn what_came_at_one_place_is_told_and_all_else_is_refused(
             before in prop::collection::vec("[ab]{0,2}|c{254,260}", 0..6),
