@@ -8,6 +8,7 @@ use proto::{
     dns, dnstap,
 };
 use runtime::clock::{Clock, Timestamp};
+use smallvec::SmallVec;
 
 use super::{
     metrics::{Counts, Outcome},
@@ -17,12 +18,9 @@ use crate::{
     guards::Guards,
     names::NameIndex,
     observation::Observation,
-    remember::Remembered,
+    remember::{self, Remembered},
     resolve::{Addresses, Asker, OwnQueries},
 };
-
-/// A longer answer is not remembered: it would take the room of many.
-const MAX_REMEMBERED: usize = 64;
 
 /// What events are held against.
 #[derive(Clone, Copy, Debug)]
@@ -68,14 +66,13 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
         secrets,
         ..
     } = context;
-    let event = dnstap::Event::parse(frame).map_err(|_| Outcome::BadEvent)?;
-    if event.kind != dnstap::MessageKind::ClientResponse {
-        return Err(Outcome::OtherKind);
-    }
+    let event = dnstap::ClientResponse::parse(frame)
+        .map_err(|_| Outcome::BadEvent)?
+        .ok_or(Outcome::OtherKind)?;
     if secrets.is_some_and(|secrets| !secrets.admit(event.extra)) {
         return Err(Outcome::WrongSecret);
     }
-    let message = event.response_message.ok_or(Outcome::NoMessage)?;
+    let message = event.message.ok_or(Outcome::NoMessage)?;
     // Most responses are failures: they end before their question is read.
     let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;
     if !header.is_response() || header.opcode() != dns::OPCODE_QUERY {
@@ -126,7 +123,7 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
         family,
         addresses,
         at: clock.now(),
-        answered_at: event.response_time.and_then(timestamp),
+        answered_at: event.time().and_then(timestamp),
         client: client(asker),
         by_leader: asker == Asker::Leader,
         truncated: response.truncated(),
@@ -135,35 +132,32 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
 
 /// Keeps the answer for a rule that is still to come.
 fn remember(
-    event: &dnstap::Event<'_>,
+    event: &dnstap::ClientResponse<'_>,
     response: &dns::Response<'_>,
     family: Family,
     context: Context<'_>,
 ) {
-    let mut addresses = Addresses::new();
+    let mut addresses = SmallVec::<[(IpAddr, u32); remember::MAX_ADDRESSES]>::new();
     let read = response.addresses(|address, ttl| {
-        addresses.extend(
-            context
-                .guards
-                .admit(address)
-                .ok()
-                .map(|address| (address, ttl)),
-        );
+        if let Ok(address) = context.guards.admit(address)
+            && addresses.len() < remember::MAX_ADDRESSES
+        {
+            addresses.push((address, ttl));
+        }
     });
-    if read.is_ok() && !addresses.is_empty() && addresses.len() <= MAX_REMEMBERED {
-        let name = &response.question().name;
+    if read.is_ok() && !addresses.is_empty() {
         context.remembered.keep(
-            name,
+            &response.question().name,
             family,
-            addresses,
+            &addresses,
             context.clock.now(),
             client(asker(event, context)),
         );
     }
 }
 
-fn asker(event: &dnstap::Event<'_>, context: Context<'_>) -> Asker {
-    context.own.asker(event.query_address, event.query_port)
+fn asker(event: &dnstap::ClientResponse<'_>, context: Context<'_>) -> Asker {
+    context.own.asker(event.client(), event.port())
 }
 
 /// Who asked, if it is no collector.

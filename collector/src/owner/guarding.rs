@@ -146,7 +146,7 @@ mod tests {
         world.remembered.keep(
             &(&observed.name).into(),
             observed.family,
-            observed.addresses,
+            &observed.addresses,
             observed.at,
             None,
         );

@@ -263,11 +263,11 @@ fn degraded_is_written_at_once_and_counts_of_failures_are_not() {
 fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
     let mut world = world();
     let wire = proto::dns::Name::from_text("a.example.com").unwrap();
-    let kept = [("1.1.1.1".parse().unwrap(), 30)].into_iter().collect();
+    let kept = [("1.1.1.1".parse().unwrap(), 30)];
     let client = Some("10.0.0.1".parse().unwrap());
     world
         .remembered
-        .keep(&wire, proto::api::Family::V4, kept, at(0), client);
+        .keep(&wire, proto::api::Family::V4, &kept, at(0), client);
     world.want(&["*.example.com", "a.example.com"]);
     world.settle();
     assert_eq!(

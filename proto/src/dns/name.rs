@@ -131,6 +131,16 @@ impl Name {
         Ok(())
     }
 
+    /// The name with these octets, as [`wire`](Self::wire) gives them; nothing if they are none, or more than one.
+    pub fn from_wire(octets: &[u8]) -> Option<Self> {
+        let mut message = [0; HEADER + MAX_NAME];
+        message
+            .get_mut(HEADER..HEADER + octets.len())?
+            .copy_from_slice(octets);
+        let name = of_question(&message).ok()?;
+        (name.len() == octets.len()).then(|| Self::lower(name))
+    }
+
     /// A name of dots and labels of 1 to 63 octets without escapes, in lower case, with its trailing dot and at most 254
     /// octets in all, as a [`DnsName`](crate::api::DnsName) is.
     pub(crate) fn from_plain(text: &str) -> Self {

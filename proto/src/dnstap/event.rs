@@ -210,7 +210,7 @@ fn whole(seconds: u64) -> Timestamp {
 
 /// Nothing here is of use to us, but a malformed policy makes a malformed event.
 #[cold]
-fn check_policy(bytes: &[u8], end: usize) -> Result<(), Error> {
+pub(super) fn check_policy(bytes: &[u8], end: usize) -> Result<(), Error> {
     const TYPE: u32 = bytes_key(1);
     const RULE: u32 = bytes_key(2);
     const ACTION: u32 = varint_key(3);
@@ -230,7 +230,7 @@ fn check_policy(bytes: &[u8], end: usize) -> Result<(), Error> {
 }
 
 #[inline(always)]
-fn address(bytes: &[u8]) -> Option<IpAddr> {
+pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(v4).into());
     }

@@ -16,6 +16,9 @@ const GROUP_START: u32 = 3;
 const GROUP_END: u32 = 4;
 const FIXED32: u32 = 5;
 
+/// The bit of each of eight bytes that says that a varint goes on.
+const CONTINUES: u64 = 0x8080_8080_8080_8080;
+
 /// The key of an integer or an enumeration: its field number and wire type, as on the wire.
 pub(super) const fn varint_key(field: u32) -> u32 {
     field << 3 | VARINT
@@ -128,6 +131,21 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
+    /// Passes over an integer. The usual case is in line, since each event has several.
+    #[inline(always)]
+    pub(super) fn skip_varint(&mut self) -> Result<(), Error> {
+        if self.short_varint().is_some() {
+            return Ok(());
+        }
+        let word = self.rest.first_chunk().copied().map(u64::from_le_bytes);
+        let last = !word.unwrap_or(u64::MAX) & CONTINUES;
+        match self.rest.get(last.trailing_zeros() as usize / 8 + 1..) {
+            Some(rest) if last != 0 => self.rest = rest,
+            _ => drop(self.varint()?),
+        }
+        Ok(())
+    }
+
     /// A `uint64`.
     #[inline(always)]
     pub(super) fn uint64(&mut self) -> Result<u64, Error> {
@@ -226,7 +244,6 @@ impl<'a> Cursor<'a> {
 /// at once: each event has ports and times, of three and five.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> (u64, usize) {
-    const CONTINUES: u64 = 0x8080_8080_8080_8080;
     let word = bytes
         .first_chunk()
         .map_or(u64::MAX, |word| u64::from_le_bytes(*word));

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::dnstap::{Event, MessageKind, Timestamp, pb};
+use crate::dnstap::{ClientResponse, Error, Event, MessageKind, Timestamp, pb};
 use crate::frame_stream::{Codec, Frame};
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -66,8 +66,37 @@ fn expected<'a>(event: &'a pb::Dnstap, none: &'a pb::Message, kind: Option<i32>)
     }
 }
 
+/// The view of a CLIENT_RESPONSE says what that of an event says, or ends before it comes to the end.
+fn check_client_response(
+    bytes: &[u8],
+    event: &Result<Event<'_>, Error>,
+) -> Result<(), TestCaseError> {
+    let response = ClientResponse::parse(bytes);
+    match (&response, event) {
+        (Ok(Some(response)), Ok(event)) => {
+            prop_assert_eq!(event.kind, MessageKind::ClientResponse);
+            prop_assert_eq!(response.extra, event.extra);
+            prop_assert_eq!(response.message, event.response_message);
+            prop_assert_eq!(response.client(), event.query_address);
+            prop_assert_eq!(response.port(), event.query_port);
+            prop_assert_eq!(response.time(), event.response_time);
+        }
+        (Err(error), Err(of_event)) => prop_assert_eq!(error, of_event),
+        (Ok(None), Ok(event)) if event.kind == MessageKind::ClientResponse => {
+            // Only a second type can make it one.
+            let kinds = bytes.windows(2).filter(|pair| pair.first() == Some(&0x08));
+            prop_assert!(kinds.count() > 1, "{:?} of {:?}", event, bytes);
+        }
+        (Ok(None), _) => {}
+        _ => prop_assert!(false, "{:?} instead of {:?}", response, event),
+    }
+    Ok(())
+}
+
 fn check(bytes: &[u8]) -> Result<bool, TestCaseError> {
-    match (pb::Dnstap::decode(bytes), Event::parse(bytes)) {
+    let view = Event::parse(bytes);
+    check_client_response(bytes, &view)?;
+    match (pb::Dnstap::decode(bytes), view) {
         (Ok(event), Ok(view)) => {
             let presence = TypePresence::decode(bytes).unwrap();
             let kind = presence.message.and_then(|message| message.kind);
@@ -108,7 +137,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_message()(
-        r#type in a_number(),
+        r#type in prop_oneof![1 => a_number(), 1 => Just(6)],
         (socket_family, socket_protocol, http_protocol) in
             (option::of(a_number()), option::of(a_number()), option::of(a_number())),
         (query_address, response_address) in (some_bytes(), some_bytes()),

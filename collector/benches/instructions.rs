@@ -1,0 +1,84 @@
+//! Instructions for each event of the ingest path, counted by callgrind: the same in every run on a machine.
+//!
+//! A tenth of the names are wildcards; 5 % of the events match.
+#![allow(missing_docs)] // The macros make items without.
+
+mod traffic;
+
+use bytes::BytesMut;
+use collector::{
+    guards::Guards,
+    ingest::{
+        metrics::Counts,
+        pipeline::{self, Context},
+    },
+    names::NameIndex,
+    remember::Remembered,
+    resolve::OwnQueries,
+};
+use gungraun::{
+    Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
+use runtime::clock::Clock;
+
+const EVENTS: usize = 20_000;
+const NAMES: u64 = 10_000;
+
+/// For each event.
+const LIMIT: u64 = 520;
+
+struct Input {
+    stream: BytesMut,
+    names: NameIndex,
+    remembered: Remembered,
+    guards: Guards,
+    clock: Clock,
+    own: OwnQueries,
+    counts: Counts,
+}
+
+fn input(remembered: usize) -> Input {
+    let (stream, _) = traffic::stream(EVENTS, NAMES);
+    let mut input = Input {
+        stream,
+        names: traffic::wanted(NAMES).iter().collect(),
+        remembered: Remembered::new(remembered),
+        guards: Guards::default(),
+        clock: Clock::system(),
+        own: OwnQueries::default(),
+        counts: Counts::default(),
+    };
+    // Names are remembered from before: the first sight of each is not what a collector spends its days with.
+    ingest(&mut input);
+    input
+}
+
+fn ingest(input: &mut Input) -> usize {
+    let context = Context {
+        names: &input.names,
+        guards: &input.guards,
+        clock: &input.clock,
+        remembered: &input.remembered,
+        own: &input.own,
+        secrets: None,
+    };
+    let (counts, mut observed) = (&mut input.counts, 0);
+    traffic::each_frame(&input.stream, |payload| {
+        observed += usize::from(pipeline::observe(payload, context, counts).is_some());
+    });
+    observed
+}
+
+#[library_benchmark]
+#[bench::without_remembering(args = (0), setup = input)]
+#[bench::remembering(args = (65_536), setup = input)]
+fn events(mut input: Input) -> (usize, Input) {
+    (ingest(&mut input), input)
+}
+
+library_benchmark_group!(name = ingest_path, benchmarks = events);
+main!(
+    config = LibraryBenchmarkConfig::default()
+        .tool(Callgrind::default().hard_limits([(EventKind::Ir, LIMIT * EVENTS as u64)])),
+    library_benchmark_groups = ingest_path
+);

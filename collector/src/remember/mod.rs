@@ -1,0 +1,213 @@
+//! Answers that nobody wanted when they came, for the rules that are still to come.
+//!
+//! An EgressFirewall that is made now is to have at once the addresses that pods use already. Every successful answer that
+//! nobody wants comes here, so keeping one takes neither a lock nor an allocation: the table has its full size from the
+//! start, and its places are found by the hash of name and family.
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    hash::BuildHasher,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use foldhash::fast::RandomState;
+use proto::{
+    api::{DnsName, Family},
+    dns,
+};
+use runtime::clock::Timestamp;
+use zerocopy::FromZeros;
+
+use self::place::{Answer, Place, WORDS};
+use crate::observation::Observation;
+
+pub use self::place::MAX_ADDRESSES;
+
+/// The places that one answer may have: where all are taken, the least recently seen makes room.
+const WAYS: usize = 8;
+
+/// The answers for names that nobody wants: so many of them, least recently seen out first (of the eight that an answer
+/// competes with), those for A and for AAAA counted apart. Clones share them.
+#[derive(Clone)]
+pub struct Remembered {
+    table: Option<Arc<Table>>,
+}
+
+struct Table {
+    hasher: RandomState,
+    /// The hash of what each place holds; 0 if it is empty. [`WAYS`] of them are one line of the cache.
+    tags: Box<[AtomicU64]>,
+    /// [`WORDS`] for each place.
+    words: Box<[AtomicU64]>,
+}
+
+impl Remembered {
+    /// Remembers so many answers, rounded up to eights; none with 0. They take 520 bytes each, of which the system gives
+    /// what is used.
+    pub fn new(answers: usize) -> Self {
+        let places = answers.next_multiple_of(WAYS);
+        Self {
+            table: (answers > 0)
+                .then(|| Table::new(places))
+                .flatten()
+                .map(Arc::new),
+        }
+    }
+
+    /// Whether anything is remembered at all.
+    pub fn is_enabled(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Keeps an answer, and what is not expired of earlier ones for the name and the family: pods use that too. What does
+    /// not fit into a place, such as a name of over 200 octets, is not kept, nor is an answer that comes while another
+    /// thread writes to the same place.
+    pub fn keep(
+        &self,
+        name: &dns::Name,
+        family: Family,
+        addresses: &[(IpAddr, u32)],
+        at: Timestamp,
+        client: Option<IpAddr>,
+    ) {
+        let Some(table) = &self.table else {
+            return;
+        };
+        let tag = table.tag(name, family);
+        if let Some((known, place)) = table.place(tag) {
+            place.keep(
+                known,
+                tag,
+                name,
+                &Answer {
+                    family,
+                    addresses,
+                    at,
+                    client,
+                },
+            );
+        }
+    }
+
+    /// What `wanted` matches, with the times and clients of then; expired addresses are left out. A TTL counts as at least
+    /// `min_ttl`.
+    pub fn recall(&self, wanted: &DnsName, now: Timestamp, min_ttl: Duration) -> Vec<Observation> {
+        let wire = dns::Name::from(wanted);
+        let Some(table) = &self.table else {
+            return Vec::new();
+        };
+        let observation = |place: Place<'_>, matches: &dyn Fn(&dns::Name) -> bool| {
+            place.read(matches)?.observation(now, min_ttl)
+        };
+        match wire.parent() {
+            Some(parent) if wanted.is_wildcard() => table
+                .taken()
+                .filter_map(|place| observation(place, &|name| name.parent() == Some(parent)))
+                .collect(),
+            _ => Family::ALL
+                .into_iter()
+                .filter_map(|family| table.known(table.tag(&wire, family)))
+                .filter_map(|place| observation(place, &|name| *name == wire))
+                .collect(),
+        }
+    }
+
+    /// How many answers are remembered.
+    pub fn len(&self) -> usize {
+        self.table.iter().map(|table| table.taken().count()).sum()
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Remembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remembered")
+            .field("answers", &self.len())
+            .finish()
+    }
+}
+
+impl Table {
+    /// Nothing if there is no memory for it.
+    fn new(places: usize) -> Option<Self> {
+        Some(Self {
+            hasher: RandomState::default(),
+            tags: zeros(places)?,
+            words: zeros(places.checked_mul(WORDS)?)?,
+        })
+    }
+
+    /// The hash, never 0.
+    fn tag(&self, name: &dns::Name, family: Family) -> u64 {
+        let family = u64::from(family == Family::V6) << 1;
+        (self.hasher.hash_one(name.wire()) ^ family) | 1
+    }
+
+    /// Where an answer with this tag is, or where it may go, and whether it is there.
+    fn place(&self, tag: u64) -> Option<(bool, Place<'_>)> {
+        let first = self.first(tag)?;
+        let mut least = None;
+        for (way, known) in self.tags.get(first..first + WAYS)?.iter().enumerate() {
+            let known = known.load(Relaxed);
+            if known == tag {
+                return Some((true, self.at(first + way)?));
+            }
+            if known == 0 {
+                return Some((false, self.at(first + way)?));
+            }
+        }
+        for at in first..first + WAYS {
+            let place = self.at(at)?;
+            let seen = place.seen();
+            if least.as_ref().is_none_or(|(least, _)| seen < *least) {
+                least = Some((seen, place));
+            }
+        }
+        least.map(|(_, place)| (false, place))
+    }
+
+    fn known(&self, tag: u64) -> Option<Place<'_>> {
+        let (known, place) = self.place(tag)?;
+        known.then_some(place)
+    }
+
+    /// The first of the places for this tag.
+    fn first(&self, tag: u64) -> Option<usize> {
+        let sets = u64::try_from(self.tags.len() / WAYS).ok()?;
+        // The upper bits, scaled to the number of sets.
+        let set = (u128::from(tag) * u128::from(sets)) >> 64;
+        Some(usize::try_from(set).ok()? * WAYS)
+    }
+
+    fn at(&self, place: usize) -> Option<Place<'_>> {
+        Place::new(
+            self.tags.get(place)?,
+            self.words.get(place * WORDS..(place + 1) * WORDS)?,
+        )
+    }
+
+    fn taken(&self) -> impl Iterator<Item = Place<'_>> {
+        let places = self.tags.iter().enumerate();
+        places
+            .filter(|(_, tag)| tag.load(Relaxed) != 0)
+            .filter_map(|(place, _)| self.at(place))
+    }
+}
+
+/// Untouched until it is used.
+fn zeros(words: usize) -> Option<Box<[AtomicU64]>> {
+    <[AtomicU64]>::new_box_zeroed_with_elems(words).ok()
+}

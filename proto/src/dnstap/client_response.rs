@@ -1,0 +1,142 @@
+//! What is wanted of the responses to clients, and nothing of any other event.
+
+use std::net::IpAddr;
+
+use super::{
+    Error, Timestamp,
+    event::{address, check_policy},
+    pb,
+    wire::{Cursor, bytes_key, fixed32_key, varint_key},
+};
+
+/// A CLIENT_RESPONSE event as far as its answer matters, borrowed from the frame it came in.
+///
+/// Where both are one, it says what [`Event`](super::Event) says, for half of the price: the other fields are passed over,
+/// and an event of another kind is left as soon as its kind is known.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ClientResponse<'a> {
+    /// Free text of the server's operator; empty if there is none. Any bytes.
+    pub extra: &'a [u8],
+    /// The response as it was on the wire, unchecked.
+    pub message: Option<&'a [u8]>,
+    client: &'a [u8],
+    port: Option<u32>,
+    seconds: Option<u64>,
+    nanoseconds: u32,
+}
+
+impl<'a> ClientResponse<'a> {
+    /// Reads the payload of a data frame, in one pass and without allocating. Nothing if the first that it says of its kind
+    /// is another one, or if it does not say.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not the protobuf of a dnstap event, with what is wrong and where; of an event of another kind, only
+    /// what comes before its kind is looked at.
+    #[inline]
+    pub fn parse(event: &'a [u8]) -> Result<Option<Self>, Error> {
+        const IDENTITY: u32 = bytes_key(1);
+        const VERSION: u32 = bytes_key(2);
+        const EXTRA: u32 = bytes_key(3);
+        const MESSAGE: u32 = bytes_key(14);
+        const TYPE: u32 = varint_key(15);
+        const KNOWN: &[u32] = &[1, 2, 3, 14, 15];
+
+        let mut response = Self::default();
+        let mut is_one = false;
+        let mut cursor = Cursor::new(event, event.len(), 0);
+        while let Some(key) = cursor.next_key()? {
+            match key {
+                IDENTITY | VERSION => drop(cursor.bytes()?),
+                EXTRA => response.extra = cursor.bytes()?,
+                MESSAGE => {
+                    let message = cursor.bytes()?;
+                    match response.read(message, cursor.offset())? {
+                        Kind::Unsaid => {}
+                        Kind::This => is_one = true,
+                        Kind::Another => return Ok(None),
+                    }
+                }
+                TYPE => cursor.skip_varint()?,
+                _ => cursor.other(key, KNOWN)?,
+            }
+        }
+        Ok(is_one.then_some(response))
+    }
+
+    #[inline]
+    fn read(&mut self, message: &'a [u8], end: usize) -> Result<Kind, Error> {
+        const TYPE: u32 = varint_key(1);
+        const SOCKET_FAMILY: u32 = varint_key(2);
+        const SOCKET_PROTOCOL: u32 = varint_key(3);
+        const QUERY_ADDRESS: u32 = bytes_key(4);
+        const RESPONSE_ADDRESS: u32 = bytes_key(5);
+        const QUERY_PORT: u32 = varint_key(6);
+        const RESPONSE_PORT: u32 = varint_key(7);
+        const QUERY_TIME_SEC: u32 = varint_key(8);
+        const QUERY_TIME_NSEC: u32 = fixed32_key(9);
+        const QUERY_MESSAGE: u32 = bytes_key(10);
+        const QUERY_ZONE: u32 = bytes_key(11);
+        const RESPONSE_TIME_SEC: u32 = varint_key(12);
+        const RESPONSE_TIME_NSEC: u32 = fixed32_key(13);
+        const RESPONSE_MESSAGE: u32 = bytes_key(14);
+        const POLICY: u32 = bytes_key(15);
+        const HTTP_PROTOCOL: u32 = varint_key(16);
+        const KNOWN: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        const THIS: u32 = pb::message::Type::ClientResponse as u32;
+
+        let mut kind = Kind::Unsaid;
+        let mut cursor = Cursor::new(message, end, 1);
+        while let Some(key) = cursor.next_key()? {
+            match key {
+                TYPE if cursor.uint32()? == THIS => kind = Kind::This,
+                TYPE => return Ok(Kind::Another),
+                SOCKET_FAMILY | SOCKET_PROTOCOL | RESPONSE_PORT | QUERY_TIME_SEC
+                | HTTP_PROTOCOL => {
+                    cursor.skip_varint()?;
+                }
+                QUERY_ADDRESS => self.client = cursor.bytes()?,
+                RESPONSE_ADDRESS | QUERY_MESSAGE | QUERY_ZONE => drop(cursor.bytes()?),
+                QUERY_PORT => self.port = Some(cursor.uint32()?),
+                QUERY_TIME_NSEC => drop(cursor.fixed32()?),
+                RESPONSE_TIME_SEC => self.seconds = Some(cursor.uint64()?),
+                RESPONSE_TIME_NSEC => self.nanoseconds = cursor.fixed32()?,
+                RESPONSE_MESSAGE => self.message = Some(cursor.bytes()?),
+                POLICY => {
+                    let policy = cursor.bytes()?;
+                    check_policy(policy, cursor.offset())?;
+                }
+                _ => cursor.other(key, KNOWN)?,
+            }
+        }
+        Ok(kind)
+    }
+
+    /// The address of who asked, as [`Event::query_address`](super::Event::query_address) has it.
+    #[must_use]
+    pub fn client(&self) -> Option<IpAddr> {
+        address(self.client)
+    }
+
+    /// The port of who asked; nothing if it is larger than a port can be.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.port?.try_into().ok()
+    }
+
+    /// When the response was seen; nothing if the event does not give the seconds.
+    #[must_use]
+    pub fn time(&self) -> Option<Timestamp> {
+        Some(Timestamp {
+            seconds: self.seconds?,
+            nanoseconds: self.nanoseconds,
+        })
+    }
+}
+
+/// What a message says of its kind.
+enum Kind {
+    Unsaid,
+    This,
+    Another,
+}
