@@ -284,7 +284,7 @@ fn write(mut rest: &[AtomicU64], family: Family, addresses: &[(IpAddr, u32)]) ->
     addresses.len()
 }
 
-/// The addresses in the words, as [`write`] lays them out; after the last come some that mean nothing.
+/// The addresses in the words, as [`write()`] lays them out; after the last come some that mean nothing.
 fn read(rest: &[AtomicU64], family: Family) -> impl Iterator<Item = (IpAddr, u32)> {
     let words = if family == Family::V4 { 1 } else { 3 };
     rest.chunks(words).filter_map(|words| match words {
