@@ -121,7 +121,7 @@ fn libraries(stream: &[u8], names: &NameIndex) -> u64 {
             .iter()
             .filter_map(|record| record.data.ip_addr())
             .collect();
-        observed += u64::from(names.wants(&asked) && !addresses.is_empty());
+        observed += u64::from(names.find(&asked).is_some() && !addresses.is_empty());
     });
     observed
 }

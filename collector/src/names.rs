@@ -1,6 +1,9 @@
 //! Which names are wanted: the index that every event is held against.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
@@ -9,7 +12,7 @@ use proto::{api::DnsName, dns};
 /// An immutable set of wanted names, found by the wire form of a question without allocating.
 #[derive(Debug, Default)]
 pub struct NameIndex {
-    exact: HashSet<Box<[u8]>, RandomState>,
+    exact: HashMap<Box<[u8]>, DnsName, RandomState>,
     /// What stands behind `*.`: such a name wants exactly one label more.
     wildcard: HashSet<Box<[u8]>, RandomState>,
 }
@@ -17,13 +20,25 @@ pub struct NameIndex {
 /// The index as the readers see it: replaced as a whole, never changed, so that they need no lock.
 pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 
+/// Why a name is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Match<'a> {
+    /// There is an object of this name.
+    Exact(&'a DnsName),
+    /// There is a wildcard one label above it. Whether an object can bear the name itself is still to be found out.
+    Wildcard,
+}
+
 impl NameIndex {
     /// Whether an object of this name, or a wildcard one label above it, is wanted.
-    pub fn wants(&self, name: &dns::Name) -> bool {
-        self.exact.contains(name.wire())
-            || name
+    pub fn find(&self, name: &dns::Name) -> Option<Match<'_>> {
+        match self.exact.get(name.wire()) {
+            Some(name) => Some(Match::Exact(name)),
+            None => name
                 .parent()
                 .is_some_and(|parent| self.wildcard.contains(parent))
+                .then_some(Match::Wildcard),
+        }
     }
 }
 
@@ -33,9 +48,13 @@ impl<'a> FromIterator<&'a DnsName> for NameIndex {
         for name in names {
             let wire = dns::Name::from(name);
             match wire.parent() {
-                Some(parent) if name.is_wildcard() => index.wildcard.insert(parent.into()),
-                _ => index.exact.insert(wire.wire().into()),
-            };
+                Some(parent) if name.is_wildcard() => {
+                    index.wildcard.insert(parent.into());
+                }
+                _ => {
+                    index.exact.insert(wire.wire().into(), name.clone());
+                }
+            }
         }
         index
     }
@@ -53,7 +72,8 @@ mod tests {
         names
             .iter()
             .collect::<NameIndex>()
-            .wants(&dns::Name::from_text(asked).unwrap())
+            .find(&dns::Name::from_text(asked).unwrap())
+            .is_some()
     }
 
     #[test]

@@ -135,14 +135,12 @@ pub fn each_frame(stream: &[u8], mut take: impl FnMut(&[u8])) {
     let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
     let mut rest = stream;
     while !rest.is_empty() {
-        let consumed = match reader.step(rest).unwrap() {
-            Step::Data { payload, consumed } => {
-                take(payload);
-                consumed
-            }
-            Step::Control { consumed, .. } => consumed,
-            Step::Incomplete { .. } => panic!("the stream is whole"),
-        };
-        rest = &rest[consumed..];
+        while let Some((payload, behind)) = reader.data(rest) {
+            take(payload);
+            rest = behind;
+        }
+        if let Step::Control { consumed, .. } = reader.step(rest).unwrap() {
+            rest = &rest[consumed..];
+        }
     }
 }

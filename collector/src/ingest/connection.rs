@@ -24,10 +24,9 @@ use super::{
     pipeline::{self, Context},
     queue::{self, Full},
     seats::Seat,
-    secret::Secrets,
     window::Window,
 };
-use crate::{guards::Guards, names::NameIndex, observation::Observation, remember::Remembered};
+use crate::{observation::Observation, remember::Remembered};
 
 /// For how long a stream is read on at the end while something is there to read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -158,7 +157,6 @@ struct Reader<'a> {
     held: Vec<Observation>,
     held_bytes: usize,
     /// Where nothing is remembered of a peer that may not speak.
-    forgetful: Remembered,
     frames: StreamReader,
     counts: Counts,
     data_frames: u64,
@@ -187,7 +185,6 @@ impl<'a> Reader<'a> {
             standing,
             held: Vec::new(),
             held_bytes: 0,
-            forgetful: Remembered::new(0),
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             counts: Counts::default(),
             data_frames: 0,
@@ -204,10 +201,29 @@ impl<'a> Reader<'a> {
         let names = self.ingest.names.load();
         let guards = self.ingest.guards.load();
         let secrets = self.ingest.secrets.as_ref().map(Reloaded::load);
+        let context = Context {
+            names: &names,
+            guards: &guards,
+            clock: &self.ingest.clock,
+            remembered: if self.standing.is_known() {
+                &self.ingest.remembered
+            } else {
+                &Remembered::default()
+            },
+            own: &self.ingest.own,
+            secrets: secrets.as_deref(),
+        };
         let filled = window.filled();
         let mut rest = filled;
         let finished = loop {
-            match self.step(rest, &names, &guards, secrets.as_deref(), answer)? {
+            while let Some((payload, behind)) = self.frames.data(rest) {
+                rest = behind;
+                self.data_frames += 1;
+                if let Some(observation) = pipeline::observe(payload, context, &mut self.counts) {
+                    self.hand_over(observation);
+                }
+            }
+            match self.control(rest, answer)? {
                 Some((consumed, finished)) => {
                     rest = rest.get(consumed..).unwrap_or_default();
                     if finished {
@@ -222,54 +238,32 @@ impl<'a> Reader<'a> {
         Ok(finished)
     }
 
-    /// Takes the frame at the front; nothing if it is not whole.
-    fn step(
+    /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is
+    /// there is not whole.
+    #[cold]
+    fn control(
         &mut self,
         rest: &[u8],
-        names: &NameIndex,
-        guards: &Guards,
-        secrets: Option<&Secrets>,
         answer: &mut BytesMut,
     ) -> Result<Option<(usize, bool)>, Error> {
-        match self.frames.step(rest)? {
-            Step::Incomplete { .. } => Ok(None),
-            Step::Data { payload, consumed } => {
-                self.data_frames += 1;
-                let context = Context {
-                    names,
-                    guards,
-                    clock: &self.ingest.clock,
-                    remembered: if self.standing.is_known() {
-                        &self.ingest.remembered
-                    } else {
-                        &self.forgetful
-                    },
-                    own: &self.ingest.own,
-                    secrets,
-                };
-                let observed = pipeline::observe(payload, context, &mut self.counts);
-                if let Some(observation) = observed {
-                    self.hand_over(observation);
-                }
-                Ok(Some((consumed, false)))
-            }
-            Step::Control { action, consumed } => {
-                let (reply, finished) = match action {
-                    Action::None => (None, false),
-                    Action::Send(control) => (Some(control), false),
-                    Action::Finish(control) => (control, true),
-                };
-                if let Some(control) = reply {
-                    control
-                        .encode(&self.ingest.limits.frames, answer)
-                        .map_err(frame_stream::Error::from)?;
-                }
-                if self.frames.phase() == Phase::Streaming {
-                    info!("stream open");
-                }
-                Ok(Some((consumed, finished)))
-            }
+        let (action, consumed) = match self.frames.step(rest)? {
+            Step::Incomplete { .. } | Step::Data { .. } => return Ok(None),
+            Step::Control { action, consumed } => (action, consumed),
+        };
+        let (reply, finished) = match action {
+            Action::None => (None, false),
+            Action::Send(control) => (Some(control), false),
+            Action::Finish(control) => (control, true),
+        };
+        if let Some(control) = reply {
+            control
+                .encode(&self.ingest.limits.frames, answer)
+                .map_err(frame_stream::Error::from)?;
         }
+        if self.frames.phase() == Phase::Streaming {
+            info!("stream open");
+        }
+        Ok(Some((consumed, finished)))
     }
 
     fn hand_over(&mut self, observation: Observation) {

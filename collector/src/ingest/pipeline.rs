@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     guards::Guards,
-    names::NameIndex,
+    names::{Match, NameIndex},
     observation::Observation,
     remember::{self, Remembered},
     resolve::{Addresses, Asker, OwnQueries},
@@ -88,13 +88,16 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
         (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
         _ => return Err(Outcome::OtherType),
     };
-    if !names.wants(&question.name) {
-        if remembered.is_enabled() {
-            remember(&event, &response, family, context);
+    let name = match names.find(&question.name) {
+        Some(Match::Exact(name)) => name.clone(),
+        Some(Match::Wildcard) => DnsName::try_from(&question.name).map_err(|_| Outcome::BadName)?,
+        None => {
+            if remembered.is_enabled() {
+                remember(&event, &response, family, context);
+            }
+            return Err(Outcome::NotWanted);
         }
-        return Err(Outcome::NotWanted);
-    }
-    let name = DnsName::try_from(&question.name).map_err(|_| Outcome::BadName)?;
+    };
     let mut addresses = Addresses::new();
     let mut refused = None;
     response

@@ -458,7 +458,9 @@ fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
 fn the_index_has_names_in_use_and_names_of_objects() {
     let wants = |world: &mut World, asked: &str| {
         let index = world.owner.take_index().unwrap();
-        index.wants(&proto::dns::Name::from_text(asked).unwrap())
+        index
+            .find(&proto::dns::Name::from_text(asked).unwrap())
+            .is_some()
     };
     let mut world = World::new(ManageObjects::Never);
     world.want(&["www.example.com"]);

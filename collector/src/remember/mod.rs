@@ -37,7 +37,7 @@ const WAYS: usize = 8;
 
 /// The answers for names that nobody wants: so many of them, least recently seen out first (of the eight that an answer
 /// competes with), those for A and for AAAA counted apart. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Remembered {
     table: Option<Arc<Table>>,
 }

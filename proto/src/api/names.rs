@@ -99,7 +99,8 @@ impl DnsName {
         check_labels(name.labels())?;
         let mut text = String::with_capacity(wire.len());
         for label in name.labels() {
-            text.extend(label.iter().copied().map(char::from));
+            // They are ASCII, or they would have been refused.
+            text.push_str(std::str::from_utf8(label).unwrap_or_default());
             text.push('.');
         }
         Ok(Self(text.into()))
