@@ -243,7 +243,7 @@ impl Owner {
             self.dirty.insert(name.clone());
             self.reschedule(name);
             if fresh {
-                self.recall(name, now);
+                self.newcomers.insert(name.clone());
             }
         }
     }
@@ -413,7 +413,7 @@ impl Owner {
             self.reschedule(&name);
         }
         if fresh {
-            self.recall(&spec, now);
+            self.newcomers.insert(spec.clone());
         }
         self.dirty.insert(spec);
     }

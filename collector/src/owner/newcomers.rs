@@ -1,6 +1,8 @@
 //! Names that are wanted from now on: what is known of them already, from other names in use or from before anybody
 //! wanted them.
 
+use std::collections::BTreeSet;
+
 use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -8,27 +10,16 @@ use runtime::clock::Timestamp;
 use super::Owner;
 
 impl Owner {
-    /// Takes in what pods were told of a newly wanted name before anybody wanted it. What they were told because another name
-    /// in use covers it comes with [`Owner::share`].
-    pub(super) fn recall(&mut self, name: &DnsName, now: Timestamp) {
-        self.newcomers.insert(name.clone());
-        let remembered = self
-            .config
-            .remembered
-            .recall(name, now, self.config.limits.min_ttl);
-        if !remembered.is_empty() {
-            counter!("collector_recalled_total").increment(remembered.len() as u64);
-        }
-        for observation in &remembered {
-            self.observe(observation);
-        }
-    }
-
-    /// Gives newcomers what names in use know of the same names: a wildcard what the regular names under it know, a regular
-    /// name what its wildcard knows. So neither begins without the addresses that pods are using, and none is forgotten with
-    /// the name that it was learned for. One pass for all of them.
+    /// Gives newcomers what pods were told of them before anybody wanted them, and what names in use know of the same names:
+    /// a wildcard what the regular names under it know, a regular name what its wildcard knows. So neither begins without
+    /// the addresses that pods are using, and none is forgotten with the name that it was learned for. One pass for all of
+    /// them.
     pub(super) fn share(&mut self, now: Timestamp) {
         let newcomers = std::mem::take(&mut self.newcomers);
+        if newcomers.is_empty() {
+            return;
+        }
+        self.recall(&newcomers, now);
         let mut shared: Vec<(DnsName, DnsName, DnsName)> = Vec::new();
         let regular = newcomers.iter().filter(|name| !name.is_wildcard());
         shared.extend(
@@ -52,6 +43,17 @@ impl Owner {
             let learned = entry.memory.adopt(copy, now, &entry.limits);
             self.learned(&to, learned);
             self.reschedule(&name);
+        }
+    }
+
+    fn recall(&mut self, names: &BTreeSet<DnsName>, now: Timestamp) {
+        let min_ttl = self.config.limits.min_ttl;
+        let remembered = self.config.remembered.recall(names, now, min_ttl);
+        if !remembered.is_empty() {
+            counter!("collector_recalled_total").increment(remembered.len() as u64);
+        }
+        for observation in &remembered {
+            self.observe(observation);
         }
     }
 }

@@ -9,6 +9,7 @@ mod place;
 mod tests;
 
 use std::{
+    collections::HashSet,
     fmt,
     hash::BuildHasher,
     net::IpAddr,
@@ -98,27 +99,39 @@ impl Remembered {
         }
     }
 
-    /// What `wanted` matches, with the times and clients of then; expired addresses are left out. A TTL counts as at least
-    /// `min_ttl`.
-    pub fn recall(&self, wanted: &DnsName, now: Timestamp, min_ttl: Duration) -> Vec<Observation> {
-        let wire = dns::Name::from(wanted);
+    /// What one of the `wanted` names matches, with the times and clients of then, times in the future as now; expired
+    /// addresses are left out. A TTL counts as at least `min_ttl`. The whole table is read once for all wildcards.
+    pub fn recall<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = &'a DnsName>,
+        now: Timestamp,
+        min_ttl: Duration,
+    ) -> Vec<Observation> {
         let Some(table) = &self.table else {
             return Vec::new();
         };
         let observation = |place: Place<'_>, matches: &dyn Fn(&dns::Name) -> bool| {
             place.read(matches)?.observation(now, min_ttl)
         };
-        match wire.parent() {
-            Some(parent) if wanted.is_wildcard() => table
-                .taken()
-                .filter_map(|place| observation(place, &|name| name.parent() == Some(parent)))
-                .collect(),
-            _ => Family::ALL
-                .into_iter()
-                .filter_map(|family| table.known(table.tag(&wire, family)))
-                .filter_map(|place| observation(place, &|name| *name == wire))
-                .collect(),
+        let (mut found, mut wildcards) = (Vec::new(), Vec::new());
+        for name in wanted {
+            let wire = dns::Name::from(name);
+            if name.is_wildcard() {
+                wildcards.push(wire);
+                continue;
+            }
+            let places = Family::ALL.map(|family| table.known(table.tag(&wire, family)));
+            let places = places.into_iter().flatten();
+            found.extend(places.filter_map(|place| observation(place, &|name| *name == wire)));
         }
+        let parents: HashSet<&[u8]> = wildcards.iter().filter_map(dns::Name::parent).collect();
+        if !parents.is_empty() {
+            let is_under =
+                |name: &dns::Name| name.parent().is_some_and(|above| parents.contains(above));
+            let places = table.taken();
+            found.extend(places.filter_map(|place| observation(place, &is_under)));
+        }
+        found
     }
 
     /// How many answers are remembered.

@@ -227,14 +227,16 @@ impl<'a> Place<'a> {
 
 impl Kept {
     pub(super) fn observation(self, now: Timestamp, min_ttl: Duration) -> Option<Observation> {
-        let alive = |ttl: u32| self.at + Duration::from_secs(ttl.into()).max(min_ttl) > now;
+        // The clock may have been set back since.
+        let at = self.at.min(now);
+        let alive = |ttl: u32| at + Duration::from_secs(ttl.into()).max(min_ttl) > now;
         let addresses = self.addresses.iter().filter(|(_, ttl)| alive(*ttl));
         let addresses: crate::resolve::Addresses = addresses.copied().collect();
         (!addresses.is_empty()).then_some(Observation {
             name: DnsName::from_wire(&self.name).ok()?,
             family: self.family,
             addresses,
-            at: self.at,
+            at,
             answered_at: None,
             client: self.client,
             by_leader: false,

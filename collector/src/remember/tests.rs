@@ -17,7 +17,7 @@ fn keep_at(remembered: &Remembered, name: &str, ip: &str, ttl: u32, later: u64) 
 fn recall(remembered: &Remembered, wanted: &str, later: u64) -> Vec<String> {
     let now = NOW + Duration::from_secs(later);
     let found = remembered.recall(
-        &DnsName::parse(wanted).unwrap(),
+        [&DnsName::parse(wanted).unwrap()],
         now,
         Duration::from_secs(5),
     );
@@ -127,7 +127,7 @@ fn families_and_clients_are_told_apart() {
         remembered.keep(&name, Family::V4, &v4, NOW, client);
         remembered.keep(&name, Family::V6, &v6, NOW, client);
         let wanted = DnsName::parse("www.example.com").unwrap();
-        let found = remembered.recall(&wanted, NOW, Duration::ZERO);
+        let found = remembered.recall([&wanted], NOW, Duration::ZERO);
         assert_eq!(found.len(), 2);
         for (observation, (family, addresses)) in found
             .iter()
@@ -152,7 +152,7 @@ fn a_long_name_has_room_for_fewer_addresses_and_the_longest_is_not_kept() {
         let text = name(labels);
         let wire = dns::Name::from_text(&text).unwrap();
         remembered.keep(&wire, Family::V4, &many, NOW, None);
-        let found = remembered.recall(&DnsName::parse(&text).unwrap(), NOW, Duration::ZERO);
+        let found = remembered.recall([&DnsName::parse(&text).unwrap()], NOW, Duration::ZERO);
         let addresses = found.first().map_or(0, |found| found.addresses.len());
         assert_eq!(addresses, kept, "{labels} labels");
     }
@@ -178,7 +178,7 @@ fn an_answer_is_read_whole_or_not_at_all_while_others_write() {
     let read = || {
         let (mut found, all) = (0, DnsName::parse("*.example.com").unwrap());
         for _ in 0..2_000 {
-            for observation in remembered.recall(&all, NOW, Duration::ZERO) {
+            for observation in remembered.recall([&all], NOW, Duration::ZERO) {
                 found += 1;
                 let number: u8 = observation.name.as_str()[1..]
                     .split('.')
@@ -211,4 +211,37 @@ fn nothing_is_remembered_with_a_size_of_0() {
     keep(&remembered, "www.example.com", "1.1.1.1", 30);
     assert!(recall(&remembered, "www.example.com", 0).is_empty());
     assert!(remembered.is_empty() && !remembered.is_enabled());
+}
+
+#[test]
+fn thousands_of_wildcards_are_recalled_at_once() {
+    let remembered = Remembered::new(65_536);
+    for i in 0..40_000 {
+        let name = format!("n{i}.t{}.example.com", i % 10_000);
+        keep(&remembered, &name, "1.1.1.1", 300);
+    }
+    let wildcards: Vec<_> = (0..8_000)
+        .map(|i| DnsName::parse(&format!("*.t{i}.example.com")).unwrap())
+        .collect();
+    let began = std::time::Instant::now();
+    let found = remembered.recall(&wildcards, NOW, Duration::ZERO);
+    // One at a time they would take minutes.
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(found.len() > 30_000, "{}", found.len());
+    let wildcards: HashSet<_> = wildcards.into_iter().collect();
+    assert!(
+        found
+            .iter()
+            .all(|it| wildcards.contains(&it.name.wildcard().unwrap()))
+    );
+}
+
+#[test]
+fn what_was_seen_before_the_clock_was_set_back_counts_as_seen_now() {
+    let remembered = Remembered::new(64);
+    keep_at(&remembered, "www.example.com", "1.1.1.1", 30, 3600);
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let found = remembered.recall([&wanted], NOW, Duration::ZERO);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].at, NOW);
 }

@@ -3,7 +3,12 @@
 mod node;
 mod set;
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{
     Stream, StreamExt,
@@ -106,6 +111,8 @@ struct Known {
     has_begun: bool,
     /// That it cannot be read was said.
     said: bool,
+    /// Objects that are there and cannot be read: what was known of them holds.
+    undecodable: BTreeSet<ObjectKey>,
     networks: BTreeMap<ObjectKey, Vec<IpNet>>,
 }
 
@@ -116,7 +123,7 @@ enum Change {
     One(ObjectKey, Vec<IpNet>),
     Gone(ObjectKey),
     Unreadable(String),
-    None,
+    Undecodable(BTreeSet<ObjectKey>),
 }
 
 impl Reading {
@@ -190,11 +197,19 @@ impl Reading {
     /// Returns whether there is something new.
     fn take(&mut self, purpose: Purpose, change: Change) -> bool {
         let known = self.known.entry(purpose).or_default();
+        if let Change::Undecodable(keys) = change {
+            // Nothing is known by that alone: the others are about to be told.
+            known.undecodable = keys;
+            return false;
+        }
         let is_first = !std::mem::replace(&mut known.has_begun, true);
         is_first
             | match change {
-                Change::All(networks) => {
+                Change::All(mut networks) => {
                     known.said = false;
+                    let before = known.networks.iter();
+                    let held = before.filter(|(key, _)| known.undecodable.contains(key));
+                    networks.extend(held.map(|(key, held)| (key.clone(), held.clone())));
                     let before = std::mem::replace(&mut known.networks, networks);
                     before != known.networks
                 }
@@ -209,7 +224,7 @@ impl Reading {
                     }
                     false
                 }
-                Change::None => false,
+                Change::Undecodable(_) => false,
             }
     }
 
@@ -251,8 +266,7 @@ fn changes<K: AnyObject>(
         Event::Applied(object) => Change::One(ObjectKey::of(&object), networks(&object)),
         Event::Deleted(key) => Change::Gone(key),
         Event::OutOfSync(reason) => Change::Unreadable(reason),
-        // The watch itself names it.
-        Event::Undecodable(_) => Change::None,
+        Event::Undecodable(keys) => Change::Undecodable(keys),
     };
     events.map(move |event| (purpose, change(event))).boxed()
 }

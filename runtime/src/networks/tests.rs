@@ -59,6 +59,26 @@ async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_sil
 }
 
 #[tokio::test]
+async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
+    let r = &mut Reading::of(SelectAll::new());
+    let list = |names: &[(&str, &str)]| {
+        let entry = |(name, text): &(&str, &str)| (key(name), vec![net(text)]);
+        Change::All(names.iter().map(entry).collect())
+    };
+    purposes(r, Purpose::ApiServer, nothing());
+    purposes(r, Purpose::Services, list(&[("a", "10.96.0.0/16")]));
+    purposes(r, Purpose::Pods, list(&[("b", "10.244.1.0/24")]));
+    let all = Some(vec!["service-cidr", "pod-cidr"]);
+    let undecodable = Change::Undecodable([key("b")].into());
+    assert_eq!(purposes(r, Purpose::Pods, undecodable), all);
+    assert_eq!(purposes(r, Purpose::Pods, nothing()), all);
+    let decodes_again = Change::Undecodable(BTreeSet::new());
+    assert_eq!(purposes(r, Purpose::Pods, decodes_again), all);
+    let left = purposes(r, Purpose::Pods, nothing());
+    assert_eq!(left, Some(vec!["service-cidr"]));
+}
+
+#[tokio::test]
 async fn what_changes_nothing_is_no_news() {
     let mut reading = Reading::of(SelectAll::new());
     for purpose in Purpose::ALL {
