@@ -8,6 +8,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::Owner;
+use crate::state::Memory;
 
 impl Owner {
     /// Gives newcomers what pods were told of them before anybody wanted them, and what names in use know of the same names:
@@ -43,6 +44,14 @@ impl Owner {
             let learned = entry.memory.adopt(copy, now, &entry.limits);
             self.learned(&to, learned);
             self.reschedule(&name);
+        }
+    }
+
+    /// Nobody wants these names any more. A rule that comes back finds what pods were told of them, as long as it lives.
+    pub(super) fn remember(&self, memory: &Memory, now: Timestamp) {
+        for (name, family, addresses, client) in memory.alive(now) {
+            let remembered = &self.config.remembered;
+            remembered.keep(&name.into(), family, &addresses, now, client);
         }
     }
 

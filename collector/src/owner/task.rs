@@ -250,6 +250,8 @@ impl<S: Store> Task<S> {
         let now = self.clock.now();
         self.look_for_a_gap(now);
         self.owner.tick(now);
+        // Before what is remembered of new names is looked through: what comes later must come here.
+        self.show_index();
         let writes = match self.guarded {
             true => self.owner.writes(now),
             false => Vec::new(),
@@ -261,6 +263,10 @@ impl<S: Store> Task<S> {
                 (write.key(), write, outcome)
             });
         }
+        self.show_index();
+    }
+
+    fn show_index(&mut self) {
         if let Some(index) = self.owner.take_index() {
             self.index.store(Arc::new(index));
         }

@@ -128,6 +128,7 @@ impl Owner {
         if !wanted && entry.objects.is_empty() && !entry.creating {
             if let Some(entry) = self.entries.remove(spec) {
                 self.names_changed = true;
+                self.remember(&entry.memory, now);
                 for name in entry.memory.names().chain([spec]) {
                     self.reschedule(name);
                 }

@@ -326,6 +326,28 @@ impl Memory {
         self.forget_empty();
     }
 
+    /// The addresses that are not expired, by name and family, with the seconds that they have left and who brought them.
+    pub fn alive(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&DnsName, Family, Vec<(IpAddr, u32)>, Option<IpAddr>)> {
+        let of_family = move |name: &Name, family| {
+            let addresses = name.addresses.iter();
+            let addresses = addresses.filter(|it| it.family() == family && it.expiry() > now);
+            let left = |it: &Address| it.expiry().since(now).as_millis().div_ceil(1000);
+            addresses
+                .map(|it| (it.ip, u32::try_from(left(it)).unwrap_or(u32::MAX)))
+                .collect::<Vec<_>>()
+        };
+        let all = self.names.iter().flat_map(|name| {
+            let families = Family::ALL.into_iter();
+            families.map(move |family| (name, family))
+        });
+        all.map(move |(name, family)| (name, family, of_family(name, family)))
+            .filter(|(.., addresses)| !addresses.is_empty())
+            .map(|(name, family, addresses)| (&name.dns_name, family, addresses, name.brought_by))
+    }
+
     /// All that is known of one name, to be [adopted](Memory::adopt).
     pub fn copy(&self, dns_name: &DnsName) -> Option<Known> {
         self.name(dns_name).cloned().map(Known)
