@@ -100,7 +100,7 @@ async fn a_name_that_an_edit_adds_works_from_then_on_and_one_that_it_removes_goe
 }
 
 #[tokio::test]
-async fn a_name_that_comes_back_starts_anew() {
+async fn a_name_that_comes_back_works_again() {
     let world = world().await;
     let name = "www.example.com.";
     world.look_up(name).await;
