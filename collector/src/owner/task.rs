@@ -285,8 +285,7 @@ impl<S: Store> Task<S> {
     fn look_for_a_gap(&mut self, now: Timestamp) {
         let (wall, monotonic) = std::mem::replace(&mut self.looked, (now, Instant::now()));
         let passed = monotonic.elapsed();
-        let expected = wall + passed;
-        let drift = now.since(expected).max(expected.since(now));
+        let drift = drift(wall, passed, now);
         if drift > GAP || passed > GAP {
             warn!(
                 ?passed,
@@ -338,5 +337,35 @@ impl<S: Store> Task<S> {
             names => warn!(names, "ending without what the store did not take"),
         }
         Ok(())
+    }
+}
+
+/// How far the wall clock is from where it should be, so long after it showed `before`.
+fn drift(before: Timestamp, passed: Duration, now: Timestamp) -> Duration {
+    let expected = before + passed;
+    now.since(expected).max(expected.since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_is_a_gap_in_either_direction_and_one_that_goes_is_none() {
+        let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
+        let second = Duration::from_secs(1);
+        for (now, is_gap) in [
+            (1, false),
+            (0, false),
+            (5, false),
+            (-4, false),
+            (7, true),
+            (-5, true),
+            (3601, true),
+            (-3599, true),
+        ] {
+            assert_eq!(drift(at(0), second, at(now)) > GAP, is_gap, "{now}");
+        }
+        assert_eq!(drift(at(0), 3600 * second, at(3600)), Duration::ZERO);
     }
 }
