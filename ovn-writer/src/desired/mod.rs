@@ -4,7 +4,8 @@
 //!
 //! - Addresses are brought into one spelling and pass the guards again ([`filter`]).
 //! - What goes with an object stays wanted for a while ([`Options::removal_delay`]): an object that is deleted and made again,
-//!   with another uid and at first without addresses, takes nothing out of the sets.
+//!   with another uid and at first without addresses, takes nothing out of the sets. While the store cannot be read nobody can
+//!   see it return: that while does not count.
 //! - A list that holds no object of those that were known is no proof that they are gone: it may be of another store, or of a
 //!   folder that vanished. They count as [missing](Desired::missing) then, and all of them hold, until a list has one of them.
 
@@ -66,6 +67,8 @@ pub struct Desired {
     /// Whether the store was ever read, and whether it can be.
     has_been_read: bool,
     in_sync: bool,
+    /// Whether the store was said to be out of reach, and has not been read since.
+    is_cut_off: bool,
     /// Objects that are there and cannot be read: what is known of them holds.
     unreadable: BTreeSet<ObjectKey>,
     /// When something of a name is to end.
@@ -142,13 +145,16 @@ impl Desired {
         match event {
             Event::Synced(objects) => {
                 (self.has_been_read, self.in_sync) = (true, true);
+                if std::mem::take(&mut self.is_cut_off) {
+                    self.postpone(now);
+                }
                 self.listed(objects, now, &mut changed);
             }
             Event::Applied(object) => self.applied(object, now, &mut changed),
             Event::Deleted(key) => self.deleted(key, now, &mut changed),
             Event::Undecodable(objects) => self.unreadable.clone_from(objects),
             // The rows of a name that was never known are left as they are.
-            Event::OutOfSync(_) => self.in_sync = false,
+            Event::OutOfSync(_) => (self.in_sync, self.is_cut_off) = (false, true),
         }
         changed
     }
@@ -237,17 +243,14 @@ impl Desired {
 
     /// When [`Desired::expire`] has something to do, if ever.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let (deadline, _) = self.deadlines.first().filter(|_| !self.is_cut_off)?;
+        Some(*deadline)
     }
 
     /// Ends what ends now, and returns the names of which something else is wanted.
     pub fn expire(&mut self, now: Instant) -> HashSet<DnsName> {
         let mut changed = HashSet::new();
-        while self
-            .deadlines
-            .first()
-            .is_some_and(|(deadline, _)| *deadline <= now)
-        {
+        while self.next_deadline().is_some_and(|deadline| deadline <= now) {
             let Some((_, name)) = self.deadlines.pop_first() else {
                 break;
             };
@@ -271,6 +274,20 @@ impl Desired {
             }
         }
         changed
+    }
+
+    /// What is to end gets its whole time anew: what returned while nobody could see it may still lack its addresses.
+    fn postpone(&mut self, now: Instant) {
+        let until = now + self.options.removal_delay;
+        for (_, name) in std::mem::take(&mut self.deadlines) {
+            if let Some(state) = self.names.get_mut(&name) {
+                let leaving = state.leaving.iter_mut();
+                leaving
+                    .chain(state.held.values_mut())
+                    .for_each(|end| *end = until);
+                self.deadlines.insert((until, name));
+            }
+        }
     }
 
     /// The database was looked at: of the addresses that left, only those need be remembered that are still in a row.

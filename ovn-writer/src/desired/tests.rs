@@ -310,6 +310,31 @@ fn a_store_that_cannot_be_read_changes_nothing() {
 }
 
 #[test]
+fn what_went_before_the_store_was_cut_off_may_return_afterwards() {
+    for returns in [&[][..], &["10.0.0.1"]] {
+        let mut store = Clocked::new();
+        let other = object("dns-2", "other.example.", &[]);
+        store.apply(Event::Synced(vec![
+            object("dns-1", W, &[&["10.0.0.1"]]),
+            other.clone(),
+        ]));
+        store.gone();
+        store.apply(Event::OutOfSync("no connection".into()));
+        assert_eq!(store.desired.next_deadline(), None);
+        assert!(store.after(60_000).is_empty());
+        assert_eq!(store.wanted(), ["10.0.0.1"]);
+        let again = object("dns-1", W, &[returns]);
+        store.apply(Event::Synced(vec![again, other]));
+        assert_eq!(store.standing(), Standing::Present);
+        store.after(4999);
+        assert_eq!(store.wanted(), ["10.0.0.1"]);
+        store.after(1);
+        assert_eq!(store.wanted(), returns);
+        assert_eq!(store.desired.next_deadline(), None);
+    }
+}
+
+#[test]
 fn nothing_follows_from_absence_while_an_object_does_not_decode() {
     let mut store = Clocked::new();
     store.apply(Event::Undecodable([key("dns-1")].into()));

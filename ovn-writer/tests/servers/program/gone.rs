@@ -125,6 +125,39 @@ async fn a_folder_that_vanishes_empties_nothing() {
 }
 
 #[tokio::test]
+async fn a_folder_that_comes_back_empty_empties_nothing() {
+    for notices in [false, true] {
+        let world = world().await;
+        let history = world.database.northbound_monitor().await;
+        let folder = world.store.objects_folder();
+        let aside = folder.with_extension("aside");
+        fs::rename(&folder, &aside).unwrap();
+        if notices {
+            world.says("store: ").await;
+        }
+        fs::create_dir(&folder).unwrap();
+        world
+            .says("none of the 2 objects that were known is in the store")
+            .await;
+        // It is at work, for longer than a removal waits.
+        let start = tokio::time::Instant::now();
+        while start.elapsed() < Duration::from_secs(6) {
+            let uuid = world.database.row(W, V4).uuid;
+            world.nbctl(&["add", "Address_Set", &uuid, "addresses", "10.6.6.6"]);
+            world.database.expect(W, V4, &["10.0.0.1"]).await;
+        }
+        fs::remove_dir(&folder).unwrap();
+        fs::rename(aside, folder).unwrap();
+        world.program.ready().await;
+        world.store.write_status(B, &["10.0.0.3"]);
+        world.database.expect(B, V4, &["10.0.0.3"]).await;
+        let mut left = history.departures().await;
+        left.retain(|left| left != "www.example.com. 10.6.6.6");
+        assert_eq!(left, ["b.example. 10.0.0.2"]);
+    }
+}
+
+#[tokio::test]
 async fn a_writer_for_the_wrong_namespace_removes_nothing() {
     let mut world = world().await;
     let history = world.database.northbound_monitor().await;

@@ -4,7 +4,10 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -101,6 +104,27 @@ impl From<Errno> for ReadError {
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
+
+/// What tells a folder from another one that took its path, even if the file system gave that one its inode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    /// Not known on every file system.
+    created: Option<SystemTime>,
+}
+
+impl Identity {
+    /// That of an open folder.
+    pub(super) fn of(folder: &OwnedFd) -> io::Result<Self> {
+        let metadata = File::from(folder.try_clone()?).metadata()?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            created: metadata.created().ok(),
+        })
+    }
+}
 
 /// Opens a folder by its path.
 pub(super) fn open_folder(path: &Path) -> io::Result<Option<OwnedFd>> {

@@ -7,7 +7,8 @@
 //!   and do not begin with a dot are objects; those that end in `.yml` or `.json` are reported.
 //! - A folder that had objects and vanishes (with its namespace, or with the store) deletes nothing: the watch says
 //!   [`Event::OutOfSync`] until it is back, empty or not, and until then nothing is made in it. `rm -r` of a folder is
-//!   no more than that, since its files and the folder go at the same time: delete the files.
+//!   no more than that, since its files and the folder go at the same time: delete the files. Nor is it a deletion that
+//!   another folder takes its place: all that is there then is delivered as a whole, so that whoever follows can doubt it.
 //! - A file that does not decode (half written, malformed, larger than 4 MiB, several documents, contradicting its
 //!   place) is reported with its path and line, counted, and neither taken for a deletion nor ever overwritten. A file
 //!   that is written in place is read when its writer closes it; one that vanishes counts as deleted after 100 ms, so

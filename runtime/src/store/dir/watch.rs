@@ -18,7 +18,7 @@ use super::{
         Event, Kind, ObjectKey, Scope, names::is_namespace, undecodable::Undecodable,
         watched::Watched,
     },
-    file::{self, Print, ReadError},
+    file::{self, Identity, Print, ReadError},
     hints::{Hints, Work},
     layout::{self, Entry, file_name},
     manifest::{self, Manifest},
@@ -58,6 +58,10 @@ pub(super) struct Watch<K> {
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
     misnamed: BTreeMap<PathBuf, &'static str>,
+    /// Which folders the objects were in.
+    identities: BTreeMap<PathBuf, Identity>,
+    /// Whether a folder may be another one than that in which its files were: what it lacks was not deleted there.
+    is_anew: bool,
     state: State,
     looked: Instant,
     events: Vec<Event<K>>,
@@ -101,6 +105,8 @@ impl<K: Kind> Watch<K> {
             undecodable: Undecodable::default(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
+            identities: BTreeMap::new(),
+            is_anew: false,
             state: State::Starting(None),
             looked: Instant::now(),
             events: Vec::new(),
@@ -222,12 +228,15 @@ impl<K: Kind> Watch<K> {
         let misnamed_before = mem::take(&mut self.misnamed);
         let is_first = self.state == State::Starting(None);
         self.list = (read_all || is_first).then(BTreeMap::new);
+        self.is_anew = self.state != State::InSync;
         let mut missing = self.look_at_root();
-        if missing.is_none() && self.list.is_none() && self.state != State::InSync {
+        // Whoever follows is told of the whole, and not of deletions one by one.
+        if missing.is_none() && self.is_anew && !is_first {
             // Nothing is kept of what was delivered, so all of it is read.
             self.list = Some(BTreeMap::new());
             missing = self.look_at_root();
         }
+        self.is_anew = false;
         let list = self.list.take();
         let misnamed = self.misnamed.iter();
         let new: Vec<_> = misnamed
@@ -341,6 +350,9 @@ impl<K: Kind> Watch<K> {
         namespace: &str,
         path: &Path,
     ) -> std::io::Result<()> {
+        let identity = Identity::of(folder)?;
+        let before = self.identities.insert(path.to_owned(), identity);
+        self.is_anew |= before.is_some_and(|before| before != identity);
         let mut keys: HashSet<ObjectKey> = HashSet::new();
         for name in file::names(folder)? {
             match layout::entry(&name) {
@@ -450,7 +462,8 @@ impl<K: Kind> Watch<K> {
             return;
         }
         let since = since.unwrap_or_else(Instant::now);
-        if since.elapsed() < GONE_AFTER {
+        let is_listed = self.is_anew && self.list.is_some();
+        if !is_listed && since.elapsed() < GONE_AFTER {
             self.gone.insert(key, since);
             return;
         }

@@ -204,6 +204,27 @@ fn a_folder_that_goes_with_a_file_leaves_nothing_to_do_at_once() {
 }
 
 #[test]
+fn a_folder_that_another_one_replaced_between_two_looks_is_read_anew() {
+    for with_its_files in [false, true] {
+        let mut subject = subject();
+        if with_its_files {
+            fs::remove_dir_all(subject.path("")).unwrap();
+        } else {
+            fs::rename(subject.path(""), subject.dir.path().join("aside")).unwrap();
+        }
+        fs::create_dir(subject.path("")).unwrap();
+        subject.write("c", &text_of("three.example.com."));
+        for file in ["", "a.yaml", "b.yaml", "c.yaml"] {
+            subject.hint(subject.path(file));
+        }
+        assert_eq!(subject.look(), ["synced c"]);
+        subject.let_gone_files_age();
+        subject.hint(subject.path(""));
+        assert!(subject.look().is_empty());
+    }
+}
+
+#[test]
 fn nothing_is_delivered_before_the_whole_is_known() {
     let Subject { dir, .. } = subject();
     let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
