@@ -87,7 +87,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "256")]
     pub resolve_concurrency: NonZeroUsize,
 
-    /// How many names that nobody wants are remembered with their addresses, for rules that are still to come; 0: none.
+    /// For how many names that nobody wants there is room to remember their addresses, for rules that are still to come; 0:
+    /// none.
     #[arg(long, value_name = "N", default_value = "65536")]
     pub remember_names: usize,
 

