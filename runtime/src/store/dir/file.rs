@@ -76,7 +76,7 @@ impl Print {
 /// A file's content.
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
-    pub(super) inode: u64,
+    pub(super) identity: Identity,
     pub(super) mode: Mode,
     /// The file as it was read.
     pub(super) seen: Print,
@@ -105,7 +105,8 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// What tells a folder from another one that took its path, even if the file system gave that one its inode.
+/// What tells a folder or a file from another one that took its path, even if the file system gave that one its inode, as
+/// it does at once with the next file that is made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Identity {
     device: u64,
@@ -117,12 +118,36 @@ pub(super) struct Identity {
 impl Identity {
     /// That of an open folder.
     pub(super) fn of(folder: &OwnedFd) -> io::Result<Self> {
-        let metadata = File::from(folder.try_clone()?).metadata()?;
+        Self::of_file(&File::from(folder.try_clone()?))
+    }
+
+    /// That of an open file.
+    pub(super) fn of_file(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
         Ok(Self {
             device: metadata.dev(),
             inode: metadata.ino(),
             created: metadata.created().ok(),
         })
+    }
+
+    /// For a version.
+    pub(super) fn text(self) -> String {
+        let created = self
+            .created
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let created = created.map_or(0, |at| at.as_nanos());
+        format!("{:x}-{created:x}", self.inode)
+    }
+
+    /// One that no file has.
+    #[cfg(test)]
+    pub(super) fn made_up(inode: u64, created: Duration) -> Self {
+        Self {
+            device: 0,
+            inode,
+            created: Some(UNIX_EPOCH + created),
+        }
     }
 }
 
@@ -197,12 +222,13 @@ pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, Rea
         return Err(ReadError::Fault(too_large()));
     }
     let print = Print::from(&before);
+    let identity = Identity::of_file(&file).map_err(ReadError::Io)?;
     if Print::from(&fstat(&file)?) != print {
         return Err(ReadError::Changing);
     }
     Ok(Some(Content {
         bytes,
-        inode: print.inode,
+        identity,
         mode: Mode::from_raw_mode(before.st_mode),
         seen: print,
         print: print.is_settled().then_some(print),

@@ -8,7 +8,10 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 use serde_saphyr::Spanned;
 
-use super::super::{Kind, ObjectKey};
+use super::{
+    super::{Kind, ObjectKey},
+    file::Identity,
+};
 
 /// The largest file that is read or written, in bytes: 40,000 addresses.
 pub(super) const MAX_SIZE: usize = 4 << 20;
@@ -67,16 +70,16 @@ pub(super) struct Manifest<K> {
     pub(super) object: K,
 }
 
-/// The version of a file: its content, and its inode, so that a file that was replaced counts as changed.
-pub(super) fn version(bytes: &[u8], inode: u64) -> String {
-    format!("{inode:x}-{:016x}", rapidhash_v3(bytes))
+/// The version of a file: its content and what tells it from others, so that a file that was replaced counts as changed.
+pub(super) fn version(bytes: &[u8], identity: Identity) -> String {
+    format!("{}-{:016x}", identity.text(), rapidhash_v3(bytes))
 }
 
 /// Reads the file of `key`.
 pub(super) fn parse<K: Kind>(
     bytes: &[u8],
     key: &ObjectKey,
-    inode: u64,
+    identity: Identity,
 ) -> Result<Manifest<K>, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault {
         line: line_at(bytes, error.valid_up_to()),
@@ -106,7 +109,7 @@ pub(super) fn parse<K: Kind>(
     }
     let mut object =
         decode::<K>(&document).map_err(|error| locate::<K>(text, &document, &error))?;
-    complete(&mut object, key, version(bytes, inode));
+    complete(&mut object, key, version(bytes, identity));
     Ok(Manifest { document, object })
 }
 

@@ -13,7 +13,7 @@
 //!   place) is reported with its path and line, counted, and neither taken for a deletion nor ever overwritten. A file
 //!   that is written in place is read when its writer closes it; one that vanishes counts as deleted after 100 ms, so
 //!   that editors that write a new file may move the old one away first.
-//! - The version is a hash of the content with the inode; it is not stored, and a `resourceVersion` in a file means
+//! - The version is a hash of the content with the file's inode and time of birth; it is not stored, and a `resourceVersion` in a file means
 //!   nothing. The uid is written when an object is made; a file that was made by hand has none unless it says one.
 //! - Symbolic links are followed when reading (a mounted `ConfigMap` has them), but such an object is never written or
 //!   deleted.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, unlinkat},
+    fs::{AtFlags, Mode, OFlags, fchmod, fsync, mkdirat, openat, unlinkat},
     io::Errno,
 };
 use serde_json::Value;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::{
     super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
     batch::{Change, Staged, Turn, What},
-    file::{self, Content, Print, ReadError},
+    file::{self, Content, Identity, Print, ReadError},
     layout::{self, file_name},
     lock::Lock,
     manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
@@ -115,7 +115,7 @@ impl Folder {
         let content = self
             .content::<K>(&folder, key)?
             .ok_or_else(|| StoreError::NotFound(key.clone()))?;
-        let manifest = manifest::parse(&content.bytes, key, content.inode)
+        let manifest = manifest::parse(&content.bytes, key, content.identity)
             .map_err(|fault| self.faulty::<K>(key, &fault))?;
         self.populated().insert(self.path_of::<K>(&key.namespace));
         Ok(Stored {
@@ -170,7 +170,7 @@ impl Folder {
             None => self.make::<K>(turn.root, &key.namespace)?,
         };
         if let Some(content) = self.content::<K>(&folder, &key)? {
-            manifest::parse::<K>(&content.bytes, &key, content.inode)
+            manifest::parse::<K>(&content.bytes, &key, content.identity)
                 .map_err(|fault| self.faulty::<K>(&key, &fault))?;
             return Err(StoreError::AlreadyExists(key));
         }
@@ -286,9 +286,13 @@ impl Folder {
         let mut object: K =
             manifest::decode(document).map_err(|error| invalid(&key, error.to_string()))?;
         let (before, mode) = before.unzip();
-        let (content, inode) = write(&folder, &turn.temporary, text.as_bytes(), mode)
+        let (content, identity) = write(&folder, &turn.temporary, text.as_bytes(), mode)
             .map_err(|error| StoreError::unavailable(at(&self.file_of::<K>(&key), error)))?;
-        manifest::complete(&mut object, &key, manifest::version(text.as_bytes(), inode));
+        manifest::complete(
+            &mut object,
+            &key,
+            manifest::version(text.as_bytes(), identity),
+        );
         let temporary = turn.temporary.clone();
         let what = What::Put { temporary, content };
         let change = self.change::<K>(folder, key, before, what);
@@ -314,13 +318,13 @@ impl Folder {
     }
 }
 
-/// Writes a temporary file; returns it with its inode. One that a killed process left is replaced.
+/// Writes a temporary file; returns it with its identity. One that a killed process left is replaced.
 fn write(
     folder: &OwnedFd,
     name: &str,
     bytes: &[u8],
     mode: Option<Mode>,
-) -> io::Result<(File, u64)> {
+) -> io::Result<(File, Identity)> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let open = || openat(folder, name, flags, Mode::from_raw_mode(0o666));
     let temporary = match open() {
@@ -336,10 +340,10 @@ fn write(
         if let Some(mode) = mode {
             fchmod(&file, mode)?;
         }
-        Ok(fstat(&file)?.st_ino)
+        Identity::of_file(&file)
     })();
     match written {
-        Ok(inode) => Ok((file, inode)),
+        Ok(identity) => Ok((file, identity)),
         Err(error) => {
             // A disk that is full shall not stay so for our sake. If this fails too, the next write replaces it.
             let _left = unlinkat(folder, name, AtFlags::empty());

@@ -418,7 +418,7 @@ impl<K: Kind> Watch<K> {
             Err(ReadError::Fault(fault)) => return self.faulty(key, None, fault.to_string()),
             Err(ReadError::Io(error)) => return self.faulty(key, None, format!(": {error}")),
         };
-        match manifest::parse::<K>(&content.bytes, &key, content.inode) {
+        match manifest::parse::<K>(&content.bytes, &key, content.identity) {
             Ok(Manifest { object, .. }) => self.decoded(key, content.print, object),
             Err(fault) => self.faulty(key, content.print, fault.to_string()),
         }

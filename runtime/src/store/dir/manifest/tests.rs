@@ -1,8 +1,15 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proto::api::{DnsNameResolver, EgressFirewall};
 
 use super::*;
 use crate::store::contract::status;
+
+/// A file that was made so many milliseconds after the epoch.
+fn born(inode: u64, at: u64) -> Identity {
+    Identity::made_up(inode, Duration::from_millis(at))
+}
 
 const GOOD: &str = "\
 apiVersion: network.openshift.io/v1alpha1
@@ -29,7 +36,7 @@ fn key() -> ObjectKey {
 }
 
 fn read(text: &str) -> Result<Manifest<DnsNameResolver>, Fault> {
-    parse(text.as_bytes(), &key(), 1)
+    parse(text.as_bytes(), &key(), born(1, 0))
 }
 
 /// Reads the good manifest with something replaced; returns where and why that is bad.
@@ -88,7 +95,7 @@ fn a_fault_has_a_line() {
     assert_eq!(fault_with("  namespace: ns", "  name: a").0, Some(5));
     let (line, _) = fault_with("  namespace: ns", "  labels: { a: 1 }");
     assert_eq!(line, Some(5));
-    let fault = parse::<DnsNameResolver>(b"a: b\nc: \xff\n", &key(), 1).unwrap_err();
+    let fault = parse::<DnsNameResolver>(b"a: b\nc: \xff\n", &key(), born(1, 0)).unwrap_err();
     assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "not UTF-8"));
 }
 
@@ -158,13 +165,19 @@ fn the_largest_status_that_fits_is_read() {
 }
 
 #[test]
-fn the_version_follows_content_and_inode() {
-    let of = |text: &str, inode| {
-        let manifest = parse::<DnsNameResolver>(text.as_bytes(), &key(), inode).unwrap();
+fn the_version_follows_content_and_file() {
+    let of_file = |text: &str, identity| {
+        let manifest = parse::<DnsNameResolver>(text.as_bytes(), &key(), identity).unwrap();
         manifest.object.metadata.resource_version.unwrap()
     };
+    let of = |text: &str, inode| of_file(text, born(inode, 0));
     assert_eq!(of(GOOD, 7), of(GOOD, 7));
     assert_ne!(of(GOOD, 7), of(GOOD, 8));
+    assert_ne!(
+        of(GOOD, 7),
+        of_file(GOOD, born(7, 1)),
+        "an inode is used again"
+    );
     assert_ne!(of(GOOD, 7), of(&format!("{GOOD}# edited\n"), 7));
     let claimed = GOOD.replace("  name: a\n", "  name: a\n  resourceVersion: '42'\n");
     assert_ne!(of(&claimed, 7), "42");
@@ -208,12 +221,12 @@ spec:
   - type: Deny
     to: { cidrSelector: 0.0.0.0/0 }
 ";
-    let object = parse::<EgressFirewall>(text.as_bytes(), &key(), 1)
+    let object = parse::<EgressFirewall>(text.as_bytes(), &key(), born(1, 0))
         .unwrap()
         .object;
     assert_eq!(object.spec.egress.len(), 2);
     let refused = text.replace("type: Deny", "type: Drop");
-    let fault = parse::<EgressFirewall>(refused.as_bytes(), &key(), 1).unwrap_err();
+    let fault = parse::<EgressFirewall>(refused.as_bytes(), &key(), born(1, 0)).unwrap_err();
     assert_eq!(fault.line, Some(8), "{fault}");
 }
 
