@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod clock;
 mod compare;
 mod crowd;
 mod ends;
