@@ -100,13 +100,15 @@ impl Writer {
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut objects = pin!(objects);
-        // An event of thousands of addresses takes long to be freed: that waits for what follows from it.
+        // An event of thousands of addresses takes long to be freed: that waits until what follows from it is done.
         let mut taken_over = None;
         let mut reported = None::<Instant>;
         loop {
             while self.work()? && self.ends_at_once().await {}
-            drop(taken_over.take());
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
+            if self.in_flight.is_none() {
+                drop(taken_over.take());
+            }
             if self.in_flight.is_none() || reported.is_none_or(is_due) {
                 self.report();
                 reported = Some(Instant::now());

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Something happened in the writer.
 #[derive(Clone, Copy, Debug)]
 enum Signal {
+    /// It took an event of the store.
+    Taken(Instant),
     /// The change of a name was acknowledged.
     Acknowledged(Instant),
     /// The database has become as the store says.
@@ -29,6 +31,7 @@ enum Signal {
 /// The receiving end.
 pub(crate) struct Signals {
     signals: Receiver<Signal>,
+    sender: Sender<Signal>,
     handle: PrometheusHandle,
 }
 
@@ -37,11 +40,38 @@ pub(crate) fn install() -> Signals {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let (sender, signals) = channel();
-    metrics::set_global_recorder(Listening { recorder, sender }).unwrap();
-    Signals { signals, handle }
+    let listening = Listening {
+        recorder,
+        sender: sender.clone(),
+    };
+    metrics::set_global_recorder(listening).unwrap();
+    Signals {
+        signals,
+        sender,
+        handle,
+    }
 }
 
 impl Signals {
+    /// What tells that an event was taken.
+    pub(crate) fn taken_sender(&self) -> impl Fn() + Send + 'static {
+        let sender = self.sender.clone();
+        move || {
+            // Nobody listens at the end.
+            let _ = sender.send(Signal::Taken(Instant::now()));
+        }
+    }
+
+    /// How long it took from the taking of an event to the acknowledged change of its name.
+    pub(crate) fn latency(&self) -> Duration {
+        let taken = loop {
+            if let Signal::Taken(time) = self.next() {
+                break time;
+            }
+        };
+        self.acknowledged(1) - taken
+    }
+
     /// When the change of a name was acknowledged: `names` of them.
     pub(crate) fn acknowledged(&self, names: usize) -> Instant {
         let mut left = names;

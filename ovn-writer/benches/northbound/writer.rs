@@ -70,7 +70,14 @@ impl RunningWriter {
         let policy = Policy::new(STORE, desired::Options::default(), CreateSets::default());
         let options = ClientOptions::new(NORTHBOUND);
         let writer = Writer::new(&remotes, options, policy, &Health::new());
-        let objects = stream::poll_fn(move |context| events.poll_recv(context));
+        let taken = signals.taken_sender();
+        let objects = stream::poll_fn(move |context| {
+            let polled = events.poll_recv(context);
+            if polled.is_ready() {
+                taken();
+            }
+            polled
+        });
         let work = writer.run(objects, token.clone());
         let thread = thread::spawn(|| {
             let runtime = Builder::new_multi_thread().enable_all().build().unwrap();

@@ -96,7 +96,7 @@ fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &str> + Clone {
 
 /// The addresses of a status as they are written there, in their order: each with its length in front.
 #[derive(Debug, Default)]
-struct Texts(Box<[u8]>);
+struct Texts(Vec<u8>);
 
 impl Texts {
     /// Those of a status that has [`MANY`].
@@ -104,6 +104,7 @@ impl Texts {
         texts.clone().nth(MANY)?;
         let mut kept = Self::default();
         kept.take_over(texts)?;
+        kept.0.shrink_to_fit();
         Some(kept)
     }
 
@@ -139,8 +140,8 @@ impl Texts {
         }
         if !came.is_empty() {
             let same = self.0.len().saturating_sub(rest.len());
-            let same = self.0.get(..same).unwrap_or_default();
-            self.0 = [same, &tail].concat().into();
+            self.0.truncate(same);
+            self.0.append(&mut tail);
         }
         Some(came)
     }
