@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use jsonrpsee_core::client::Error as ClientError;
 use serde::Deserialize;
 
 use super::{replica::ReplicaError, schema::SchemaError, transport::TransportError};
@@ -51,8 +50,8 @@ pub enum Error {
     #[error("cannot connect: {0}")]
     Connect(TransportError),
     /// The connection ended.
-    #[error("the connection is lost: {}", Cause(.0))]
-    Lost(Arc<ClientError>),
+    #[error("the connection is lost: {0}")]
+    Lost(Arc<TransportError>),
     /// The server did not answer in time.
     #[error("no answer to {method} within {deadline:?}")]
     Deadline {
@@ -133,29 +132,6 @@ impl Error {
             | Self::Lagged
             | Self::Canceled(_)
             | Self::Worker(_) => false,
-        }
-    }
-}
-
-impl From<ClientError> for Error {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::RestartNeeded(cause) => Self::Lost(cause),
-            other => Self::Lost(Arc::new(other)),
-        }
-    }
-}
-
-/// The words of the cause alone.
-struct Cause<'a>(&'a ClientError);
-
-impl fmt::Display for Cause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ClientError::RestartNeeded(cause) => Cause(cause).fmt(f),
-            ClientError::InvalidRequestId(id) => write!(f, "a reply to no request: {id}"),
-            ClientError::ServiceDisconnect => f.write_str("the client was closed"),
-            other => other.fmt(f),
         }
     }
 }

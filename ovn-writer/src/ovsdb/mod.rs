@@ -6,8 +6,9 @@
 //! | [`schema`] | whether a database has the columns that a client needs |
 //! | [`remote`] | `unix:`, `tcp:` and `ssl:` remotes |
 //! | `attempts` | the order in which remotes are tried, and the waits between |
-//! | [`transport`] | a socket as a stream of messages: TLS, framing, bounds, `echo`, JSON-RPC 1.0 for a library that speaks 2.0 |
+//! | [`transport`] | a socket as a stream of messages: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
+//! | `waiting` | its requests, until their replies come |
 //! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
 //! | [`monitor`] | what to ask of tables, and what comes |
 //! | [`replica`] | a copy of a table's rows in the client's own types, kept equal by updates |
@@ -15,7 +16,8 @@
 //! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
 //! | [`client`] | all of it together: a database that is kept replicated, whatever happens |
 //!
-//! `value`, `schema`, `remote`, `attempts`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no IO.
+//! `value`, `schema`, `remote`, `attempts`, `waiting`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
+//! IO.
 //!
 //! # Use
 //! A client says which columns of which rows it wants and how it keeps a row ([`Record`]), and calls [`Client::next`] for as
@@ -96,6 +98,7 @@ pub mod tables;
 pub mod transact;
 pub mod transport;
 pub mod value;
+mod waiting;
 
 pub use self::{
     attempts::Backoff,

@@ -9,8 +9,8 @@ use super::{
     error::Error,
     replica::{Record, TableUpdates},
     schema::{Schema, SchemaError},
-    session::Notification,
     transact::Condition,
+    transport::Notification,
 };
 
 /// The transaction id that no server knows: everything is sent.
@@ -66,10 +66,7 @@ impl Requests {
     }
 }
 
-/// The name of a monitor: its purpose and its database.
-///
-/// It is an array on the wire. `jsonrpsee` takes a text or a number as the first parameter of a notification for the id of a
-/// subscription of its own.
+/// The name of a monitor: its purpose and its database, as an array on the wire.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct MonitorId<'a>(
     #[serde(borrow)] pub(super) Cow<'a, str>,

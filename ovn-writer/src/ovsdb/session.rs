@@ -1,18 +1,16 @@
 //! One connection to one server, from its opening to its end, as requests with a deadline and notifications in their order.
 
-use std::{sync::Arc, time::Duration};
-
-use jsonrpsee_core::{
-    client::{
-        Client, ClientBuilder, ClientT, Error as ClientError, Subscription, SubscriptionClientT,
-        SubscriptionCloseReason, async_client::RpcService,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
-    middleware::RpcServiceBuilder,
-    traits::ToRpcParams,
+    time::Duration,
 };
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeSeq};
-use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::timeout;
+
+use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde_json::value::RawValue;
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -24,7 +22,8 @@ use super::{
     server::{SERVER_DATABASE, ServedDatabase},
     tables::Tables,
     transact::{self, Operation, Outcome},
-    transport::{self, FUNNEL, TransportOptions},
+    transport::{self, Notification, Received, Receiver, Sender, TransportOptions},
+    waiting::{End, Waiting},
 };
 
 /// Replies longer than this, in bytes, are read by a thread of their own: a megabyte takes about 10 ms.
@@ -32,9 +31,6 @@ const LONG_REPLY: usize = 1 << 20;
 
 /// Notifications that wait to be taken; more end the session.
 const QUEUED_NOTIFICATIONS: usize = 4096;
-
-/// jsonrpsee's own limit for a request; ours are always shorter.
-const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
 
 /// How to connect, and how long to wait.
 #[derive(Clone, Debug)]
@@ -63,31 +59,44 @@ impl Default for SessionOptions {
 pub struct Session(Arc<Inner>);
 
 struct Inner {
-    client: Client<RpcService>,
+    sender: Sender,
+    /// The id of the next request. They start at 1.
+    next_id: AtomicU64,
+    waiting: Arc<Waiting>,
     options: SessionOptions,
-    _writer: AbortOnDropHandle<()>,
-}
-
-/// What the server says unasked.
-#[derive(Debug, Deserialize)]
-pub(super) struct Notification {
-    pub(super) method: String,
-    pub(super) params: Box<RawValue>,
+    _reader: AbortOnDropHandle<()>,
 }
 
 /// The notifications of a session, in the order in which they came.
 pub struct Notifications {
-    subscription: Subscription<Notification>,
-    session: Session,
+    queue: mpsc::Receiver<Notification>,
+    waiting: Arc<Waiting>,
 }
 
-/// Parameters that are JSON already.
-struct Params(Box<RawValue>);
-
-impl ToRpcParams for Params {
-    fn to_rpc_params(self) -> Result<Option<Box<RawValue>>, serde_json::Error> {
-        Ok(Some(self.0))
-    }
+/// Hands everything that comes to those who wait for it, until the connection ends, and then closes it.
+async fn read_all(
+    mut receiver: Receiver,
+    _writer: AbortOnDropHandle<()>,
+    waiting: Arc<Waiting>,
+    notifications: mpsc::Sender<Notification>,
+) {
+    let end = loop {
+        let taken = match receiver.receive().await {
+            Ok(Received::Reply(reply)) => waiting.replied(reply),
+            // Nobody may want any more of them.
+            Ok(Received::Notification(notification)) => {
+                match notifications.try_send(notification) {
+                    Err(mpsc::error::TrySendError::Full(_)) => Err(End::Lagged),
+                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        };
+        if let Err(end) = taken {
+            break end;
+        }
+    };
+    waiting.end(end);
 }
 
 impl Session {
@@ -102,35 +111,29 @@ impl Session {
         let connection = transport::connect(remote, &options.transport)
             .await
             .map_err(Error::Connect)?;
-        let client = ClientBuilder::new()
-            .request_timeout(LONGEST_REQUEST)
-            .max_buffer_capacity_per_subscription(QUEUED_NOTIFICATIONS)
-            // The default middleware writes every message into a log record, wanted or not.
-            .set_rpc_middleware(RpcServiceBuilder::new())
-            .build_with_tokio(connection.sender, connection.receiver);
-        let inner = Inner {
-            client,
+        let waiting = Arc::new(Waiting::new());
+        let (notifications, queue) = mpsc::channel(QUEUED_NOTIFICATIONS);
+        let reader = read_all(
+            connection.receiver,
+            connection.writer,
+            waiting.clone(),
+            notifications,
+        );
+        let reader = tokio::spawn(reader);
+        let session = Self(Arc::new(Inner {
+            sender: connection.sender,
+            next_id: AtomicU64::new(1),
+            waiting: waiting.clone(),
             options: options.clone(),
-            _writer: connection.writer,
-        };
-        let session = Self(Arc::new(inner));
-        let (method, deadline) = (FUNNEL, options.request_deadline);
-        let subscribing = session.0.client.subscribe_to_method(method);
-        let subscription = timeout(deadline, subscribing)
-            .await
-            .map_err(|_| Error::Deadline { method, deadline })??;
+            _reader: AbortOnDropHandle::new(reader),
+        }));
+        let deadline = options.request_deadline;
         match session.call("set_db_change_aware", &[true], deadline).await {
             // Servers before Open vSwitch 2.9.
             Err(error) if is_unknown_method(&error) => {}
             answer => drop(answer?),
         }
-        Ok((
-            session.clone(),
-            Notifications {
-                subscription,
-                session,
-            },
-        ))
+        Ok((session, Notifications { queue, waiting }))
     }
 
     /// The schema of a database.
@@ -232,36 +235,38 @@ impl Session {
         read_rows(reply, |json| Monitored::all(TableUpdates::read_rows(json))).await
     }
 
-    /// Why the session ended, when it has.
-    async fn end(&self) -> Error {
-        let (method, deadline) = ("the end of the session", self.0.options.request_deadline);
-        match timeout(deadline, self.0.client.on_disconnect()).await {
-            Ok(error) => error.into(),
-            Err(_) => Error::Deadline { method, deadline },
-        }
-    }
-
     async fn call(
         &self,
         method: &'static str,
         params: &impl Serialize,
         deadline: Duration,
     ) -> Result<Box<RawValue>, Error> {
-        let malformed = |source| Error::Malformed {
-            what: "a request",
-            source,
+        let Inner {
+            sender,
+            next_id,
+            waiting,
+            ..
+        } = &*self.0;
+        let id = next_id.fetch_add(1, Ordering::Relaxed);
+        let request =
+            transport::request(id, method, params).map_err(|source| Error::Malformed {
+                what: "a request",
+                source,
+            })?;
+        let reply = waiting.add(id)?;
+        let answer = async {
+            // If nothing is written any more, the reader finds the end of the connection, too, and says why.
+            let _ended = sender.send(request).await;
+            reply.await
         };
-        let params = Params(to_raw_value(params).map_err(malformed)?);
-        match timeout(deadline, self.0.client.request(method, params)).await {
-            Err(_) | Ok(Err(ClientError::RequestTimeout)) => {
-                Err(Error::Deadline { method, deadline })
-            }
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(ClientError::Call(refusal))) => {
-                let reason = ServerError::parse(refusal.data().map_or("", RawValue::get));
-                Err(Error::Refused { method, reason })
-            }
-            Ok(Err(error)) => Err(error.into()),
+        match timeout(deadline, answer).await {
+            Ok(Ok(Ok(result))) => Ok(result),
+            Ok(Ok(Err(error))) => Err(Error::Refused {
+                method,
+                reason: ServerError::parse(error.get()),
+            }),
+            Ok(Err(_)) => Err(waiting.why()),
+            Err(_) => Err(Error::Deadline { method, deadline }),
         }
     }
 }
@@ -272,18 +277,7 @@ impl Notifications {
     /// # Errors
     /// The end of the session.
     pub(super) async fn next(&mut self) -> Result<Notification, Error> {
-        match self.subscription.next().await {
-            Some(Ok(notification)) => Ok(notification),
-            Some(Err(source)) => Err(Error::Malformed {
-                what: "a notification",
-                source,
-            }),
-            None => match self.subscription.close_reason() {
-                // jsonrpsee drops the subscription and goes on without it.
-                Some(SubscriptionCloseReason::Lagged) => Err(Error::Lagged),
-                _ => Err(self.session.end().await),
-            },
-        }
+        self.queue.recv().await.ok_or_else(|| self.waiting.why())
     }
 }
 

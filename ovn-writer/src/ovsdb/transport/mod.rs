@@ -1,17 +1,16 @@
-//! The connection under a session: a socket, JSON texts, and `echo`, as the two halves that jsonrpsee asks of a transport.
+//! The connection under a session: a socket, messages, and `echo`, in two halves.
 //!
 //! A task of its own does all writing, so that an `echo` is answered before all that waits, and reading does not wait for
 //! writing. It ends with the guard of the connection.
 
 mod connect;
-mod envelope;
 mod framing;
+mod message;
 mod tls;
 
 use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use jsonrpsee_core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
@@ -20,11 +19,14 @@ use tokio::{
 };
 use tokio_util::{codec::Decoder, task::AbortOnDropHandle};
 
-use self::envelope::Incoming;
-pub(crate) use self::{connect::connect, envelope::FUNNEL};
+use self::message::Incoming;
+pub(crate) use self::{
+    connect::connect,
+    message::{Notification, Reply, request},
+};
 pub use self::{
-    envelope::EnvelopeError,
     framing::{Framing, FramingError, Limits},
+    message::MessageError,
     tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
 
@@ -71,7 +73,7 @@ pub enum TransportError {
     Framing(#[from] FramingError),
     /// A message is not what JSON-RPC has.
     #[error(transparent)]
-    Envelope(#[from] EnvelopeError),
+    Message(#[from] MessageError),
     /// The server said nothing for the probe's interval, and nothing for as long again after it was asked.
     #[error("the server does not answer: nothing came for {0:?}")]
     Inactive(Duration),
@@ -114,7 +116,7 @@ impl Default for TransportOptions {
     }
 }
 
-/// A connection, in the parts that jsonrpsee wants, and the guard of its writing task.
+/// A connection: its two halves, and the guard of its writing task.
 pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
@@ -169,22 +171,27 @@ async fn write_all(
     }
 }
 
-/// The sending half: hands requests to the writing task.
+/// The sending half: hands messages to the writing task.
 pub(crate) struct Sender(mpsc::Sender<Bytes>);
 
-impl TransportSenderT for Sender {
-    type Error = TransportError;
-
-    async fn send(&mut self, message: String) -> Result<(), TransportError> {
-        let bytes = envelope::outgoing(message)?;
+impl Sender {
+    /// Sends a message when those before it are sent.
+    pub(crate) async fn send(&self, message: Bytes) -> Result<(), TransportError> {
         self.0
-            .send(bytes)
+            .send(message)
             .await
             .map_err(|_| TransportError::NotWriting)
     }
 }
 
-/// The receiving half: cuts, answers echoes, translates.
+/// What is for the session.
+#[derive(Debug)]
+pub(crate) enum Received {
+    Reply(Reply),
+    Notification(Notification),
+}
+
+/// The receiving half: cuts, reads, answers echoes.
 pub(crate) struct Receiver {
     read: Box<dyn AsyncRead + Send + Unpin>,
     buffer: BytesMut,
@@ -218,7 +225,7 @@ impl Receiver {
                     Ok(read) => read?,
                     Err(_) if self.probed => return Err(TransportError::Inactive(probe * 2)),
                     Err(_) => {
-                        self.echo(Bytes::from_static(envelope::PROBE)).await?;
+                        self.echo(Bytes::from_static(message::PROBE)).await?;
                         self.heard = Instant::now();
                         self.probed = true;
                         continue;
@@ -235,27 +242,27 @@ impl Receiver {
             return Ok(());
         }
     }
-}
 
-impl TransportReceiverT for Receiver {
-    type Error = TransportError;
-
-    async fn receive(&mut self) -> Result<ReceivedMessage, TransportError> {
+    /// Waits for a message that is for the session. It must not be dropped before that, or messages are lost.
+    pub(crate) async fn receive(&mut self) -> Result<Received, TransportError> {
         loop {
             let Some(message) = self.framing.decode(&mut self.buffer)? else {
                 self.fill().await?;
                 continue;
             };
-            let translated = if message.len() > LONG_MESSAGE {
+            let read = if message.len() > LONG_MESSAGE {
                 // What is left of the buffer would keep the room that the message took.
                 self.buffer = BytesMut::from(&*self.buffer);
-                spawn_blocking(move || envelope::incoming(&message)).await?
+                spawn_blocking(move || message::incoming(&message)).await?
             } else {
-                envelope::incoming(&message)
+                message::incoming(&message)
             };
-            match translated? {
-                Incoming::Message(bytes) => return Ok(ReceivedMessage::Bytes(bytes)),
-                Incoming::Echo(reply) => self.echo(reply.into()).await?,
+            match read? {
+                Incoming::Reply(reply) => return Ok(Received::Reply(reply)),
+                Incoming::Notification(notification) => {
+                    return Ok(Received::Notification(notification));
+                }
+                Incoming::Echo(reply) => self.echo(reply).await?,
                 Incoming::ProbeReply => {}
             }
         }
