@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::{
     args::{Args, Following},
     guards::{Guards, SharedGuards},
-    ingest::{self, Admission, Ingest, Listener, Seats, queue, secret::Secrets},
+    ingest::{self, Admission, Ingest, Listener, Losses, Seats, queue, secret::Secrets},
     inspect::{self, Inspect},
     names::SharedIndex,
     owner::{
@@ -73,6 +73,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (rebindings, attempts) = Rebindings::channel();
     let program = Program {
         rebindings,
+        losses: Losses::default(),
         guards: Guards::new(args.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
         own: OwnQueries::default(),
@@ -91,6 +92,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let observations = program.ingest(sockets.dnstap, sockets.secrets, endpoints, &mut tasks);
     let channels = Channels {
         observations,
+        losses: program.losses.clone(),
         wanted,
         networks,
         rounds,
@@ -158,6 +160,7 @@ struct Program {
     own: OwnQueries,
     remembered: Remembered,
     rebindings: Rebindings,
+    losses: Losses,
 }
 
 impl Program {
@@ -291,6 +294,7 @@ impl Program {
             remembered: self.remembered.clone(),
             own: self.own.clone(),
             seats: Seats::new(listen.seat_limits(), observations),
+            losses: self.losses.clone(),
             admission: Admission {
                 anyone: listen.insecure_listen,
                 allowed: listen.allow_peer.clone().into(),

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::{
     Ingest,
     admission::Standing,
+    losses::Watched,
     metrics::{Counts, Outcome},
     pipeline::{self, Context},
     queue::{self, Full},
@@ -156,8 +157,12 @@ struct Reader<'a> {
     /// What was matched of a peer that may not speak yet.
     held: Vec<Observation>,
     held_bytes: usize,
+    /// Some of that found no room.
+    lost_held: bool,
     /// Where nothing is remembered of a peer that may not speak.
     frames: StreamReader,
+    /// The stream is open and counts: how it ends is watched.
+    watched: Option<Watched>,
     counts: Counts,
     data_frames: u64,
     lost: Lost,
@@ -185,7 +190,9 @@ impl<'a> Reader<'a> {
             standing,
             held: Vec::new(),
             held_bytes: 0,
+            lost_held: false,
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
+            watched: None,
             counts: Counts::default(),
             data_frames: 0,
             lost: Lost::default(),
@@ -262,8 +269,19 @@ impl<'a> Reader<'a> {
         }
         if self.frames.phase() == Phase::Streaming {
             info!("stream open");
+            self.watch();
+        }
+        if finished && let Some(watched) = self.watched.take() {
+            watched.ended();
         }
         Ok(Some((consumed, finished)))
+    }
+
+    /// From now on a loss of this stream is one.
+    fn watch(&mut self) {
+        if self.standing.is_known() && self.watched.is_none() {
+            self.watched = Some(self.ingest.losses.open(self.seat.peer()));
+        }
     }
 
     fn hand_over(&mut self, observation: Observation) {
@@ -271,6 +289,7 @@ impl<'a> Reader<'a> {
             let size = queue::size(&observation);
             if self.held_bytes + size > self.ingest.limits.held {
                 self.lost.held += 1;
+                self.lost_held = true;
             } else {
                 self.held_bytes += size;
                 self.held.push(observation);
@@ -284,8 +303,13 @@ impl<'a> Reader<'a> {
         let observations = self.ingest.seats.observations();
         match observations.try_send(observation, self.seat.share()) {
             Ok(()) => {}
-            Err(Full::Queue) => self.lost.queue += 1,
-            Err(Full::Share) => self.lost.share += 1,
+            Err((full, observation)) => {
+                match full {
+                    Full::Queue => self.lost.queue += 1,
+                    Full::Share => self.lost.share += 1,
+                }
+                self.ingest.losses.keep(observation.name);
+            }
         }
     }
 
@@ -301,8 +325,17 @@ impl<'a> Reader<'a> {
                     self.hand_over(observation);
                 }
                 self.flush();
+                if std::mem::take(&mut self.lost_held) {
+                    self.ingest.losses.gap("unknown_peer");
+                }
+                if self.frames.phase() == Phase::Streaming {
+                    self.watch();
+                }
                 info!("the peer has become known");
             } else {
+                if let Some(watched) = self.watched.take() {
+                    watched.ended();
+                }
                 info!("the peer is no longer known");
             }
         }

@@ -24,8 +24,8 @@ use super::{Error, read};
 use crate::{
     guards::Guards,
     ingest::{
-        Admission, ConnectionLimits, Ingest, SeatLimits, Seats, pipeline::tests::wanted_frame,
-        queue, secret::Secrets,
+        Admission, ConnectionLimits, Ingest, Losses, SeatLimits, Seats,
+        pipeline::tests::wanted_frame, queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
     policy::rebinding::Rebindings,
@@ -66,6 +66,7 @@ impl Peer {
             remembered: Remembered::new(0),
             own: OwnQueries::default(),
             seats: Seats::new(limits, sender),
+            losses: Losses::default(),
             admission: Admission::default(),
             secrets: None,
             limits: ConnectionLimits::default(),
@@ -240,8 +241,9 @@ async fn each_broken_stream_ends_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_observations_and_reads_on() {
-    let mut peer = Peer::with(2048, |_| {});
+async fn a_full_queue_drops_observations_and_reads_on_and_keeps_their_names() {
+    let losses = Losses::default();
+    let mut peer = Peer::with(2048, |ingest| ingest.losses = losses.clone());
     peer.open().await;
     for _ in 0..100 {
         peer.send(&data(&wanted_frame())).await;
@@ -250,6 +252,14 @@ async fn a_full_queue_drops_observations_and_reads_on() {
     peer.expect(ControlKind::Finish).await;
     assert!(peer.observations.recv().await.is_some());
     assert_eq!(peer.end().await.unwrap(), 100);
+    let lost: Vec<String> = losses
+        .next()
+        .await
+        .names
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(lost, ["www.example.com."]);
 }
 
 #[tokio::test]

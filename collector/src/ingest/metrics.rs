@@ -158,6 +158,14 @@ pub fn describe() {
         "collector_observations_lost_total",
         "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become known"
     );
+    describe_counter!(
+        "collector_stream_gaps_total",
+        "Times that events may have been missed, so that every wanted name was to be asked for again: a stream broke, one came back that had broken, one opened after the start, or too much came from a peer that was not known yet"
+    );
+    describe_counter!(
+        "collector_lost_names_dropped_total",
+        "Lost observations of which not even the name was kept: every wanted name is asked for again, and what was first seen under a wildcard is lost until it is asked for again"
+    );
     describe_histogram!(
         "collector_observation_delay_seconds",
         Unit::Seconds,

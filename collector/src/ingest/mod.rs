@@ -3,6 +3,7 @@
 mod admission;
 mod connection;
 mod listener;
+mod losses;
 pub mod metrics;
 pub mod pipeline;
 pub mod queue;
@@ -18,6 +19,7 @@ use runtime::{clock::Clock, reload::Reloaded, sparse::Sparse};
 pub use self::{
     admission::Admission,
     listener::{Acceptor, Listener},
+    losses::{Losses, Missing},
     seats::{SeatLimits, Seats},
 };
 use crate::{
@@ -40,6 +42,8 @@ pub struct Ingest {
     pub own: OwnQueries,
     /// Who is connected, and where observations go. What has no room there is dropped and counted: CoreDNS must never wait.
     pub seats: Seats,
+    /// What is to be asked for again.
+    pub losses: Losses,
     /// Who may speak.
     pub admission: Admission,
     /// What every event must show, if anything.

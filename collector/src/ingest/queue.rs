@@ -79,19 +79,28 @@ impl Sender {
         Share(Arc::new(Semaphore::new(self.share)))
     }
 
-    /// Hands an observation over, unless there is no room. Never waits.
-    pub(super) fn try_send(&self, observation: Observation, share: &Share) -> Result<(), Full> {
+    /// Hands an observation over, unless there is no room: then it comes back. Never waits.
+    pub(super) fn try_send(
+        &self,
+        observation: Observation,
+        share: &Share,
+    ) -> Result<(), (Full, Observation)> {
         let size = u32::try_from(size(&observation)).unwrap_or(u32::MAX);
         let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(size);
-        let room = [
-            take(&share.0).map_err(|_| Full::Share)?,
-            take(&self.room).map_err(|_| Full::Queue)?,
-        ];
+        let Ok(of_share) = take(&share.0) else {
+            return Err((Full::Share, observation));
+        };
+        let Ok(of_queue) = take(&self.room) else {
+            return Err((Full::Queue, observation));
+        };
         let waiting = Waiting {
             observation,
-            _room: room,
+            _room: [of_share, of_queue],
         };
-        self.waiting.try_send(waiting).map_err(|_| Full::Queue)
+        self.waiting.try_send(waiting).map_err(|error| {
+            let waiting = error.into_inner();
+            (Full::Queue, waiting.observation)
+        })
     }
 }
 
@@ -142,7 +151,12 @@ mod tests {
     async fn one_peer_fills_its_share_and_others_still_find_room() {
         let (sender, mut receiver) = channel(64 << 10);
         let (flooding, quiet) = (sender.share(), sender.share());
-        let flood = |i| (0..i).find_map(|_| sender.try_send(observation(1), &flooding).err());
+        let flood = |i| {
+            (0..i).find_map(|_| {
+                let sent = sender.try_send(observation(1), &flooding);
+                sent.err().map(|(full, _)| full)
+            })
+        };
         assert_eq!(flood(10_000), Some(Full::Share));
         for _ in 0..10 {
             sender.try_send(observation(1), &quiet).unwrap();
@@ -170,6 +184,6 @@ mod tests {
         let held = sent * 1000 * size_of::<(IpAddr, u32)>();
         assert!((bytes / 2..=bytes).contains(&held), "{held}");
         let refused = sender.try_send(observation(1000), &sender.share());
-        assert_eq!(refused, Err(Full::Queue));
+        assert_eq!(refused.unwrap_err().0, Full::Queue);
     }
 }

@@ -60,8 +60,9 @@ struct Table {
     peers: HashMap<Key, Guest>,
 }
 
+/// A peer, whatever its connections are.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Key {
+pub(super) enum Key {
     Address(IpAddr),
     /// Processes that cannot be seen from here are one.
     Process(Option<i32>),
@@ -151,6 +152,11 @@ impl Seats {
 }
 
 impl Seat {
+    /// Whose it is.
+    pub(super) fn peer(&self) -> Key {
+        self.key
+    }
+
     /// What the peer may fill of the queue.
     pub(super) fn share(&self) -> &queue::Share {
         &self.share

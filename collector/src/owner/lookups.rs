@@ -16,6 +16,7 @@ impl Owner {
             entry.gap(now);
         }
         self.schedule.gap(now);
+        self.repairs.gap(now);
         self.paused_until = None;
         self.lookups_seen = self.lookups_seen.min(now);
         let names: BTreeSet<DnsName> = self

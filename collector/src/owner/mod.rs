@@ -5,6 +5,7 @@
 //! - `guarding`: what goes when a guard comes.
 //! - `newcomers`: what is known already of a name that is wanted from now on.
 //! - `lookups`: when names are looked up, and what comes of it.
+//! - `repair`: what is asked for again since events were lost.
 //! - `writes`: what is written when.
 
 mod budget;
@@ -17,6 +18,9 @@ mod lookup_tests;
 mod lookups;
 mod newcomers;
 mod outcomes;
+mod repair;
+#[cfg(test)]
+mod repair_tests;
 #[cfg(test)]
 mod replica_tests;
 mod schedule;
@@ -50,6 +54,7 @@ use self::{
     budget::Budget,
     dirty::Dirty,
     entry::{Entry, Object},
+    repair::Repairs,
     schedule::Schedule,
     writes::Window,
 };
@@ -116,6 +121,7 @@ pub struct Owner {
     wakes: BTreeSet<(Timestamp, DnsName)>,
     /// Names that are wanted since the last look at what others know of them.
     newcomers: BTreeSet<DnsName>,
+    repairs: Repairs,
     names_changed: bool,
     /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
@@ -149,6 +155,7 @@ impl Owner {
             unmade: Dirty::default(),
             wakes: BTreeSet::new(),
             newcomers: BTreeSet::new(),
+            repairs: Repairs::default(),
             names_changed: false,
             leader: false,
             lookups_seen: Timestamp::default(),
@@ -298,8 +305,9 @@ impl Owner {
         }
     }
 
-    /// Forgets the addresses whose time is over.
+    /// Forgets the addresses whose time is over, and asks again for what was missed.
     pub fn tick(&mut self, now: Timestamp) {
+        self.repair(now);
         while let Some((at, spec)) = self.wakes.first().cloned() {
             if at > now {
                 break;
@@ -324,7 +332,12 @@ impl Owner {
     /// When [`Owner::tick`] or [`Owner::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let wake = self.wakes.first().map(|(at, _)| *at);
-        let all = [wake, self.paused_until, self.schedule.next()];
+        let all = [
+            wake,
+            self.paused_until,
+            self.next_repair(),
+            self.schedule.next(),
+        ];
         all.into_iter().flatten().min()
     }
 

@@ -144,6 +144,17 @@ impl Schedule {
         }
     }
 
+    /// The name is to be looked up at `at` or, if it just was, a while after that; whether or not anything is known of it. What
+    /// is due earlier stays.
+    pub(super) fn ask(&mut self, name: &DnsName, at: Timestamp) {
+        let is_due = |due: Timestamp| due <= at;
+        if self.due(name).is_some_and(is_due) {
+            return;
+        }
+        self.names.entry(name.clone()).or_default();
+        self.hurry(name, at);
+    }
+
     /// A client got addresses for the name: what our own look-ups gave before no longer counts.
     pub(super) fn answered(&mut self, name: &DnsName) {
         let barren = |lookup: &&mut Lookup| !lookup.running && lookup.barren > 0;

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use super::{Config, Owner, View};
 use crate::{
     guards::SharedGuards,
-    ingest::queue,
+    ingest::{Losses, queue},
     names::SharedIndex,
     observation::Observation,
     policy::Wanted,
@@ -51,6 +51,8 @@ const DRAIN: Duration = Duration::from_secs(4);
 pub struct Channels {
     /// Answers for wanted names.
     pub observations: queue::Receiver,
+    /// What was lost of them.
+    pub losses: Losses,
     /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
     /// The cluster's own networks, whose addresses are refused. Nothing is written before they are first told.
@@ -117,6 +119,7 @@ pub async fn run<S: Store>(
         pin!(store.watch::<DnsNameResolver>(Scope::Namespace(config.namespace.clone())));
     let Channels {
         mut observations,
+        losses,
         mut wanted,
         mut networks,
         mut rounds,
@@ -171,6 +174,7 @@ pub async fn run<S: Store>(
             _ = observations.recv_many(&mut batch, BATCH) => {
                 task.observe(&mut batch);
             }
+            missing = losses.next() => task.owner.missed(missing, task.clock.now()),
             () = leader.changed() => {}
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
             // A viewer that has gone is none.

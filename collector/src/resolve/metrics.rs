@@ -119,6 +119,14 @@ pub fn describe() {
         "Look-ups of names, A and AAAA together, by what came of them"
     );
     describe_counter!(
+        "collector_lookups_repeated_total",
+        "Names to be asked for again before their time: their answer was lost, or they are wanted and anything may have been missed (gap)"
+    );
+    describe_counter!(
+        "collector_wildcard_gaps_total",
+        "Times that events may have been missed while wildcards were wanted: names first seen meanwhile are not known until they are asked for again"
+    );
+    describe_counter!(
         "collector_lookup_failures_total",
         "Look-ups that failed for both families, by reason"
     );

@@ -82,6 +82,12 @@ impl Memory {
         self.name(dns_name).map_or(0, |name| name.addresses.len())
     }
 
+    /// When an answer for a name was last seen; long ago if none was.
+    pub fn last_seen(&self, dns_name: &DnsName) -> Timestamp {
+        self.name(dns_name)
+            .map_or(Timestamp::default(), |name| name.seen)
+    }
+
     /// Takes in an answer. The latest expiry of an address wins and never moves back.
     pub fn observe(&mut self, observation: &Observation, limits: &Limits) -> Learned {
         let mut learned = Learned::default();

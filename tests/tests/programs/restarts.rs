@@ -233,3 +233,22 @@ async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing()
     world.expect_no_addresses("www.example.com.").await;
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
 }
+
+#[tokio::test]
+async fn what_was_answered_while_the_collector_was_away_is_asked_for_again() {
+    let mut world = world().await;
+    world.restart_asking(&[]).await;
+    expect_what_was_there(&world).await;
+    world.collector.process().kill();
+    // A pod is told an address that no collector sees, and that nobody would ask for before the TTL of the old one is over.
+    world.set_zone(2, "www IN A 192.0.2.99").await;
+    world.look_up("www.example.com.").await;
+    world.collector.restart().await;
+    world
+        .expect_set(
+            "www.example.com.",
+            Family::V4,
+            &["192.0.2.10", "192.0.2.99"],
+        )
+        .await;
+}

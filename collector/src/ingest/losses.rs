@@ -1,0 +1,248 @@
+//! What was lost on the way to the owner of the statuses, as far as that can be known, so that it is asked for again.
+//!
+//! Two kinds: an observation that found no room, of which the name is kept; and whatever a stream would have told while it was
+//! broken, of which nothing is known, so that every wanted name is asked for again. CoreDNS drops events too, when its own queue
+//! is full or it has no reader, and says so in its log alone.
+
+use std::{
+    collections::HashSet,
+    mem::take,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use foldhash::fast::RandomState;
+use metrics::counter;
+use proto::api::DnsName;
+use tokio::{sync::Notify, time::Instant};
+
+use super::seats::Key;
+
+/// Names that are kept. Beyond that every wanted name is asked for again, and what was first seen under a wildcard is lost.
+const MAX_NAMES: usize = 16 << 10;
+
+/// Peers that are remembered for streams that broke.
+const MAX_BROKEN: usize = 1 << 10;
+
+/// A stream that opens so soon after the start may have told something to the process before this one: CoreDNS dials again
+/// every ten seconds.
+const START: Duration = Duration::from_secs(30);
+
+/// What was lost and is still to be asked for. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Losses(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    lost: Mutex<Lost>,
+    told: Notify,
+    began: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Lost {
+    names: HashSet<DnsName, RandomState>,
+    gap: bool,
+    /// Whose last stream broke.
+    broken: HashSet<Key, RandomState>,
+}
+
+/// What to ask for again.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Missing {
+    /// Names whose answer was lost. Of which type it was does not matter: a look-up asks for both.
+    pub names: Vec<DnsName>,
+    /// Anything may have been asked that was not seen.
+    pub anything: bool,
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            lost: Mutex::default(),
+            told: Notify::new(),
+            began: Instant::now(),
+        }))
+    }
+}
+
+impl Losses {
+    /// Waits for a loss. May be cancelled: nothing is taken before this returns.
+    pub async fn next(&self) -> Missing {
+        loop {
+            let told = self.0.told.notified();
+            let missing = self.take();
+            if missing != Missing::default() {
+                return missing;
+            }
+            told.await;
+        }
+    }
+
+    fn take(&self) -> Missing {
+        let mut lost = self.lost();
+        Missing {
+            names: take(&mut lost.names).into_iter().collect(),
+            anything: take(&mut lost.gap),
+        }
+    }
+
+    /// The answer for a name found no room.
+    pub(super) fn keep(&self, name: DnsName) {
+        let mut lost = self.lost();
+        if lost.names.len() < MAX_NAMES || lost.names.contains(&name) {
+            lost.names.insert(name);
+        } else {
+            lost.gap = true;
+            counter!("collector_lost_names_dropped_total").increment(1);
+        }
+        drop(lost);
+        self.0.told.notify_one();
+    }
+
+    /// Anything may have been missed.
+    pub(super) fn gap(&self, reason: &'static str) {
+        counter!("collector_stream_gaps_total", "reason" => reason).increment(1);
+        self.lost().gap = true;
+        self.0.told.notify_one();
+    }
+
+    /// A peer that may speak has opened a stream.
+    pub(super) fn open(&self, peer: Key) -> Watched {
+        // A process that comes back is another one.
+        let peer = match peer {
+            Key::Process(_) => Key::Process(None),
+            Key::Address(_) => peer,
+        };
+        let broken = self.lost().broken.remove(&peer);
+        if broken {
+            self.gap("reopened");
+        } else if self.0.began.elapsed() < START {
+            self.gap("start");
+        }
+        Watched {
+            losses: self.clone(),
+            peer,
+            ended: false,
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Lost> {
+        // Every change is whole before anything can panic.
+        let lost = self.0.lost.lock();
+        lost.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream whose end is watched: dropped before it has [ended](Self::ended), it broke.
+#[derive(Debug)]
+pub(super) struct Watched {
+    losses: Losses,
+    peer: Key,
+    ended: bool,
+}
+
+impl Watched {
+    /// The stream ended in order: its sender has written all it had. Or what it says does not count any more.
+    pub(super) fn ended(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.losses.gap("broken");
+        let mut lost = self.losses.lost();
+        if lost.broken.len() < MAX_BROKEN {
+            lost.broken.insert(self.peer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn name(text: &str) -> DnsName {
+        DnsName::parse(text).unwrap()
+    }
+
+    fn peer(last: u8) -> Key {
+        Key::Address(Ipv4Addr::new(192, 0, 2, last).into())
+    }
+
+    /// Some time after the start.
+    async fn losses() -> Losses {
+        let losses = Losses::default();
+        advance(START).await;
+        losses
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_name_is_told_once() {
+        let losses = losses().await;
+        losses.keep(name("a.example.com"));
+        losses.keep(name("a.example.com"));
+        let missing = losses.next().await;
+        assert_eq!(missing.names, [name("a.example.com")]);
+        assert!(!missing.anything);
+        assert_eq!(losses.take(), Missing::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_names_than_there_is_room_for_are_a_gap() {
+        let losses = losses().await;
+        for i in 0..=MAX_NAMES {
+            losses.keep(name(&format!("n{i}.example.com")));
+        }
+        let missing = losses.take();
+        assert_eq!(missing.names.len(), MAX_NAMES);
+        assert!(missing.anything);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_breaks_is_a_gap_and_so_is_its_return() {
+        let losses = losses().await;
+        let stream = losses.open(peer(1));
+        assert!(!losses.take().anything, "nothing was before it");
+        drop(stream);
+        assert!(losses.take().anything);
+        let _other = losses.open(peer(2));
+        assert!(!losses.take().anything);
+        let again = losses.open(peer(1));
+        assert!(losses.take().anything);
+        again.ended();
+        assert!(!losses.take().anything);
+        let _third = losses.open(peer(1));
+        assert!(!losses.take().anything);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_streams_after_the_start_are_gaps() {
+        let losses = Losses::default();
+        losses.open(peer(1)).ended();
+        assert!(losses.take().anything);
+        advance(START).await;
+        losses.open(peer(2)).ended();
+        assert!(!losses.take().anything);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken() {
+        let losses = losses().await;
+        let waiting = tokio::spawn({
+            let losses = losses.clone();
+            async move { losses.next().await }
+        });
+        tokio::task::yield_now().await;
+        losses.gap("broken");
+        assert!(waiting.await.unwrap().anything);
+    }
+}
