@@ -323,6 +323,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         clock.clone(),
         owner::task::Channels {
             observations: observed,
+            losses: collector::ingest::Losses::default(),
             wanted: wanted_names,
             networks: watch::channel(Some(Arc::default())).1,
             rounds: resolved,

@@ -303,12 +303,12 @@ impl<'a> Reader<'a> {
         let observations = self.ingest.seats.observations();
         match observations.try_send(observation, self.seat.share()) {
             Ok(()) => {}
-            Err((full, observation)) => {
+            Err((full, name)) => {
                 match full {
                     Full::Queue => self.lost.queue += 1,
                     Full::Share => self.lost.share += 1,
                 }
-                self.ingest.losses.keep(observation.name);
+                self.ingest.losses.keep(name);
             }
         }
     }

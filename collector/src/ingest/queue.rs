@@ -2,6 +2,7 @@
 
 use std::{mem::size_of, net::IpAddr, sync::Arc};
 
+use proto::api::DnsName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::observation::Observation;
@@ -79,19 +80,19 @@ impl Sender {
         Share(Arc::new(Semaphore::new(self.share)))
     }
 
-    /// Hands an observation over, unless there is no room: then it comes back. Never waits.
+    /// Hands an observation over, unless there is no room: then its name comes back. Never waits.
     pub(super) fn try_send(
         &self,
         observation: Observation,
         share: &Share,
-    ) -> Result<(), (Full, Observation)> {
+    ) -> Result<(), (Full, DnsName)> {
         let size = u32::try_from(size(&observation)).unwrap_or(u32::MAX);
         let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(size);
         let Ok(of_share) = take(&share.0) else {
-            return Err((Full::Share, observation));
+            return Err((Full::Share, observation.name));
         };
         let Ok(of_queue) = take(&self.room) else {
-            return Err((Full::Queue, observation));
+            return Err((Full::Queue, observation.name));
         };
         let waiting = Waiting {
             observation,
@@ -99,7 +100,7 @@ impl Sender {
         };
         self.waiting.try_send(waiting).map_err(|error| {
             let waiting = error.into_inner();
-            (Full::Queue, waiting.observation)
+            (Full::Queue, waiting.observation.name)
         })
     }
 }
@@ -128,7 +129,7 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
-    use proto::api::{DnsName, Family};
+    use proto::api::Family;
     use runtime::clock::Timestamp;
 
     use super::*;
