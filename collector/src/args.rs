@@ -1,5 +1,7 @@
 //! The command line.
 
+mod cli;
+mod keep;
 mod listen;
 
 use std::{
@@ -8,17 +10,19 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
-use ipnet::IpNet;
 use runtime::{
     args::{CommonArgs, StoreAddress, parse_duration},
     endpoints::ServiceName,
     listen::{ListenAddress, parse_local},
 };
 
-pub use self::listen::{Following, ListenArgs};
+pub use self::{
+    cli::{CaptureArgs, Cli, Format, ReplayArgs},
+    keep::KeepArgs,
+    listen::{Following, ListenArgs},
+};
 use crate::{
     owner::Rates,
-    policy::Terms,
     resolve::{Fanout, ResolverSpec},
     state::Limits,
 };
@@ -27,7 +31,7 @@ use crate::{
 ///
 /// Reads the answers that CoreDNS streams as dnstap, and writes the addresses of the names that EgressFirewalls use into
 /// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in every server block.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "collector", version)]
 pub struct Args {
     /// What both programs have.
@@ -43,21 +47,9 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
     pub manage_objects: ManageObjects,
 
-    /// The floor for every TTL, counted in whole seconds.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
-    pub min_ttl: Duration,
-
-    /// The ceiling for every TTL, counted in whole seconds.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub max_ttl: Duration,
-
-    /// How long an address stays after it expired.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
-    pub grace: Duration,
-
-    /// How long an address stays after it was last in an answer, if that is longer than its TTL and grace.
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
-    pub retain: Duration,
+    /// Which addresses are kept, and for how long.
+    #[command(flatten)]
+    pub keep: KeepArgs,
 
     /// How long an address stays after it was last in an answer while its name cannot be looked up.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
@@ -108,12 +100,6 @@ pub struct Args {
     /// names of every tenant, so no other host can reach it. Default: nowhere.
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: Option<ListenAddress>,
-
-    /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
-    /// and the like always are, and in a cluster its API server, Services and pods, as far as the collector may read where
-    /// they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes). The ovn-writer has no such flag.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    pub deny_answer: Vec<IpNet>,
 }
 
 impl Args {
@@ -122,20 +108,11 @@ impl Args {
     /// # Errors
     /// `--min-ttl` is over `--max-ttl`.
     pub fn limits(&self) -> Result<Limits, runtime::UsageError> {
-        if self.min_ttl > self.max_ttl {
-            return Err(runtime::UsageError(
-                "--min-ttl is over --max-ttl".to_owned(),
-            ));
-        }
         Ok(Limits {
-            min_ttl: self.min_ttl,
-            max_ttl: self.max_ttl,
-            grace: self.grace,
-            retain: self.retain,
             max_stale: self.max_stale,
             wildcard_idle: self.wildcard_idle,
             lookups: self.resolver() != ResolverSpec::None,
-            ..Limits::default()
+            ..self.keep.limits()?
         })
     }
 }
@@ -147,16 +124,6 @@ impl Args {
             StoreAddress::Kube => ResolverSpec::Kube,
             StoreAddress::Dir(_) => ResolverSpec::ResolvConf,
         })
-    }
-
-    /// The terms of a name that no annotation says more of.
-    pub fn terms(&self) -> Terms {
-        Terms {
-            grace: self.grace,
-            min_ttl: self.min_ttl,
-            retain: self.retain,
-            ..Terms::default()
-        }
     }
 
     /// How much is written of nothing but times.

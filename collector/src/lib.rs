@@ -6,9 +6,11 @@
 //! - [`owner`]: the one task that owns all statuses.
 //! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
 //! - [`inspect`]: what is known, shown to people.
+//! - [`replay`]: a file of events through the same; [`capture`]: such a file.
 //! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
+pub mod capture;
 pub mod guards;
 pub mod ingest;
 pub mod inspect;
@@ -18,6 +20,7 @@ pub mod owner;
 pub mod policy;
 pub mod publish;
 pub mod remember;
+pub mod replay;
 pub mod resolve;
 mod run;
 pub mod state;

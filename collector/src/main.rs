@@ -2,10 +2,15 @@
 
 use std::process::ExitCode;
 
-use collector::args::Args;
+use collector::args::Cli;
 
 fn main() -> ExitCode {
-    let args: Args = runtime::args::parse("COLLECTOR", "127.0.0.1:9090");
-    runtime::telemetry::init_logging(args.common.log_format);
-    runtime::run_program("collector", collector::run(args))
+    match runtime::args::parse("COLLECTOR", "127.0.0.1:9090") {
+        Cli::Run(args) => {
+            runtime::telemetry::init_logging(args.common.log_format);
+            runtime::run_program("collector", collector::run(*args))
+        }
+        Cli::Replay(args) => runtime::run_program("collector", collector::replay::run(*args)),
+        Cli::Capture(args) => runtime::run_program("collector", collector::capture::run(*args)),
+    }
 }

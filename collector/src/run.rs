@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::{
     args::{Args, Following},
     guards::{Guards, SharedGuards},
-    ingest::{self, Admission, Ingest, Listener, Losses, Seats, queue, secret::Secrets},
+    ingest::{self, Admission, Ingest, Listener, Losses, Seats, Taps, queue, secret::Secrets},
     inspect::{self, Inspect},
     names::SharedIndex,
     owner::{
@@ -74,7 +74,8 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let program = Program {
         rebindings,
         losses: Losses::default(),
-        guards: Guards::new(args.deny_answer.clone()).shared(),
+        taps: Taps::default(),
+        guards: Guards::new(args.keep.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
         own: OwnQueries::default(),
         remembered: Remembered::new(args.remember_names),
@@ -108,6 +109,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         let sources = inspect::Sources {
             owner: views,
             overview,
+            taps: program.taps.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
         };
@@ -161,6 +163,7 @@ struct Program {
     remembered: Remembered,
     rebindings: Rebindings,
     losses: Losses,
+    taps: Taps,
 }
 
 impl Program {
@@ -187,7 +190,7 @@ impl Program {
             "policy",
             policy::run(
                 self.store.clone(),
-                self.args.terms(),
+                self.args.keep.terms(),
                 outputs,
                 rebindings,
                 gate,
@@ -295,6 +298,7 @@ impl Program {
             own: self.own.clone(),
             seats: Seats::new(listen.seat_limits(), observations),
             losses: self.losses.clone(),
+            taps: self.taps.clone(),
             admission: Admission {
                 anyone: listen.insecure_listen,
                 allowed: listen.allow_peer.clone().into(),

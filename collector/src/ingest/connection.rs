@@ -223,12 +223,18 @@ impl<'a> Reader<'a> {
         let filled = window.filled();
         let mut rest = filled;
         let finished = loop {
+            let frames = rest;
             while let Some((payload, behind)) = self.frames.data(rest) {
                 rest = behind;
                 self.data_frames += 1;
                 if let Some(observation) = pipeline::observe(payload, context, &mut self.counts) {
                     self.hand_over(observation);
                 }
+            }
+            if self.ingest.taps.is_open() && self.standing.is_known() {
+                let taken = frames.len() - rest.len();
+                let frames = frames.get(..taken).unwrap_or_default();
+                self.ingest.taps.offer(frames, secrets.is_some());
             }
             match self.control(rest, answer)? {
                 Some((consumed, finished)) => {

@@ -24,7 +24,7 @@ use super::{Error, read};
 use crate::{
     guards::Guards,
     ingest::{
-        Admission, ConnectionLimits, Ingest, Losses, SeatLimits, Seats,
+        Admission, ConnectionLimits, Ingest, Losses, SeatLimits, Seats, Taps,
         pipeline::tests::wanted_frame, queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
@@ -67,6 +67,7 @@ impl Peer {
             own: OwnQueries::default(),
             seats: Seats::new(limits, sender),
             losses: Losses::default(),
+            taps: Taps::default(),
             admission: Admission::default(),
             secrets: None,
             limits: ConnectionLimits::default(),

@@ -17,6 +17,11 @@ macro_rules! outcomes {
         impl Outcome {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The label.
+            pub fn label(self) -> &'static str {
+                match self { $(Self::$name => $label,)* }
+            }
         }
 
         const LABELS: &[&str] = &[$($label,)*];
@@ -106,6 +111,11 @@ impl Counts {
         self.pending.get(outcome as usize).copied().unwrap_or(0)
     }
 
+    /// How many addresses the guards refused since the last flush, by reason.
+    pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refused
+    }
+
     /// Gives the counts over to the metrics.
     pub fn flush(&mut self) {
         for (count, counter) in self.pending.iter_mut().zip(&self.counters) {
@@ -165,6 +175,11 @@ pub fn describe() {
     describe_counter!(
         "collector_lost_names_dropped_total",
         "Lost observations of which not even the name was kept: every wanted name is asked for again, and what was first seen under a wildcard is lost until it is asked for again"
+    );
+    describe_counter!(
+        "collector_capture_lost_bytes_total",
+        Unit::Bytes,
+        "Bytes of events that are not in a capture, since it was not taken fast enough"
     );
     describe_histogram!(
         "collector_observation_delay_seconds",

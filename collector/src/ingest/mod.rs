@@ -9,6 +9,7 @@ pub mod pipeline;
 pub mod queue;
 mod seats;
 pub mod secret;
+mod tap;
 mod window;
 
 use std::{sync::Arc, time::Duration};
@@ -21,6 +22,7 @@ pub use self::{
     listener::{Acceptor, Listener},
     losses::{Losses, Missing},
     seats::{SeatLimits, Seats},
+    tap::{Tap, Taps},
 };
 use crate::{
     guards::SharedGuards, names::SharedIndex, policy::rebinding::Rebindings, remember::Remembered,
@@ -44,6 +46,8 @@ pub struct Ingest {
     pub seats: Seats,
     /// What is to be asked for again.
     pub losses: Losses,
+    /// Captures of what comes.
+    pub taps: Taps,
     /// Who may speak.
     pub admission: Admission,
     /// What every event must show, if anything.

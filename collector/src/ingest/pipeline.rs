@@ -172,11 +172,11 @@ fn client(asker: Asker) -> Option<IpAddr> {
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.
-fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
+pub(crate) fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
     let seconds = i64::try_from(time.seconds).ok()?.checked_mul(1000)?;
     Some(Timestamp::from_millis(seconds) + Duration::from_nanos(time.nanoseconds.into()))
 }
 
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

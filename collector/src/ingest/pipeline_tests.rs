@@ -92,7 +92,7 @@ fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
 }
 
 /// A frame that a wanted name's observation comes of.
-pub(in crate::ingest) fn wanted_frame() -> Vec<u8> {
+pub(crate) fn wanted_frame() -> Vec<u8> {
     frame(&response(
         "www.example.com.",
         &[("www.example.com.", a("1.2.3.4"))],

@@ -1,8 +1,9 @@
-//! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`.
+//! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`; and what comes, at `/capture`.
 //!
 //! The owner of the statuses is asked for a [`View`] at most once a second, however many look; it hands over what it has
 //! and never waits for a reader.
 
+mod capture;
 mod page;
 mod status;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use axum::{
     Router,
-    extract::State,
+    extract::{Path, State},
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
@@ -34,8 +35,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use self::status::Status;
-use crate::{owner::View, policy::Overview};
+pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
+use crate::{ingest::Taps, owner::View, policy::Overview};
 
 /// How many may ask the owner at once; others wait.
 pub const QUEUE: usize = 4;
@@ -46,11 +47,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long the owner may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What clients may take of the server.
+/// What clients may take of the server. A capture takes longest.
 const LIMITS: http::Limits = http::Limits {
     connections: 8,
     head: Duration::from_secs(2),
-    exchange: Duration::from_secs(30),
+    exchange: LONGEST_CAPTURE.saturating_add(Duration::from_secs(30)),
 };
 
 /// The page has no script, and loads nothing from anywhere.
@@ -63,6 +64,8 @@ pub struct Sources {
     pub owner: mpsc::Sender<oneshot::Sender<View>>,
     /// The EgressFirewalls.
     pub overview: watch::Receiver<Arc<Overview>>,
+    /// Where captures begin.
+    pub taps: Taps,
     /// What the readiness of the program depends on.
     pub health: Health,
     /// Objects that cannot be read.
@@ -99,6 +102,7 @@ fn router(sources: Sources) -> Router {
     Router::new()
         .route("/", get(html))
         .route("/status.json", get(json))
+        .route("/capture/{milliseconds}/{bytes}", get(captured))
         .with_state(Arc::new(Inspector {
             sources,
             shown: Mutex::default(),
@@ -156,6 +160,18 @@ async fn json(State(inspector): State<Arc<Inspector>>) -> Response {
         Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
         None => busy(),
     }
+}
+
+async fn captured(
+    State(inspector): State<Arc<Inspector>>,
+    Path((milliseconds, bytes)): Path<(u64, usize)>,
+) -> Response {
+    let Some(tap) = inspector.sources.taps.open() else {
+        let words = "as many captures are under way as there may be\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+    };
+    let body = capture::body(tap, Duration::from_millis(milliseconds), bytes);
+    ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }
 
 fn answer(content_type: &'static str, body: String) -> Response {

@@ -80,6 +80,7 @@ fn sources(names: Vec<NameView>) -> Sources {
     Sources {
         owner,
         overview: shown,
+        taps: Taps::default(),
         health,
         bad_objects: BadObjects::default(),
     }
@@ -219,6 +220,7 @@ fn inspector(owner: mpsc::Sender<oneshot::Sender<View>>) -> Inspector {
         sources: Sources {
             owner,
             overview: watch::channel(Arc::default()).1,
+            taps: Taps::default(),
             health: Health::new(),
             bad_objects: BadObjects::default(),
         },

@@ -88,6 +88,13 @@ impl Terms {
     }
 }
 
+/// The names that these EgressFirewalls use.
+pub fn names_in_use(firewalls: &[EgressFirewall], defaults: Terms) -> BTreeMap<DnsName, Terms> {
+    let mut rules = Rules::new(defaults);
+    rules.reset(firewalls, &BTreeSet::new());
+    rules.settle()
+}
+
 /// What there is to see of the EgressFirewalls.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Overview {

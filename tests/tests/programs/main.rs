@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod capture;
 mod clock;
 mod compare;
 mod crowd;

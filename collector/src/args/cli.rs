@@ -1,0 +1,192 @@
+//! What the program is to do: its work, or one of the subcommands.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use proto::api::DnsName;
+use runtime::{
+    args::{StoreAddress, parse_duration, parse_size},
+    listen::{ListenAddress, parse_local},
+};
+
+use super::{Args, KeepArgs};
+
+/// Reads a file of dnstap events and prints what the collector would have done about them.
+///
+/// Nothing is looked up and nothing is written: it begins with no addresses, and one leaves when its time is over. The clock is
+/// that of the events.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "replay")]
+pub struct ReplayArgs {
+    /// Frame Streams of dnstap, as `collector capture` and `fstrm_capture` write them; `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Where the EgressFirewalls are whose names are wanted: `dir:PATH` or `kube`
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "names")]
+    pub store: Option<StoreAddress>,
+
+    /// A name that is wanted, as in a rule (`www.example.com`, `*.example.com`); may be given several times
+    #[arg(long = "name", value_name = "NAME", value_delimiter = ',', value_parser = DnsName::parse)]
+    pub names: Vec<DnsName>,
+
+    /// Which addresses are kept, and for how long.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+
+    /// How it is printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Writes the events that a running collector reads into a file, as Frame Streams.
+///
+/// The file has every question of every client: mind who gets it. The secret in `extra` is crossed out, if the collector asks for
+/// one.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "capture")]
+pub struct CaptureArgs {
+    /// The file, which must not be there yet; `-` for stdout
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The `--inspect` address of the running collector
+    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    pub inspect: ListenAddress,
+
+    /// For how long, at most 10 minutes
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub duration: Duration,
+
+    /// How many bytes, at most
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
+    pub size: usize,
+}
+
+/// How something is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// What the program is to do.
+#[derive(Clone, Debug)]
+pub enum Cli {
+    /// Its work, without end.
+    Run(Box<Args>),
+    /// Go through a file.
+    Replay(Box<ReplayArgs>),
+    /// Write one.
+    Capture(Box<CaptureArgs>),
+}
+
+impl CommandFactory for Cli {
+    fn command() -> Command {
+        Args::command()
+            .subcommand(ReplayArgs::command())
+            .subcommand(CaptureArgs::command())
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+
+    fn command_for_update() -> Command {
+        Self::command()
+    }
+}
+
+impl FromArgMatches for Cli {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(("replay", matches)) => {
+                ReplayArgs::from_arg_matches(matches).map(|args| Self::Replay(Box::new(args)))
+            }
+            Some((_, matches)) => {
+                CaptureArgs::from_arg_matches(matches).map(|args| Self::Capture(Box::new(args)))
+            }
+            None => Args::from_arg_matches(matches).map(|args| Self::Run(Box::new(args))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Parser for Cli {}
+
+#[cfg(test)]
+mod tests {
+    use runtime::args::try_parse_from;
+
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Cli, String> {
+        let args = [&["collector"], args].concat();
+        try_parse_from("COLLECTOR", "127.0.0.1:9090", args, |_| None)
+            .map_err(|error| format!("{}: {error}", error.exit_code()))
+    }
+
+    #[test]
+    fn without_a_subcommand_it_does_its_work() {
+        let args = ["--store=dir:x", "--listen=unix:///run/x"];
+        assert!(matches!(parsed(&args).unwrap(), Cli::Run(_)));
+    }
+
+    #[test]
+    fn a_replay_needs_a_file_and_names() {
+        match parsed(&[
+            "replay",
+            "x.fstrm",
+            "--name",
+            "www.example.com,*.example.org",
+        ])
+        .unwrap()
+        {
+            Cli::Replay(args) => {
+                let names: Vec<String> = args.names.iter().map(ToString::to_string).collect();
+                assert_eq!(names, ["www.example.com.", "*.example.org."]);
+                assert_eq!(args.keep.grace, Duration::from_secs(5));
+            }
+            other => panic!("{other:?}"),
+        }
+        for (args, words) in [
+            (&["replay", "--name=x.example"][..], "<FILE>"),
+            (&["replay", "x.fstrm"], "--store"),
+            (&["replay", "x.fstrm", "--name=a..b"], "--name"),
+            (
+                &[
+                    "replay",
+                    "x.fstrm",
+                    "--name=x.example",
+                    "--listen=unix:///x",
+                ],
+                "--listen",
+            ),
+        ] {
+            let error = parsed(args).unwrap_err();
+            let fits = error.starts_with("2: ") && error.contains(words);
+            assert!(fits, "{args:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_capture_needs_a_file_and_a_collector() {
+        let args = [
+            "capture",
+            "x.fstrm",
+            "--inspect=unix:///run/x",
+            "--size=1MiB",
+        ];
+        match parsed(&args).unwrap() {
+            Cli::Capture(args) => assert_eq!(args.size, 1 << 20),
+            other => panic!("{other:?}"),
+        }
+        let error = parsed(&["capture", "x.fstrm"]).unwrap_err();
+        assert!(error.contains("--inspect"), "{error}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Which addresses are kept, and for how long.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use runtime::{UsageError, args::parse_duration};
+
+use crate::{policy::Terms, state::Limits};
+
+/// The flags of what is believed, which replay has too.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KeepArgs {
+    /// The floor for every TTL, counted in whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub min_ttl: Duration,
+
+    /// The ceiling for every TTL, counted in whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub max_ttl: Duration,
+
+    /// How long an address stays after it expired.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+
+    /// How long an address stays after it was last in an answer, if that is longer than its TTL and grace.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
+    pub retain: Duration,
+
+    /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
+    /// and the like always are, and in a cluster its API server, Services and pods, as far as the collector may read where
+    /// they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes). The ovn-writer has no such flag.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub deny_answer: Vec<IpNet>,
+}
+
+impl KeepArgs {
+    /// The limits that the flags set; the others are as they are by default.
+    ///
+    /// # Errors
+    /// `--min-ttl` is over `--max-ttl`.
+    pub fn limits(&self) -> Result<Limits, UsageError> {
+        if self.min_ttl > self.max_ttl {
+            return Err(UsageError("--min-ttl is over --max-ttl".to_owned()));
+        }
+        Ok(Limits {
+            min_ttl: self.min_ttl,
+            max_ttl: self.max_ttl,
+            grace: self.grace,
+            retain: self.retain,
+            ..Limits::default()
+        })
+    }
+
+    /// The terms of a name that no annotation says more of.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            grace: self.grace,
+            min_ttl: self.min_ttl,
+            retain: self.retain,
+            ..Terms::default()
+        }
+    }
+}

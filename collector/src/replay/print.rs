@@ -1,0 +1,223 @@
+//! What a replay prints, line by line.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
+    net::IpAddr,
+};
+
+use k8s_openapi::jiff;
+use proto::api::{DnsNameResolver, Family};
+use runtime::clock::Timestamp;
+use serde::Serialize;
+
+use crate::{args::Format, observation::Observation};
+
+/// Prints to anything.
+pub(super) struct Printer<W> {
+    format: Format,
+    out: W,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+enum Line<'a> {
+    /// An answer for a wanted name.
+    Observed {
+        at: String,
+        name: &'a str,
+        r#type: &'static str,
+        addresses: Vec<Answered>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        client: Option<IpAddr>,
+    },
+    /// An address came into the status of an object, or left it.
+    Changed {
+        at: String,
+        #[serde(flatten)]
+        change: &'a Change,
+    },
+    /// All of it.
+    Summary {
+        frames: u64,
+        events: BTreeMap<&'static str, u64>,
+        addresses_refused: BTreeMap<&'static str, u64>,
+        names: Vec<Kept>,
+    },
+}
+
+#[derive(Serialize)]
+struct Answered {
+    ip: IpAddr,
+    ttl: u32,
+}
+
+/// What a status holds at the end.
+#[derive(Serialize)]
+struct Kept {
+    rule: String,
+    name: String,
+    addresses: Vec<String>,
+}
+
+/// An address that came or left.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(super) struct Change {
+    /// `spec.name` of the object.
+    rule: String,
+    name: String,
+    address: String,
+    added: bool,
+}
+
+/// What came and left from one version of an object to the next.
+pub(super) fn address_changes(
+    before: Option<&DnsNameResolver>,
+    after: &DnsNameResolver,
+) -> Vec<Change> {
+    let before = before.map(entries).unwrap_or_default();
+    let after_all = entries(after);
+    let change = |added| {
+        move |(name, address): &(String, String)| Change {
+            rule: after.spec.name.clone(),
+            name: name.clone(),
+            address: address.clone(),
+            added,
+        }
+    };
+    let came = after_all.difference(&before).map(change(true));
+    let left = before.difference(&after_all).map(change(false));
+    came.chain(left).collect()
+}
+
+/// Name and address of everything in a status.
+fn entries(object: &DnsNameResolver) -> BTreeSet<(String, String)> {
+    let names = object.status.iter().flat_map(|it| &it.resolved_names);
+    let entries = names.flat_map(|entry| {
+        let addresses = entry.resolved_addresses.iter();
+        addresses.map(|address| (entry.dns_name.clone(), address.ip.clone()))
+    });
+    entries.collect()
+}
+
+fn text(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+    format!("{at:.3}")
+}
+
+impl<W: Write> Printer<W> {
+    pub(super) fn new(format: Format, out: W) -> Self {
+        Self { format, out }
+    }
+
+    pub(super) fn observed(&mut self, observation: &Observation) -> io::Result<()> {
+        let at = text(observation.at);
+        let kind = match observation.family {
+            Family::V4 => "A",
+            Family::V6 => "AAAA",
+        };
+        let addresses = observation.addresses.iter();
+        if self.format == Format::Json {
+            return self.json(&Line::Observed {
+                at,
+                name: observation.name.as_str(),
+                r#type: kind,
+                addresses: addresses.map(|&(ip, ttl)| Answered { ip, ttl }).collect(),
+                client: observation.client,
+            });
+        }
+        write!(self.out, "{at} observed {} {kind}", observation.name)?;
+        for (ip, ttl) in addresses {
+            write!(self.out, " {ip} ({ttl} s)")?;
+        }
+        match observation.client {
+            Some(client) => writeln!(self.out, ", asked by {client}"),
+            None => writeln!(self.out),
+        }
+    }
+
+    pub(super) fn changed(&mut self, at: Timestamp, change: &Change) -> io::Result<()> {
+        let at = text(at);
+        if self.format == Format::Json {
+            return self.json(&Line::Changed { at, change });
+        }
+        let Change {
+            rule,
+            name,
+            address,
+            added,
+        } = change;
+        let word = if *added { "opened" } else { "closed" };
+        write!(self.out, "{at} {word} {address} for {rule}")?;
+        if name != rule {
+            write!(self.out, ", as {name}")?;
+        }
+        writeln!(self.out)
+    }
+
+    pub(super) fn summary<'a>(
+        &mut self,
+        frames: u64,
+        events: BTreeMap<&'static str, u64>,
+        addresses_refused: BTreeMap<&'static str, u64>,
+        objects: impl Iterator<Item = &'a DnsNameResolver>,
+    ) -> io::Result<()> {
+        let mut names = Vec::new();
+        for object in objects {
+            let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for (name, address) in entries(object) {
+                kept.entry(name).or_default().push(address);
+            }
+            if kept.is_empty() {
+                kept.insert(object.spec.name.clone(), Vec::new());
+            }
+            names.extend(kept.into_iter().map(|(name, addresses)| Kept {
+                rule: object.spec.name.clone(),
+                name,
+                addresses,
+            }));
+        }
+        names.sort_by(|one, other| (&one.rule, &one.name).cmp(&(&other.rule, &other.name)));
+        if self.format == Format::Json {
+            self.json(&Line::Summary {
+                frames,
+                events,
+                addresses_refused,
+                names,
+            })?;
+            return self.out.flush();
+        }
+        writeln!(self.out, "\n{frames} events")?;
+        for (outcome, count) in events {
+            writeln!(self.out, "{count:>10} {outcome}")?;
+        }
+        for (reason, count) in addresses_refused {
+            writeln!(self.out, "{count:>10} addresses refused: {reason}")?;
+        }
+        writeln!(self.out, "\nat the end")?;
+        for Kept {
+            rule,
+            name,
+            addresses,
+        } in names
+        {
+            let addresses = match addresses.as_slice() {
+                [] => "nothing".to_owned(),
+                some => some.join(" "),
+            };
+            let name = if name == rule {
+                String::new()
+            } else {
+                format!(" {name}")
+            };
+            writeln!(self.out, "  {rule}{name}: {addresses}")?;
+        }
+        self.out.flush()
+    }
+
+    fn json(&mut self, line: &Line<'_>) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, line)?;
+        writeln!(self.out)
+    }
+}

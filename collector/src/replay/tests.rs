@@ -1,0 +1,130 @@
+use std::io::Cursor;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ingest::pipeline::tests::wanted_frame;
+
+const START: &[u8] = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
+const STOP: &[u8] = b"\0\0\0\0\0\0\0\x04\0\0\0\x03";
+
+fn data(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap();
+    [&length.to_be_bytes(), payload].concat()
+}
+
+fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
+    let limits = Limits {
+        lookups: false,
+        ..Limits::default()
+    };
+    let config = owner::Config {
+        namespace: String::new(),
+        manage_objects: ManageObjects::Always,
+        create_after: Duration::ZERO,
+        limits,
+        guards: Guards::default(),
+        times_interval: Duration::from_secs(600),
+        rates: owner::Rates::default(),
+        remembered: Remembered::default(),
+    };
+    let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());
+    let names = names.map(|name| (name, crate::policy::Terms::default()));
+    let mut out = Vec::new();
+    let mut replay = Replay::new(config, names.into(), format, &mut out);
+    let read = replay.read(&mut Cursor::new(parts.concat()));
+    replay.end().unwrap();
+    (String::from_utf8(out).unwrap(), read)
+}
+
+#[test]
+fn a_file_shows_what_was_observed_and_what_came_of_it() {
+    let wanted = data(&wanted_frame());
+    let (text, read) = replay(
+        &[START, &wanted, &data(b"\xff"), &wanted, STOP],
+        Format::Text,
+    );
+    read.unwrap();
+    let observed =
+        "2027-01-15T08:00:00.500Z observed www.example.com. A 1.2.3.4 (30 s), asked by 10.0.0.1";
+    assert_eq!(
+        text,
+        format!(
+            "{observed}
+2027-01-15T08:00:00.500Z opened 1.2.3.4 for *.example.com., as www.example.com.
+{observed}
+
+3 events
+         1 bad_event
+         2 observed
+
+at the end
+  *.example.com. www.example.com.: 1.2.3.4
+  quiet.example.org.: nothing
+"
+        )
+    );
+}
+
+#[test]
+fn the_same_is_there_as_json() {
+    let (text, read) = replay(&[START, &data(&wanted_frame()), STOP], Format::Json);
+    read.unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [observed, changed, summary] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(observed["addresses"], json!([{"ip": "1.2.3.4", "ttl": 30}]));
+    assert_eq!(
+        *changed,
+        json!({
+            "what": "changed", "at": "2027-01-15T08:00:00.500Z", "rule": "*.example.com.",
+            "name": "www.example.com.", "address": "1.2.3.4", "added": true,
+        })
+    );
+    assert_eq!(summary["events"], json!({"observed": 1}));
+    let kept =
+        json!({"rule": "*.example.com.", "name": "www.example.com.", "addresses": ["1.2.3.4"]});
+    assert_eq!(summary["names"][0], kept);
+}
+
+#[test]
+fn an_address_leaves_when_its_time_is_over() {
+    let mut event =
+        <proto::dnstap::pb::Dnstap as prost::Message>::decode(&*wanted_frame()).unwrap();
+    let message = event.message.as_mut().unwrap();
+    message.response_time_sec = Some(1_800_000_060);
+    message.response_message = Some(Vec::new());
+    let later = prost::Message::encode_to_vec(&event);
+    let (text, read) = replay(
+        &[START, &data(&wanted_frame()), &data(&later), STOP],
+        Format::Text,
+    );
+    read.unwrap();
+    let closed = "2027-01-15T08:01:00.500Z closed 1.2.3.4 for *.example.com., as www.example.com.";
+    assert!(text.contains(closed), "{text}");
+}
+
+#[test]
+fn what_comes_before_a_file_breaks_off_is_shown() {
+    let wanted = data(&wanted_frame());
+    let half = wanted.get(..wanted.len() / 2).unwrap();
+    for (rest, words) in [
+        (&b""[..], "without STOP"),
+        (half, "within"),
+        (b"\xff\xff\xff\xff", "frame"),
+    ] {
+        let (text, read) = replay(&[START, &wanted, rest], Format::Text);
+        let error = format!("{:#}", read.unwrap_err());
+        assert!(error.contains(words), "{error}");
+        assert!(text.contains("opened 1.2.3.4"), "{text}");
+    }
+    for file in [&b""[..], b"no stream at all", &wanted] {
+        let (text, read) = replay(&[file], Format::Text);
+        assert!(read.is_err());
+        assert!(text.contains("\n0 events"), "{text}");
+    }
+}

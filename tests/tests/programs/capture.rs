@@ -1,0 +1,117 @@
+//! What a running collector reads, in a file; and the file gone through again.
+
+use std::{fs, io, process::Output};
+
+use proto::api::Family;
+use tests::{
+    programs,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+
+async fn world(workdir_socket: &str) -> World {
+    let inspect = format!("unix://{workdir_socket}");
+    World::start(Setup {
+        zone: "www IN A 192.0.2.10",
+        allow: &[NAME],
+        collector: &["--inspect", &inspect],
+        ..Setup::default()
+    })
+    .await
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+async fn capture(inspect: &str, file: &str, duration: &str) -> Output {
+    let args = [
+        "capture",
+        file,
+        "--inspect",
+        inspect,
+        "--duration",
+        duration,
+    ];
+    programs::run("collector", &args).await
+}
+
+#[tokio::test]
+async fn a_captured_stream_is_replayed_to_the_same_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("inspect.sock").display().to_string();
+    let file = folder.path().join("events.fstrm").display().to_string();
+    let world = world(&socket).await;
+    let inspect = format!("unix://{socket}");
+    let (captured, ()) = tokio::join!(capture(&inspect, &file, "3s"), async {
+        // Not before the capture has begun.
+        eventually("the file", async || {
+            fs::metadata(&file).map_err(|it| it.to_string())
+        })
+        .await;
+        world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
+    });
+    assert!(captured.status.success(), "{}", text(&captured.stderr));
+    let store = world.store.address();
+    let replayed = programs::run("collector", &["replay", &file, "--store", &store]).await;
+    let shown = text(&replayed.stdout);
+    assert!(
+        replayed.status.success(),
+        "{shown}{}",
+        text(&replayed.stderr)
+    );
+    assert!(
+        shown.contains("opened 192.0.2.10 for www.example.com.\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.ends_with("  www.example.com.: 192.0.2.10\n"),
+        "{shown}"
+    );
+    // Nothing is overwritten.
+    let again = capture(&inspect, &file, "0").await;
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr).contains("events.fstrm"),
+        "{}",
+        text(&again.stderr)
+    );
+}
+
+#[tokio::test]
+async fn a_capture_of_a_collector_that_ends_says_so_and_keeps_what_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("inspect.sock").display().to_string();
+    let file = folder.path().join("events.fstrm").display().to_string();
+    let mut world = world(&socket).await;
+    let inspect = format!("unix://{socket}");
+    let (captured, ()) = tokio::join!(capture(&inspect, &file, "10m"), async {
+        let begun = async || match fs::metadata(&file) {
+            Ok(file) if file.len() > 0 => Ok(()),
+            Ok(_) => Err("it is empty".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        eventually("the file", begun).await;
+        world.collector.process().kill();
+    });
+    assert_eq!(
+        captured.status.code(),
+        Some(1),
+        "{}",
+        text(&captured.stderr)
+    );
+    assert!(fs::metadata(&file).unwrap().len() > 0);
+    let none = capture(&inspect, &format!("{file}.2"), "1s").await;
+    assert_eq!(none.status.code(), Some(1));
+    assert!(
+        text(&none.stderr).contains("no collector answers"),
+        "{}",
+        text(&none.stderr)
+    );
+    assert_eq!(
+        fs::metadata(format!("{file}.2")).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
+}
