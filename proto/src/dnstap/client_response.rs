@@ -5,24 +5,25 @@ use std::net::IpAddr;
 use super::{
     Error, Timestamp,
     event::{address, check_policy},
-    pb,
+    pb, usual,
     wire::{Cursor, bytes_key, fixed32_key, varint_key},
 };
 
 /// A CLIENT_RESPONSE event as far as its answer matters, borrowed from the frame it came in.
 ///
-/// Where both are one, it says what [`Event`](super::Event) says, for half of the price: the other fields are passed over,
-/// and an event of another kind is left as soon as its kind is known.
+/// Where both are one, it says what [`Event`](super::Event) says, for a small part of the price: the other fields are passed
+/// over, an event of another kind is left as soon as its kind is known, and the layout that CoreDNS gives its events is not
+/// walked through but compared.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClientResponse<'a> {
     /// Free text of the server's operator; empty if there is none. Any bytes.
     pub extra: &'a [u8],
     /// The response as it was on the wire, unchecked.
     pub message: Option<&'a [u8]>,
-    client: &'a [u8],
-    port: Option<u32>,
-    seconds: Option<u64>,
-    nanoseconds: u32,
+    pub(super) client: &'a [u8],
+    pub(super) port: Option<u32>,
+    pub(super) seconds: Option<u64>,
+    pub(super) nanoseconds: u32,
 }
 
 impl<'a> ClientResponse<'a> {
@@ -35,6 +36,16 @@ impl<'a> ClientResponse<'a> {
     /// what comes before its kind is looked at.
     #[inline]
     pub fn parse(event: &'a [u8]) -> Result<Option<Self>, Error> {
+        match usual::read(event) {
+            Some(response) => Ok(response),
+            None => Self::walk(event),
+        }
+    }
+
+    /// The same for an event of any layout.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn walk(event: &'a [u8]) -> Result<Option<Self>, Error> {
         const IDENTITY: u32 = bytes_key(1);
         const VERSION: u32 = bytes_key(2);
         const EXTRA: u32 = bytes_key(3);

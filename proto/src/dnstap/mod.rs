@@ -11,6 +11,7 @@ mod error;
 mod event;
 #[cfg(test)]
 mod tests;
+mod usual;
 mod values;
 mod wire;
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::dnstap::{ClientResponse, Error, Event, MessageKind, Timestamp, pb};
+use crate::dnstap::{ClientResponse, Error, Event, MessageKind, Timestamp, pb, usual};
 use crate::frame_stream::{Codec, Frame};
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -72,6 +72,9 @@ fn check_client_response(
     event: &Result<Event<'_>, Error>,
 ) -> Result<(), TestCaseError> {
     let response = ClientResponse::parse(bytes);
+    if let Some(response) = usual::read(bytes) {
+        prop_assert_eq!(ClientResponse::walk(bytes), Ok(response));
+    }
     match (&response, event) {
         (Ok(Some(response)), Ok(event)) => {
             prop_assert_eq!(event.kind, MessageKind::ClientResponse);
@@ -163,6 +166,51 @@ prop_compose! {
     ) -> pb::Dnstap {
         pb::Dnstap { identity, version, extra, message, r#type }
     }
+}
+
+prop_compose! {
+    /// An event as CoreDNS writes it, but for its values, of which many are on both sides of where a length changes.
+    fn usual_event()(
+        (identity, version, extra) in (a_text(), a_text(), a_text()),
+        r#type in prop_oneof![4 => Just(6), 1 => a_number()],
+        (socket_family, socket_protocol) in (1..3, 1..8),
+        query_address in prop_oneof![2 => Just(4), 2 => Just(16), 1 => 0u64..130],
+        query_port in near(&[0, 1 << 7, 1 << 14, 1 << 16]),
+        (query_time_sec, response_time_sec) in (seconds(), seconds()),
+        (query_time_nsec, response_time_nsec) in any::<(u32, u32)>(),
+        response_message in near(&[0, 60, 1 << 7, 500, 1 << 14]),
+    ) -> pb::Dnstap {
+        let bytes = |length| (0..length).map(|at| at as u8).collect();
+        let message = pb::Message {
+            r#type,
+            socket_family: Some(socket_family),
+            socket_protocol: Some(socket_protocol),
+            query_address: Some(bytes(query_address)),
+            query_port: Some(query_port as u32),
+            query_time_sec: Some(query_time_sec),
+            query_time_nsec: Some(query_time_nsec),
+            response_time_sec: Some(response_time_sec),
+            response_time_nsec: Some(response_time_nsec),
+            response_message: Some(bytes(response_message)),
+            ..pb::Message::default()
+        };
+        pb::Dnstap { identity, version, extra, message: Some(message), r#type: 1 }
+    }
+}
+
+fn a_text() -> impl Strategy<Value = Option<Vec<u8>>> {
+    let length = prop_oneof![8 => 1usize..30, 1 => 126usize..130];
+    option::of(length.prop_map(|length| vec![b'x'; length]))
+}
+
+fn seconds() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(1_800_000_000), 1 => near(&[1 << 28, 1 << 35])]
+}
+
+/// A number at most 2 away from one of these.
+fn near(numbers: &'static [u64]) -> impl Strategy<Value = u64> {
+    (prop::sample::select(numbers), 0..5u64)
+        .prop_map(|(number, off)| (number + off).saturating_sub(2))
 }
 
 /// `value` in at least `length` bytes, which need not be as few as possible, nor few enough to be valid.
@@ -350,6 +398,19 @@ proptest! {
     }
 
     #[test]
+    fn events_of_the_usual_layout_are_read_as_prost_reads_them(event in usual_event()) {
+        prop_assert!(check(&event.encode_to_vec())?);
+    }
+
+    #[test]
+    fn mutated_events_of_the_usual_layout_are_read_as_prost_reads_them(
+        event in usual_event(),
+        mutations in vec(mutation(), 1..4),
+    ) {
+        check(&mutate(event.encode_to_vec(), &mutations))?;
+    }
+
+    #[test]
     fn any_bytes_are_read_as_prost_reads_them(bytes in vec(any::<u8>(), 0..200)) {
         check(&bytes)?;
     }
@@ -369,5 +430,29 @@ fn the_generated_bytes_are_often_taken_and_often_refused() {
             .filter(|_| check(&strategy.new_tree(&mut runner).unwrap().current()).unwrap())
             .count();
         assert!((50..450).contains(&taken), "{taken} of 500 are taken");
+    }
+}
+
+#[test]
+fn the_usual_layout_is_that_of_coredns() {
+    let events = captured();
+    let found = events.iter().map(|event| usual::read(event).unwrap());
+    assert_eq!(found.flatten().count(), 5);
+}
+
+/// Nor are they worth much if few are known for it, or all.
+#[test]
+fn generated_events_are_often_of_the_usual_layout() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    for mutations in [0, 1] {
+        let strategy = (usual_event(), vec(mutation(), mutations))
+            .prop_map(|(event, mutations)| mutate(event.encode_to_vec(), &mutations));
+        let known = (0..500)
+            .filter(|_| usual::read(&strategy.new_tree(&mut runner).unwrap().current()).is_some())
+            .count();
+        assert!((100..450).contains(&known), "{known} of 500 are known");
     }
 }
