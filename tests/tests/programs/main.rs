@@ -27,6 +27,6 @@ mod peers;
 mod replicas;
 mod restarts;
 mod rules;
+mod senders;
 mod soak;
 mod start;
-mod unbound;
