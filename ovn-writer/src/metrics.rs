@@ -23,6 +23,7 @@
 //! | `ovn_writer_managed` | gauge | | 1 if ovn-kubernetes manages the address sets of the database, as far as is known |
 //! | `ovn_writer_missing_objects` | gauge | | objects that hold although the last list of the store had none of them |
 //! | `ovn_writer_store_in_doubt` | gauge | | 1 while nothing is removed, as the store seems to be the wrong one or to have been emptied |
+//! | `ovn_writer_held_back_names` | gauge | | names that the store lacks and whose sets stay, as it lacks most names that have some |
 //! | `ovn_writer_skipped_addresses` | gauge | `reason` | addresses in statuses that are not programmed |
 
 use metrics::{
@@ -32,7 +33,7 @@ use metrics::{
 use crate::{
     desired::Skip,
     ovsdb::Outcome,
-    sync::{Differences, Done, Reconciler, Repaired},
+    sync::{Differences, Done, Doubt, Reconciler, Repaired},
 };
 
 const TRANSACTIONS: &str = "ovn_writer_transactions_total";
@@ -57,6 +58,7 @@ const FOREIGN: &str = "ovn_writer_foreign_addresses";
 const MANAGED: &str = "ovn_writer_managed";
 const MISSING: &str = "ovn_writer_missing_objects";
 const DOUBT: &str = "ovn_writer_store_in_doubt";
+const HELD_BACK: &str = "ovn_writer_held_back_names";
 
 /// How a transaction ended, as a label.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +167,10 @@ pub(crate) fn describe() {
         DOUBT,
         "1 while nothing is removed, as the store seems to be the wrong one or emptied."
     );
+    describe_gauge!(
+        HELD_BACK,
+        "Names that the store lacks and whose sets stay, as it lacks most names that have some."
+    );
     for outcome in OutcomeLabel::ALL {
         counter!(TRANSACTIONS, "outcome" => outcome.as_str()).absolute(0);
     }
@@ -253,7 +259,13 @@ pub(crate) fn state(state: &State<'_>) {
     set(REFUSED, sync.refused());
     set(CLASHES, sync.clashes());
     set(MANAGED, usize::from(sync.is_managed()));
-    set(DOUBT, usize::from(sync.doubt().is_some()));
+    let doubt = sync.doubt();
+    set(DOUBT, usize::from(doubt.is_some()));
+    let held_back = match doubt {
+        Some(Doubt::Unconfirmed { absent, .. }) => absent,
+        Some(Doubt::Missing(_)) | None => 0,
+    };
+    set(HELD_BACK, held_back);
     differences(&sync.differences());
     for reason in Skip::ALL {
         let count = u32::try_from(desired.skipped(reason)).unwrap_or(u32::MAX);

@@ -26,7 +26,7 @@ pub struct SetsArgs {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
-    /// Believe a store that has none of the objects that were known, or none of the names with address sets here
+    /// Believe a store that has none of the objects that were known, or, at the start, few of the names whose address sets here are in use
     #[arg(long)]
     pub allow_empty: bool,
 }

@@ -196,15 +196,6 @@ impl Desired {
         self.has_been_read
     }
 
-    /// The names of objects that are there and cannot be read, as far as they are known.
-    pub fn unreadable(&self) -> impl Iterator<Item = &DnsName> {
-        let known = self
-            .unreadable
-            .iter()
-            .filter_map(|key| self.objects.get(key));
-        known.map(|object| &object.name)
-    }
-
     /// The number of objects, those with an unusable name apart.
     pub fn objects(&self) -> usize {
         self.objects.len()

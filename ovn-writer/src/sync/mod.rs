@@ -388,12 +388,10 @@ impl Reconciler {
         let repairs = self.repairs.entry(name.clone()).or_default();
         let mut until = None::<Instant>;
         for (family, repairs) in Family::ALL.into_iter().zip(repairs) {
-            let of_family = || changes.iter().filter(|change| change.family() == family);
-            if of_family().next().is_none() {
+            if !changes.iter().any(|change| change.family() == family) {
                 continue;
             }
-            let is_missing = of_family().any(Change::is_addition);
-            if let Err(at) = repairs.admit(is_missing, now) {
+            if let Err(at) = repairs.admit(now) {
                 changes.retain(|change| change.family() != family);
                 until = Some(until.map_or(at, |until| until.min(at)));
             }

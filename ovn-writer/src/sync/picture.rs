@@ -10,7 +10,7 @@ use runtime::store::Event;
 
 use super::{
     CreateSets, Differences, Policy,
-    evidence::Evidence,
+    evidence::{Against, Evidence, Testimony},
     index::{Index, set_name},
     plan::{Case, Clocks, Creation, Plan, SetOf, SetRow, plan},
 };
@@ -57,12 +57,17 @@ pub enum Doubt {
         "none of the {0} objects that were known is in the store any more; what they wanted stays (--allow-empty lets it go)"
     )]
     Missing(usize),
-    /// The store has no name of those that have sets.
+    /// The store lacks most of the names for which this program made sets.
     #[error(
-        "the store has none of the names with address sets here, of which {0} hold addresses; nothing is removed (--allow-empty \
-         lets the sets go that this program made)"
+        "the store lacks {absent} of {asked} names for which this program made address sets that are in use; sets of names that \
+         it lacks stay as they are (--allow-empty lets them go)"
     )]
-    Unconfirmed(usize),
+    Unconfirmed {
+        /// The names that it lacks.
+        absent: usize,
+        /// All that were asked after.
+        asked: usize,
+    },
 }
 
 impl Picture {
@@ -91,15 +96,11 @@ impl Picture {
         event: &Event<DnsNameResolver>,
         now: Instant,
     ) -> HashSet<DnsName> {
-        if let Event::Synced(objects) = event {
-            let names = objects
-                .iter()
-                .map(|object| DnsName::parse(&object.spec.name));
-            let unreadable = self.desired.unreadable().cloned();
-            self.evidence
-                .listed(names.flatten().chain(unreadable).collect());
-        }
         let names = self.desired.apply(event, now);
+        match event {
+            Event::Synced(_) => self.evidence.is_due(),
+            _ => self.evidence.changed(&names),
+        }
         names.iter().for_each(|name| self.index.add(name));
         names
     }
@@ -107,6 +108,7 @@ impl Picture {
     /// Takes over a database that was read anew, and returns all names that may differ.
     pub(super) fn database_read(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
         self.references = References::of(replica);
+        self.evidence.is_due();
         self.index.clear();
         for name in self.desired.names() {
             self.index.add(name);
@@ -132,15 +134,17 @@ impl Picture {
             .iter()
             .filter_map(|uuid| replica.0.get(*uuid)?.identity());
         names.extend(rows.map(|identity| identity.name.clone()));
+        self.evidence.changed(&names);
         names
     }
 
     /// Judges whether the store is the right one, and returns the names that may differ if that is known only now.
     pub(super) fn judge(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
-        let store = &self.policy.terms.store;
-        let has_evidence = self.evidence.judge(|| {
-            let is_ours = replica.0.iter().any(|(_, row)| row.is_made_for(store));
-            (with_rows(replica).collect(), is_ours)
+        let has_evidence = self.evidence.judge(&Sides {
+            desired: &self.desired,
+            references: &self.references,
+            replica,
+            store: &self.policy.terms.store,
         });
         if has_evidence {
             with_rows(replica).collect()
@@ -173,8 +177,10 @@ impl Picture {
     pub(super) fn doubt(&self) -> Option<Doubt> {
         match (self.desired.missing(), self.differences.unwanted_rows) {
             (0, 0) => None,
-            (0, _) if self.evidence.is_there() => None,
-            (0, unwanted) => Some(Doubt::Unconfirmed(unwanted)),
+            (0, _) => self.evidence.against().map(|against| {
+                let Against { absent, asked } = against;
+                Doubt::Unconfirmed { absent, asked }
+            }),
             (missing, _) => Some(Doubt::Missing(missing)),
         }
     }
@@ -276,6 +282,34 @@ impl Picture {
         if self.desired.forget(name) {
             self.index.remove(name);
         }
+    }
+}
+
+/// What tells whether the store is the right one.
+struct Sides<'a> {
+    desired: &'a Desired,
+    references: &'a References,
+    replica: &'a NorthboundReplica,
+    store: &'a str,
+}
+
+impl Testimony for Sides<'_> {
+    fn witnesses(&self) -> HashSet<DnsName> {
+        let rows = self.replica.0.iter();
+        let ours = rows.filter(|(_, row)| row.is_made_for(self.store) && !row.is_empty());
+        ours.filter_map(|(_, row)| Some(row.identity()?.name.clone()))
+            .collect()
+    }
+
+    fn is_referred_to(&self, name: &DnsName) -> bool {
+        let rows = rows_of(name, self.replica, self.references);
+        let mut ours = rows.iter().filter(|row| row.set.is_made_for(self.store));
+        ours.any(|row| row.is_referred_to)
+    }
+
+    fn is_in_store(&self, name: &DnsName) -> bool {
+        let wanted = self.desired.wanted(name);
+        wanted.is_some_and(|wanted| wanted.standing == Standing::Present)
     }
 }
 

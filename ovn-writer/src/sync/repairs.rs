@@ -14,11 +14,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The first wait; each repair doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// The longest wait while an address is missing, for want of which somebody is cut off.
-const LONGEST_WAIT_MISSING: Duration = Duration::from_secs(1);
-
-/// The longest wait while there is only too much.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait. While an address is missing somebody is cut off; while there is one too many somebody may pass who must not.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// After so long without a repair all is forgotten.
 pub(super) const QUIET: Duration = Duration::from_secs(60);
@@ -37,7 +34,7 @@ impl Repairs {
     ///
     /// # Errors
     /// When it may be made.
-    pub(super) fn admit(&mut self, is_missing: bool, now: Instant) -> Result<(), Instant> {
+    pub(super) fn admit(&mut self, now: Instant) -> Result<(), Instant> {
         if self.is_quiet(now) {
             *self = Self::default();
         }
@@ -46,13 +43,8 @@ impl Repairs {
         if let Some(last) = self.latest.back()
             && (self.waits > 0 || recent >= AT_ONCE)
         {
-            let longest = if is_missing {
-                LONGEST_WAIT_MISSING
-            } else {
-                LONGEST_WAIT
-            };
             let wait = FIRST_WAIT.saturating_mul(1 << self.waits.min(10));
-            let until = *last + wait.min(longest);
+            let until = *last + wait.min(LONGEST_WAIT);
             if now < until {
                 return Err(until);
             }
@@ -79,12 +71,12 @@ mod tests {
     use super::*;
 
     /// Somebody undoes every repair at once: the times of the repairs in milliseconds from the first on.
-    fn storm(is_missing: bool, count: usize) -> Vec<u128> {
+    fn storm(count: usize) -> Vec<u128> {
         let (start, mut repairs) = (Instant::now(), Repairs::default());
         let mut now = start;
         let mut made = Vec::new();
         while made.len() < count {
-            match repairs.admit(is_missing, now) {
+            match repairs.admit(now) {
                 Ok(()) => made.push((now - start).as_millis()),
                 Err(until) => now = until,
             }
@@ -95,18 +87,14 @@ mod tests {
     #[test]
     fn the_sixth_repair_in_ten_seconds_waits_and_each_further_one_twice_as_long() {
         let first = [0, 0, 0, 0, 0, 50, 150, 350, 750, 1550];
-        assert_eq!(storm(true, 12), [&first[..], &[2550, 3550]].concat());
-        assert_eq!(
-            storm(false, 13),
-            [&first[..], &[3150, 6350, 11_350]].concat()
-        );
+        assert_eq!(storm(12), [&first[..], &[2550, 3550]].concat());
     }
 
     #[test]
     fn five_in_ten_seconds_do_not_wait() {
         let (mut now, mut repairs) = (Instant::now(), Repairs::default());
         for _ in 0..100 {
-            assert_eq!(repairs.admit(true, now), Ok(()));
+            assert_eq!(repairs.admit(now), Ok(()));
             now += WINDOW / 5;
         }
         assert_eq!(repairs.waits, 0);
@@ -116,30 +104,29 @@ mod tests {
     fn a_quiet_minute_forgets_all() {
         let (mut now, mut repairs) = (Instant::now(), Repairs::default());
         while repairs.waits < 10 {
-            now = repairs.admit(false, now).err().unwrap_or(now);
+            now = repairs.admit(now).err().unwrap_or(now);
         }
-        assert!(repairs.admit(false, now).is_err());
+        assert!(repairs.admit(now).is_err());
         let last = *repairs.latest.back().unwrap();
         assert!(!repairs.is_quiet(last + QUIET - Duration::from_millis(1)));
         assert!(repairs.is_quiet(last + QUIET));
         for _ in 0..AT_ONCE {
-            assert_eq!(repairs.admit(false, last + QUIET), Ok(()));
+            assert_eq!(repairs.admit(last + QUIET), Ok(()));
         }
     }
 
     proptest! {
         #[test]
-        fn a_missing_address_never_waits_for_more_than_a_second(
-            pauses in prop::collection::vec((0..3000_u64, any::<bool>()), 1..100),
+        fn nothing_waits_for_more_than_a_second(
+            pauses in prop::collection::vec(0..3000_u64, 1..100),
         ) {
             let (mut now, mut repairs) = (Instant::now(), Repairs::default());
-            for (pause, is_missing) in pauses {
+            for pause in pauses {
                 now += Duration::from_millis(pause);
-                if let Err(until) = repairs.admit(is_missing, now) {
-                    let longest = if is_missing { LONGEST_WAIT_MISSING } else { LONGEST_WAIT };
-                    prop_assert!(until > now && until <= now + longest);
+                if let Err(until) = repairs.admit(now) {
+                    prop_assert!(until > now && until <= now + Duration::from_secs(1));
                     now = until;
-                    prop_assert_eq!(repairs.admit(is_missing, now), Ok(()));
+                    prop_assert_eq!(repairs.admit(now), Ok(()));
                 }
             }
         }

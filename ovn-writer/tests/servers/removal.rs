@@ -112,7 +112,9 @@ async fn a_first_list_that_is_empty_or_strange_removes_nothing() {
             }
         }
         database.expect(W, V4, &["10.0.0.1"]).await;
-        writer.doubts("the store has none of the names").await;
+        writer
+            .doubts("the store lacks 1 of 1 names for which this program made address sets")
+            .await;
         writer.stop().await;
     }
 }
@@ -137,6 +139,48 @@ async fn what_went_while_no_writer_looked_is_removed_by_the_next_one() {
         let name = format!("{name}.example.");
         database.expect(&name, V4, &[address]).await;
     }
+    writer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_starts_on_a_store_with_one_of_many_names_takes_nothing_out() {
+    let database = Database::start().await;
+    let whole: Vec<_> = (0..10)
+        .map(|n| object(&format!("n{n}.example."), &["10.0.0.1"]))
+        .collect();
+    let writer = RunningWriter::start(&database.northbound.remote());
+    writer.store(Event::Synced(whole.clone())).await;
+    writer.ready().await;
+    writer.stop().await;
+    let writer = RunningWriter::start(&database.northbound.remote());
+    // One name of them, and one that no set was ever made for.
+    let list = vec![whole[0].clone(), object("stranger.example.", &["10.0.0.9"])];
+    writer.store(Event::Synced(list)).await;
+    database
+        .expect("stranger.example.", V4, &["10.0.0.9"])
+        .await;
+    writer
+        .doubts("the store lacks 9 of 10 names for which this program made address sets")
+        .await;
+    // It would have been gone after half a second.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    for n in 0..10 {
+        database
+            .expect(&format!("n{n}.example."), V4, &["10.0.0.1"])
+            .await;
+    }
+    // The others come back but for two, which are gone then.
+    for object in &whole[1..8] {
+        writer.store(Event::Applied(object.clone())).await;
+    }
+    for n in [8, 9] {
+        database
+            .expect_rows("it is gone", &format!("n{n}.example."), V4, |rows| {
+                rows.is_empty()
+            })
+            .await;
+    }
+    writer.ready().await;
     writer.stop().await;
 }
 
