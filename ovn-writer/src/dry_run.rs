@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     io::{self, Write},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use proto::api::DnsName;
@@ -18,11 +18,16 @@ use crate::{
 pub struct DryRun {
     output: Box<dyn Write + Send>,
     format: Format,
-    /// What was written last of the names that differ.
-    said: HashMap<DnsName, Vec<Change>>,
+    /// What was written last of the names that differ, each with whether somebody else has the name of the set.
+    said: HashMap<DnsName, Vec<(Change, bool)>>,
     /// Whether it was asked in this session who manages the database.
     is_probed: bool,
+    /// When the names of all sets were asked for, if they were in this session.
+    names_asked: Option<Instant>,
 }
+
+/// How old what is known of the names of others may be when a missing set is spoken of. The server reads all rows for it.
+const MAX_AGE: Duration = Duration::from_secs(10);
 
 impl DryRun {
     /// Writes to `output` in this format.
@@ -32,17 +37,32 @@ impl DryRun {
             format,
             said: HashMap::new(),
             is_probed: false,
+            names_asked: None,
         }
     }
 
     /// A session began.
     pub(crate) fn begin(&mut self) {
         self.is_probed = false;
+        self.names_asked = None;
     }
 
     /// Whether it was asked in this session who manages the database; it is now.
     pub(crate) fn is_probed(&mut self) -> bool {
         std::mem::replace(&mut self.is_probed, true)
+    }
+
+    /// Whether the names of all sets must be known before this is said, as sets are missing by it that others may have. They are
+    /// asked for now then.
+    pub(crate) fn must_ask(&mut self, plans: &[(DnsName, Plan)], now: Instant) -> bool {
+        let is_known = |asked: Instant| now.saturating_duration_since(asked) < MAX_AGE;
+        let mut findings = plans.iter().flat_map(|(_, plan)| &plan.findings);
+        let must = !self.names_asked.is_some_and(is_known)
+            && findings.any(|finding| finding.change.is_creation());
+        if must {
+            self.names_asked = Some(now);
+        }
+        must
     }
 
     /// Writes what is new.
@@ -54,7 +74,8 @@ impl DryRun {
         now: Instant,
     ) -> io::Result<()> {
         for (name, plan) in plans {
-            let changes = plan.findings.iter().map(|finding| finding.change.clone());
+            let findings = plan.findings.iter();
+            let changes = findings.map(|finding| (finding.change.clone(), finding.is_taken));
             let changes: Vec<_> = changes.collect();
             let said = self.said.get(&name).map_or(&[][..], Vec::as_slice);
             if said == changes {

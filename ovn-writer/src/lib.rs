@@ -92,7 +92,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 /// Compares store and database once and prints what differs. Returns whether they are the same.
 ///
 /// # Errors
-/// [`UsageError`], which is exit status 2: what keeps them from being compared.
+/// [`UsageError`], which is exit status 2: what keeps them from being compared, or what was found from being printed.
 pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
     let VerifyArgs {
         store,
@@ -114,13 +114,17 @@ pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
     let verified = verify(&northbound.nb, options, policy, objects, timeout).await;
     let verified = usage(verified)?;
     let mut stdout = io::stdout().lock();
-    match output {
+    let written = match output {
         Format::Text => writeln!(stdout, "{verified}"),
         Format::Json => serde_json::to_writer(&mut stdout, &verified)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(stdout)),
+    };
+    match written.and_then(|()| stdout.flush()) {
+        // Who reads the first lines alone, as `head` does, has what it wants; the status is as if it had read all.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => usage(written.map_err(|error| format!("cannot write to stdout: {error}")))?,
     }
-    .context("cannot write to stdout")?;
     Ok(verified.is_same())
 }
 

@@ -16,9 +16,9 @@
 //! | `ovn_writer_objects` | gauge | | `DNSNameResolver` objects in the store |
 //! | `ovn_writer_unusable_objects` | gauge | | objects whose name no address set can have |
 //! | `ovn_writer_refused_names` | gauge | | names whose changes the server refuses; they are tried again |
-//! | `ovn_writer_name_clashes` | gauge | | of these, names whose set cannot be made, as somebody else has one of its name |
+//! | `ovn_writer_name_clashes` | gauge | | of these, names with a set that cannot be made, as somebody else has one of its name |
 //! | `ovn_writer_repairs_total` | counter | `kind` | what was undone that somebody else did: `missing_row`, `missing_address`, `surplus_address` |
-//! | `ovn_writer_differences` | gauge | `kind` | what differs now: the same three, and `unwanted_row`, one with addresses for a name that is not in the store |
+//! | `ovn_writer_differences` | gauge | `kind` | what differs now: the same three, `name_clash`, a row that cannot be made as somebody else has one of its name, and `unwanted_row`, one with addresses for a name that is not in the store |
 //! | `ovn_writer_foreign_addresses` | gauge | | addresses that others put into rows under a name as they wrote it, and that stay |
 //! | `ovn_writer_managed` | gauge | | 1 if ovn-kubernetes manages the address sets of the database, as far as is known |
 //! | `ovn_writer_missing_objects` | gauge | | objects that hold although the last list of the store had none of them |

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    ovsdb::{Client, ClientOptions, Error, Event, Outcome, Remotes},
+    ovsdb::{Client, ClientOptions, Error, Event, Outcome, Refusal, Remotes},
     references::Northbound,
     report::NameReport,
     sync::{Differences, Doubt, Policy, Reconciler},
@@ -38,8 +38,10 @@ pub struct Verified {
 /// [`Differences`], by kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct Counts {
-    /// Rows that should be there.
+    /// Rows that should be there, and could be made.
     pub missing_row: usize,
+    /// Rows that should be there and cannot be made, as somebody else has one of the name.
+    pub name_clash: usize,
     /// Addresses that should be in a row.
     pub missing_address: usize,
     /// Members of rows that should not be there.
@@ -52,6 +54,7 @@ impl Counts {
     fn of(differences: &Differences) -> Self {
         Self {
             missing_row: differences.missing_rows,
+            name_clash: differences.name_clashes,
             missing_address: differences.missing_addresses,
             surplus_address: differences.surplus_addresses,
             unwanted_row: differences.unwanted_rows,
@@ -71,9 +74,12 @@ pub enum VerifyError {
     /// The database was not read in time.
     #[error("the northbound database was not read within {0:?}{reason}", reason = .1.as_ref().map_or(String::new(), |reason| format!(": {reason}")))]
     Database(Duration, Option<String>),
-    /// The database did not say who manages it.
+    /// The database did not say who manages it, or which sets it has.
     #[error("the northbound database does not answer: {0}")]
     Probe(Error),
+    /// The database did not say which sets it has.
+    #[error("the northbound database does not tell the names of its address sets: {0}")]
+    Refused(Refusal),
 }
 
 impl Verified {
@@ -94,14 +100,15 @@ impl fmt::Display for Verified {
         }
         let Counts {
             missing_row,
+            name_clash,
             missing_address,
             surplus_address,
             unwanted_row,
         } = self.differences;
         write!(
             f,
-            "{} objects, {} rows: {missing_row} missing rows, {missing_address} missing addresses, {surplus_address} surplus \
-             addresses, {unwanted_row} unwanted rows",
+            "{} objects, {} rows: {missing_row} missing rows, {name_clash} name clashes, {missing_address} missing addresses, \
+             {surplus_address} surplus addresses, {unwanted_row} unwanted rows",
             self.objects, self.rows
         )
     }
@@ -132,8 +139,15 @@ pub async fn verify(
     {
         match transaction.await {
             Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
-            outcome => sync.probed(&outcome),
+            outcome => sync.told(&outcome),
         }
+    }
+    let names = client.transact(Reconciler::ask_names());
+    let names = names.ok_or(VerifyError::Database(deadline, None))?;
+    match names.await {
+        Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
+        Outcome::Refused(refusal) => return Err(VerifyError::Refused(refusal)),
+        outcome @ Outcome::Done(_) => sync.told(&outcome),
     }
     let now = Instant::now().into_std();
     let plans = sync.next_plans(replica, now);

@@ -163,13 +163,22 @@ impl Writer {
                 } else {
                     self.sync.probe()
                 };
-                if probe.is_none() {
-                    let plans = self.sync.next_plans(replica, now());
-                    dry_run
-                        .say(plans, replica, self.sync.references(), now())
-                        .context("cannot write what would be done")?;
+                match probe {
+                    Some(probe) => Some(probe),
+                    None => {
+                        let plans = self.sync.next_plans(replica, now());
+                        if dry_run.must_ask(&plans, now()) {
+                            self.sync
+                                .look_again(plans.into_iter().map(|(name, _)| name));
+                            Some(Reconciler::ask_names())
+                        } else {
+                            dry_run
+                                .say(plans, replica, self.sync.references(), now())
+                                .context("cannot write what would be done")?;
+                            None
+                        }
+                    }
                 }
-                probe
             }
         };
         if let Some(operations) = operations {
@@ -266,7 +275,7 @@ impl Writer {
             return;
         };
         if let Mode::DryRun(_) = self.mode {
-            self.sync.probed(&outcome);
+            self.sync.told(&outcome);
             if let Outcome::Unknown(error) = outcome {
                 warn!(%error, "connecting to the northbound database anew");
                 self.client.restart();

@@ -9,8 +9,8 @@ use crate::{
     addresses::{Addresses, AddressesRef},
     external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE, distinct},
     ovsdb::{
-        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Record,
-        Row, replica,
+        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Function,
+        Operation, Record, Row, Until, replica, transact::OperationResult,
     },
 };
 
@@ -212,6 +212,38 @@ impl AddressSet {
 pub(crate) fn made_for(store: &str, uuid: Uuid) -> Vec<Condition> {
     let mark = Condition::has_pair(EXTERNAL_IDS, CREATED, store);
     vec![Condition::uuid(uuid), mark]
+}
+
+/// Refuses the transaction if there is a row of the name that the row of a name and family would have.
+pub(crate) fn nobody_has(name: &DnsName, owner_controller: &str, family: Family) -> Operation {
+    let id = address_set_id(owner_controller, name.as_str(), family);
+    let set_name = Datum::from(address_set_name(&id).as_str());
+    Operation::Wait {
+        table: TABLE.to_owned(),
+        filter: vec![Condition(NAME.to_owned(), Function::Equal, set_name)],
+        columns: vec!["_uuid".to_owned()],
+        until: Until::Equal,
+        rows: Vec::new(),
+        timeout: 0,
+    }
+}
+
+/// Asks for the names of all rows, whoever made them.
+pub(crate) fn select_names() -> Operation {
+    Operation::Select {
+        table: TABLE.to_owned(),
+        filter: Vec::new(),
+        columns: vec![NAME.to_owned()],
+    }
+}
+
+/// The names in the answer to [`select_names`].
+pub(crate) fn names_in(result: &OperationResult) -> impl Iterator<Item = &str> {
+    let rows = result.rows.iter().flatten();
+    rows.filter_map(|row| match row.get(NAME) {
+        Some(Datum::Atom(Atom::String(name))) => Some(name.as_str()),
+        _ => None,
+    })
 }
 
 /// The row of a name and family, as ovn-kubernetes would make it, with our own mark.

@@ -47,7 +47,8 @@ pub struct Args {
     pub leader_elect: bool,
 }
 
-/// Compares store and database once and prints the differences; exits 1 if there are any, 2 if either cannot be read.
+/// Compares store and database once and prints the differences; exits 1 if there are any, 2 if either cannot be read or the
+/// differences cannot be printed.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "verify")]
 pub struct VerifyArgs {

@@ -38,6 +38,16 @@ pub enum Operation {
         #[serde(rename = "where")]
         filter: Vec<Condition>,
     },
+    /// Reads rows, as the operations before it leave them.
+    Select {
+        /// Where.
+        table: String,
+        /// Which rows: those that meet all conditions.
+        #[serde(rename = "where")]
+        filter: Vec<Condition>,
+        /// The columns that are read.
+        columns: Vec<String>,
+    },
     /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0.
     Wait {
         /// Where.
@@ -102,6 +112,14 @@ impl Operation {
                     table,
                     filter: rows,
                 } => table.len() + filter(rows),
+                Self::Select {
+                    table,
+                    filter: rows,
+                    columns,
+                } => {
+                    let columns: usize = columns.iter().map(|column| column.len() + 3).sum();
+                    table.len() + filter(rows) + columns
+                }
                 Self::Wait {
                     table,
                     filter: rows,
@@ -192,6 +210,8 @@ pub enum Outcome {
 pub struct OperationResult {
     /// The number of rows that met the conditions; `None` for an insertion.
     pub count: Option<u64>,
+    /// The rows that a [`Operation::Select`] read.
+    pub rows: Option<Vec<Row>>,
     uuid: Option<Atom>,
 }
 

@@ -150,6 +150,20 @@ impl References {
         })
     }
 
+    /// The rows of NAT that refer to a row, each with the column that does.
+    pub fn nats(
+        &self,
+        replica: &NorthboundReplica,
+        set: Uuid,
+    ) -> impl Iterator<Item = (Uuid, &'static str)> {
+        let entries = self.by_row.range((set, NatSets::default())..);
+        let keys = entries.take_while(move |(of, _)| *of == set);
+        keys.flat_map(move |(_, key)| {
+            let rows = replica.4.with_key(key);
+            rows.flat_map(move |(row, _)| key.columns(set).map(move |column| (row, column)))
+        })
+    }
+
     /// The controllers whose sets may be named: that of the default network, and those that have ACLs of EgressFirewalls.
     pub fn controllers(&self) -> impl Iterator<Item = &str> {
         let others = self.controllers.iter().map(|controller| &**controller);

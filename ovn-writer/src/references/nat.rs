@@ -23,6 +23,12 @@ impl NatSets {
     pub fn iter(&self) -> impl Iterator<Item = Uuid> {
         self.0.into_iter().flatten()
     }
+
+    /// The columns that refer to this address set.
+    pub fn columns(&self, set: Uuid) -> impl Iterator<Item = &'static str> {
+        let columns = self.0.into_iter().zip([ALLOWED, EXEMPTED]);
+        columns.filter_map(move |(of, column)| (of == Some(set)).then_some(column))
+    }
 }
 
 impl Record for Nat {

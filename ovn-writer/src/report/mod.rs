@@ -1,15 +1,16 @@
 //! Differences in words, for people and for programs: which addresses a set lacks or has too many, and what becomes of whose
 //! packets when that is put right.
 
-use std::{fmt, time::Instant};
+use std::{cmp::Reverse, fmt, time::Instant};
 
 use proto::api::{DnsName, address_set_id, address_set_name};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use uuid::Uuid;
 
 use crate::{
     address_set::AddressSet,
-    ovsdb::Replica,
-    references::{NorthboundReplica, References, RuleDetails, RuleTable, Sense, SetName},
+    ovsdb::{Record, Replica},
+    references::{Nat, NorthboundReplica, References, RuleDetails, RuleTable, Sense, SetName},
     sync::{
         Change, Plan,
         plan::{Finding, Verdict},
@@ -52,7 +53,7 @@ pub struct SetReport {
     pub surplus: Vec<String>,
     /// What becomes of it.
     pub action: Action,
-    /// The rules that name the set.
+    /// What refers to the set.
     pub rules: Vec<RuleReport>,
 }
 
@@ -62,6 +63,8 @@ pub struct SetReport {
 pub enum Kind {
     /// There is no such row.
     MissingRow,
+    /// There is no such row, and none can be made: somebody else has one of its name, for something else.
+    NameClash,
     /// It has other addresses.
     Addresses,
     /// The store does not have its name.
@@ -80,17 +83,19 @@ pub enum Action {
     Left(&'static str),
 }
 
-/// A rule that names a set.
+/// A rule that names a set, or a row of NAT that refers to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleReport {
-    /// `ACL`, `QoS` or `Logical_Router_Policy`.
+    /// `ACL`, `QoS`, `Logical_Router_Policy` or `NAT`.
     pub table: &'static str,
+    /// The `_uuid` of a row of NAT, and its column that refers to the set.
+    pub nat: Option<(Uuid, &'static str)>,
     /// `action`.
     pub action: String,
     /// `direction`.
     pub direction: String,
-    /// `priority`.
-    pub priority: i64,
+    /// `priority`; rows of NAT have none that the writer reads.
+    pub priority: Option<i64>,
     /// `k8s.ovn.org/name`: the namespace of an EgressFirewall.
     pub owner: Option<String>,
     /// What more addresses do.
@@ -122,8 +127,18 @@ impl NameReport {
             let set_name = SetName::from(set.set.as_str());
             let rules = references.rules(replica, &set_name);
             set.rules = rules.map(|rule| RuleReport::of(&rule, &set_name)).collect();
+            let uuid = finding.change.uuid().into_iter();
+            let nats = uuid.flat_map(|uuid| references.nats(replica, uuid));
+            set.rules.extend(nats.map(RuleReport::of_nat));
             set.rules.sort_by(|a, b| {
-                let key = |rule: &RuleReport| (rule.table, rule.owner.clone(), -rule.priority);
+                let key = |rule: &RuleReport| {
+                    (
+                        rule.table,
+                        rule.owner.clone(),
+                        Reverse(rule.priority),
+                        rule.nat,
+                    )
+                };
                 key(a).cmp(&key(b))
             });
             set
@@ -143,7 +158,12 @@ impl SetReport {
         let (uuid, kind) = match &finding.change {
             Change::Create { addresses, .. } => {
                 missing = texts(addresses);
-                (None, Kind::MissingRow)
+                let kind = if finding.is_taken {
+                    Kind::NameClash
+                } else {
+                    Kind::MissingRow
+                };
+                (None, kind)
             }
             Change::Mutate {
                 uuid,
@@ -212,11 +232,25 @@ impl RuleReport {
         let named = rule.sets.iter().find(|(name, _)| name == set);
         Self {
             table: rule.table.as_str(),
+            nat: None,
             action: rule.action.to_owned(),
             direction: rule.direction.to_owned(),
-            priority: rule.priority,
+            priority: Some(rule.priority),
             owner: rule.owner_name.map(str::to_owned),
             effect: Effect::of(rule, named.map(|(_, sense)| *sense)),
+        }
+    }
+
+    /// Which packets get another address by it, and which keep their own: none of them is let through or dropped by that.
+    fn of_nat(nat: (Uuid, &'static str)) -> Self {
+        Self {
+            table: Nat::TABLE,
+            nat: Some(nat),
+            action: String::new(),
+            direction: String::new(),
+            priority: None,
+            owner: None,
+            effect: Effect::Changes,
         }
     }
 }
@@ -242,11 +276,16 @@ impl Effect {
 #[derive(Serialize)]
 struct RuleView<'a> {
     table: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row: Option<Uuid>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    column: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     action: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     direction: &'a str,
-    priority: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
     opens: &'a [String],
@@ -269,6 +308,8 @@ impl SetReport {
             };
             RuleView {
                 table: rule.table,
+                row: rule.nat.map(|(row, _)| row),
+                column: rule.nat.map_or("", |(_, column)| column),
                 action: &rule.action,
                 direction: &rule.direction,
                 priority: rule.priority,
@@ -315,6 +356,7 @@ impl fmt::Display for SetReport {
         }
         f.write_str(match self.kind {
             Kind::MissingRow => " is missing:",
+            Kind::NameClash => " is missing, and somebody else has a set of its name:",
             Kind::Addresses => ":",
             Kind::UnwantedRow => " is of no name in the store:",
         })?;
@@ -327,6 +369,7 @@ impl fmt::Display for SetReport {
         match self.action {
             Action::Now => {}
             Action::AfterMillis(millis) => write!(f, " (in {millis} ms)")?,
+            Action::Left(_) if self.kind == Kind::NameClash => {}
             Action::Left(reason) => write!(f, " (left: {reason})")?,
         }
         self.views().try_for_each(|rule| write!(f, "\n    {rule}"))
@@ -336,12 +379,17 @@ impl fmt::Display for SetReport {
 impl fmt::Display for RuleView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.table)?;
-        for word in [self.action, self.direction] {
+        for word in [self.column, self.action, self.direction] {
             if !word.is_empty() {
                 write!(f, " {word}")?;
             }
         }
-        write!(f, " {}", self.priority)?;
+        if let Some(priority) = self.priority {
+            write!(f, " {priority}")?;
+        }
+        if let Some(row) = self.row {
+            write!(f, " of {row}")?;
+        }
         if let Some(owner) = self.owner {
             write!(f, " of {owner}")?;
         }

@@ -7,9 +7,9 @@ use std::{
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
 
-use super::{change::Change, queue::Mark};
+use super::{change::Change, plan::SetOf, queue::Mark};
 use crate::{
-    address_set::{AddressSet, TABLE},
+    address_set::{self, AddressSet, TABLE},
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
     ovsdb::{Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult},
 };
@@ -38,6 +38,9 @@ impl Default for BatchLimits {
 pub(super) struct Batch {
     pub(super) names: Vec<Planned>,
     pub(super) operations: Vec<Operation>,
+    /// If it is known that the server refuses a set of the one name in it: the sets that are made, each of which has an operation
+    /// at the start that is refused if there is one of its name.
+    untaken: Vec<SetOf>,
     /// Whether it is only to be done while nobody [manages](nobody_manages) the database; that is its last operation then.
     pub(super) is_guarded: bool,
     rows: usize,
@@ -71,6 +74,12 @@ impl Batch {
         });
     }
 
+    /// Whether there are names of another part of a refused transaction in it, or of none.
+    pub(super) fn others_than(&self, suspects: Option<u64>) -> bool {
+        let first = self.names.first();
+        first.is_some_and(|planned| planned.mark.suspects != suspects)
+    }
+
     pub(super) fn is_full(&self, limits: BatchLimits) -> bool {
         self.rows >= limits.rows || self.bytes >= limits.bytes
     }
@@ -78,6 +87,20 @@ impl Batch {
     /// Takes the operations out, to be sent.
     pub(super) fn send(&mut self) -> Vec<Operation> {
         let mut operations = std::mem::take(&mut self.operations);
+        if let [planned] = self.names.as_mut_slice()
+            && planned.mark.suspects.is_some()
+        {
+            let sets = planned.changes.iter().filter_map(|change| match change {
+                Change::Create { set, .. } => Some(set.clone()),
+                Change::Mutate { .. } | Change::Delete { .. } => None,
+            });
+            self.untaken = sets.collect();
+            let sets = self.untaken.iter();
+            let guards =
+                sets.map(|set| address_set::nobody_has(&planned.name, &set.controller, set.family));
+            operations.splice(..0, guards);
+            planned.operations = self.untaken.len()..operations.len();
+        }
         if self.is_guarded {
             operations.push(nobody_manages());
         }
@@ -88,6 +111,11 @@ impl Batch {
     pub(super) fn is_guard(&self, operation: usize) -> bool {
         let guard = self.names.last().map_or(0, |name| name.operations.end);
         self.is_guarded && operation == guard
+    }
+
+    /// The set that somebody else has, if this operation is the one that says so.
+    pub(super) fn taken(&self, operation: usize) -> Option<&SetOf> {
+        self.untaken.get(operation)
     }
 
     /// A name with a row that is in the replica, though the server found none to change.

@@ -59,6 +59,14 @@ impl Change {
         }
     }
 
+    /// The row that it changes; `None` if it makes one.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Mutate { uuid, .. } | Self::Delete { uuid, .. } => Some(*uuid),
+        }
+    }
+
     /// Whether it makes a row.
     pub fn is_creation(&self) -> bool {
         matches!(self, Self::Create { .. })

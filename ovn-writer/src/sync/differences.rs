@@ -10,8 +10,10 @@ use super::{
 /// Differences between what the store wants and what the database has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Differences {
-    /// Rows that should be there and are not.
+    /// Rows that should be there and are not, and could be made.
     pub missing_rows: usize,
+    /// Rows that should be there and cannot be made, as somebody else has one of the name.
+    pub name_clashes: usize,
     /// Addresses that should be in a row and are not, those of missing rows among them.
     pub missing_addresses: usize,
     /// Members of rows that should not be there.
@@ -39,18 +41,20 @@ impl Differences {
     pub fn count(&self) -> usize {
         let Self {
             missing_rows,
+            name_clashes,
             missing_addresses,
             surplus_addresses,
             unwanted_rows,
             foreign_addresses: _,
         } = self;
-        missing_rows + missing_addresses + surplus_addresses + unwanted_rows
+        missing_rows + name_clashes + missing_addresses + surplus_addresses + unwanted_rows
     }
 
     /// Each kind with its number and a word for metric labels.
-    pub fn by_kind(&self) -> [(&'static str, usize); 4] {
+    pub fn by_kind(&self) -> [(&'static str, usize); 5] {
         [
             ("missing_row", self.missing_rows),
+            ("name_clash", self.name_clashes),
             ("missing_address", self.missing_addresses),
             ("surplus_address", self.surplus_addresses),
             ("unwanted_row", self.unwanted_rows),
@@ -59,6 +63,7 @@ impl Differences {
 
     fn add_finding(&mut self, finding: &Finding) {
         match &finding.change {
+            Change::Create { .. } if finding.is_taken => self.name_clashes += 1,
             Change::Create { addresses, .. } => {
                 self.missing_rows += 1;
                 self.missing_addresses += addresses.len();
@@ -77,6 +82,7 @@ impl Differences {
 impl AddAssign for Differences {
     fn add_assign(&mut self, other: Self) {
         self.missing_rows += other.missing_rows;
+        self.name_clashes += other.name_clashes;
         self.missing_addresses += other.missing_addresses;
         self.surplus_addresses += other.surplus_addresses;
         self.unwanted_rows += other.unwanted_rows;
@@ -87,6 +93,7 @@ impl AddAssign for Differences {
 impl SubAssign for Differences {
     fn sub_assign(&mut self, other: Self) {
         self.missing_rows -= other.missing_rows;
+        self.name_clashes -= other.name_clashes;
         self.missing_addresses -= other.missing_addresses;
         self.surplus_addresses -= other.surplus_addresses;
         self.unwanted_rows -= other.unwanted_rows;

@@ -13,11 +13,14 @@
 //! | `batch` | a transaction under way |
 //! | `queue` | the names that are to be looked at, now or later |
 //! | `repairs` | when to undo what somebody else did |
+//! | `refusals` | what follows when the server refuses one |
+//! | `clashes` | sets that cannot be made, as others have the name |
 //! | `evidence` | whether this is the store that the rows come from |
 //! | `index` | from the names of sets to DNS names |
 
 mod batch;
 pub mod change;
+mod clashes;
 pub mod differences;
 mod evidence;
 mod index;
@@ -25,12 +28,10 @@ mod picture;
 pub mod plan;
 mod policy;
 mod queue;
+mod refusals;
 mod repairs;
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Instant};
 
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{sparse::Sparse, store::Event};
@@ -41,30 +42,27 @@ use self::{
     picture::Picture,
     plan::Verdict,
     queue::{Mark, Queue},
+    refusals::{Refused, back_off},
     repairs::Repairs,
 };
 pub use self::{
     batch::{BatchLimits, Done, Repaired},
     change::Change,
+    clashes::Taken,
     differences::Differences,
     picture::Doubt,
     plan::{Creation, Plan, Terms},
     policy::{CreateSets, Policy},
 };
 use crate::{
+    address_set,
     desired::Desired,
     ovsdb::{Operation, Outcome, Refusal},
-    references::{NorthboundChanges, NorthboundReplica, References},
+    references::{NorthboundChanges, NorthboundReplica, References, SetName},
 };
 
-/// The first wait after the server refused the changes of a name; each further refusal doubles it.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-
-/// The longest wait after refusals.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-
-/// What the database says of a row that cannot be made (RFC 7047 section 3.1).
-const CONSTRAINT_VIOLATION: &str = "constraint violation";
+/// How the server refuses a transaction whose wait is in vain.
+const TIMED_OUT: &str = "timed out";
 
 /// The state of the whole.
 #[derive(Debug)]
@@ -77,13 +75,8 @@ pub struct Reconciler {
     repairs: HashMap<DnsName, [Repairs; 2]>,
     in_flight: Option<Batch>,
     repairs_log: Sparse,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Refused {
-    times: u32,
-    until: Instant,
-    is_clash: bool,
+    /// How many parts of refused transactions there were.
+    parts: u64,
 }
 
 /// How a transaction ended, and what follows from it.
@@ -120,6 +113,7 @@ impl Reconciler {
             repairs: HashMap::new(),
             in_flight: None,
             repairs_log: Sparse::default(),
+            parts: 0,
         }
     }
 
@@ -144,6 +138,7 @@ impl Reconciler {
     pub fn database_read(&mut self, replica: &NorthboundReplica) {
         self.database_lost();
         self.refused.clear();
+        self.picture.clashes.clear();
         let since = self.queue.start_over();
         for name in self.picture.database_read(replica) {
             let since = since.get(&name).copied();
@@ -175,15 +170,15 @@ impl Reconciler {
         self.queue.is_empty() && self.in_flight.is_none()
     }
 
-    /// The number of names whose changes the server refused.
+    /// The number of names whose changes the server refused, or some of them.
     pub fn refused(&self) -> usize {
-        self.refused.len()
+        let is_other = |name: &&DnsName| !self.refused.contains_key(*name);
+        self.refused.len() + self.picture.clashes.names().filter(is_other).count()
     }
 
-    /// The number of names whose set cannot be made, as somebody else has one of the same name.
+    /// The number of names with a set that cannot be made, as somebody else has one of the same name.
     pub fn clashes(&self) -> usize {
-        let refused = self.refused.values();
-        refused.filter(|refused| refused.is_clash).count()
+        self.picture.clashes.names().count()
     }
 
     /// The differences that are known of.
@@ -227,7 +222,11 @@ impl Reconciler {
                 self.queue.defer(name, mark, until);
                 continue;
             }
-            if mark.alone && !batch.names.is_empty() {
+            let mut mark = mark;
+            if mark.suspects.is_none() && self.picture.clashes.are_due(&name, now) {
+                mark.suspects = self.next_suspects();
+            }
+            if batch.others_than(mark.suspects) {
                 self.queue.put_back(name, mark);
                 break;
             }
@@ -241,7 +240,7 @@ impl Reconciler {
                 && self.picture.creation() == Creation::AtOnce
                 && changes.iter().any(Change::is_creation);
             batch.add(name, mark, changes);
-            if mark.alone || batch.is_full(self.picture.policy.limits) {
+            if batch.is_full(self.picture.policy.limits) {
                 break;
             }
         }
@@ -270,16 +269,38 @@ impl Reconciler {
     }
 
     /// Where nothing is written: a transaction that changes nothing, and is refused if somebody manages the database, for
-    /// [`Reconciler::probed`]; `None` if that need not be known.
+    /// [`Reconciler::told`]; `None` if that need not be known.
     pub fn probe(&self) -> Option<Vec<Operation>> {
         let is_unknown = self.picture.policy.create == CreateSets::Auto && !self.is_managed();
         is_unknown.then(|| vec![batch::nobody_manages()])
     }
 
-    /// The [probe](Reconciler::probe) ended.
-    pub fn probed(&mut self, outcome: &Outcome) {
-        if let Outcome::Refused(_) = outcome {
-            self.picture.set_managed();
+    /// Where nothing is written: a transaction that reads the names of all sets, for [`Reconciler::told`].
+    pub fn ask_names() -> Vec<Operation> {
+        vec![address_set::select_names()]
+    }
+
+    /// What was [asked](Reconciler::probe) was answered, or the [names of all sets](Reconciler::ask_names).
+    pub fn told(&mut self, outcome: &Outcome) {
+        match outcome {
+            // So ends a wait for what is not so (RFC 7047 section 5.2.6).
+            Outcome::Refused(refusal) if refusal.reason.error == TIMED_OUT => {
+                self.picture.set_managed();
+            }
+            Outcome::Done(results) if results.iter().any(|result| result.rows.is_some()) => {
+                let names = results.iter().flat_map(address_set::names_in);
+                self.picture
+                    .clashes
+                    .read(names.map(SetName::from).collect());
+            }
+            Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown(_) => {}
+        }
+    }
+
+    /// Names are to be looked at again.
+    pub fn look_again(&mut self, names: impl IntoIterator<Item = DnsName>) {
+        for name in names {
+            self.queue.mark(name, Mark::reading());
         }
     }
 
@@ -396,48 +417,6 @@ impl Reconciler {
                 until = Some(until.map_or(at, |until| until.min(at)));
             }
         }
-        until
-    }
-
-    fn was_refused(&mut self, batch: Batch, refusal: &Refusal, now: Instant) {
-        let single = batch.names.len() == 1;
-        for planned in batch.names {
-            let is_blamed = match refusal.operation {
-                Some(index) => planned.operations.contains(&index),
-                None => single,
-            };
-            // If nobody knows which of them it was, each goes alone the next time.
-            let alone = refusal.operation.is_none();
-            let mark = Mark {
-                alone,
-                ..planned.mark
-            };
-            if is_blamed {
-                let is_clash = refusal.reason.error == CONSTRAINT_VIOLATION
-                    && planned.changes.iter().any(Change::is_creation);
-                let until = self.wait(&planned.name, is_clash, refusal, now);
-                self.queue.defer(planned.name, mark, until);
-            } else {
-                self.queue.mark(planned.name, mark);
-            }
-        }
-    }
-
-    fn wait(&mut self, name: &DnsName, is_clash: bool, refusal: &Refusal, now: Instant) -> Instant {
-        let times = self.refused.get(name).map_or(0, |refused| refused.times);
-        if times == 0 && is_clash {
-            tracing::warn!(%name, %refusal, "an address set cannot be made: somebody else has one of its name");
-        } else if times == 0 {
-            tracing::warn!(%name, %refusal, "the server refuses to change the address sets of a name");
-        }
-        let wait = FIRST_WAIT.saturating_mul(1 << times.min(10));
-        let until = now + wait.min(LONGEST_WAIT);
-        let refused = Refused {
-            times: times.saturating_add(1),
-            until,
-            is_clash,
-        };
-        self.refused.insert(name.clone(), refused);
         until
     }
 }

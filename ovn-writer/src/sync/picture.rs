@@ -10,6 +10,8 @@ use runtime::store::Event;
 
 use super::{
     CreateSets, Differences, Policy,
+    change::Change,
+    clashes::Clashes,
     evidence::{Against, Evidence, Testimony},
     index::{Index, set_name},
     plan::{Case, Clocks, Creation, Plan, SetOf, SetRow, plan},
@@ -30,6 +32,7 @@ pub(super) struct Picture {
     pub(super) desired: Desired,
     pub(super) references: References,
     pub(super) differences: Differences,
+    pub(super) clashes: Clashes,
     evidence: Evidence,
     /// Whether somebody was seen to manage the address sets of the database.
     is_managed: bool,
@@ -82,6 +85,7 @@ impl Picture {
             policy,
             references: References::default(),
             differences: Differences::default(),
+            clashes: Clashes::default(),
             evidence,
             is_managed: false,
             index: Index::default(),
@@ -202,9 +206,16 @@ impl Picture {
             wanted: wanted.as_ref(),
             rows: &rows,
             missed: &missed.unwrap_or_default(),
+            taken: &self.clashes.of(name, self.references.controllers()),
             creation: self.creation(),
         };
         let plan = plan(case, &self.policy.terms, &mut state.clocks, now);
+        self.clashes.retain(name, |set| {
+            let mut changes = plan.findings.iter().map(|finding| &finding.change);
+            changes.any(
+                |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
+            )
+        });
         let is_gone = rows.is_empty() && wanted.is_some_and(|w| w.standing == Standing::Gone);
         for row in &rows {
             self.index.add_set(row.set.name().into(), name);

@@ -23,7 +23,7 @@ use std::{
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
 use uuid::Uuid;
 
-use super::change::Change;
+use super::{change::Change, clashes::Taken};
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
     addresses::AddressesRef,
@@ -79,6 +79,8 @@ pub struct Case<'a> {
     pub rows: &'a [SetRow<'a>],
     /// Sets of the name to which something refers although there are none.
     pub missed: &'a [SetOf],
+    /// Sets of the name that somebody else has, for something else.
+    pub taken: &'a [Taken],
     /// When rows are made.
     pub creation: Creation,
 }
@@ -136,6 +138,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Whether the store has the name. If not, the row should have no members.
     pub is_wanted: bool,
+    /// Whether it is a row that cannot be made, as far as is known, as somebody else has one of its name.
+    pub is_taken: bool,
 }
 
 /// What becomes of a difference.
@@ -160,6 +164,8 @@ pub enum Reason {
     Unknown,
     /// Sets are not to be made.
     NoCreation,
+    /// Somebody else has a set of the same name.
+    Clash,
 }
 
 impl Reason {
@@ -170,6 +176,7 @@ impl Reason {
             Self::Leaving => "its object went a moment ago",
             Self::Unknown => "the store never had the name",
             Self::NoCreation => "sets are not to be made",
+            Self::Clash => "somebody else has a set of its name",
         }
     }
 }
@@ -310,12 +317,26 @@ impl Planner<'_> {
                     }
                 }
             };
+            let taken = self.case.taken.iter().find(|taken| taken.set == set);
+            let verdict = match taken {
+                Some(taken) if taken.until.is_none_or(|until| self.now < until) => {
+                    taken.until.into_iter().for_each(|at| plan.look_again(at));
+                    Verdict::Left(Reason::Clash)
+                }
+                _ => verdict,
+            };
+            let is_taken = taken.is_some();
             let change = Change::Create {
                 addresses: wanted.of_family(set.family).iter().collect(),
                 store: self.terms.store.clone(),
                 set,
             };
-            plan.add(Some(change), verdict, is_present);
+            plan.findings.push(Finding {
+                change,
+                verdict,
+                is_wanted: is_present,
+                is_taken,
+            });
         }
     }
 }
@@ -326,6 +347,7 @@ impl Plan {
             change,
             verdict,
             is_wanted,
+            is_taken: false,
         }));
     }
 

@@ -16,8 +16,9 @@ pub(super) struct Mark {
     pub(super) drift: bool,
     /// Whether it is looked at for the first time in a session.
     pub(super) reading: bool,
-    /// Whether it must be alone in its transaction, as it was in one that was refused without a word on which name it was.
-    pub(super) alone: bool,
+    /// If it was in a transaction that was refused without a word on which name was to blame: the part of it that it is to be
+    /// in, with no others.
+    pub(super) suspects: Option<u64>,
 }
 
 impl Mark {
@@ -60,7 +61,7 @@ impl Mark {
         self.since = self.since.or(other.since);
         self.drift |= other.drift;
         self.reading |= other.reading;
-        self.alone |= other.alone;
+        self.suspects = other.suspects.or(self.suspects);
     }
 }
 

@@ -4,10 +4,13 @@ mod creation;
 mod drift;
 mod model;
 mod random;
+mod refusals;
 mod removal;
 mod world;
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, address_set_id, address_set_name};
+use std::time::Duration;
+
+use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use uuid::Uuid;
 
 use self::{
@@ -113,77 +116,6 @@ fn batches_are_bounded_and_complete() {
         assert_eq!(world.settle(), transactions);
         assert_eq!(world.model.rows.len(), 100);
     }
-}
-
-#[test]
-fn a_clash_of_names_costs_that_name_alone() {
-    let mut world = World::new();
-    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, "n7.example.", Family::V4);
-    let clash = ModelRow {
-        name: address_set_name(&id),
-        ..ModelRow::default()
-    };
-    world.model.insert(clash.clone());
-    let objects = (0..20).map(|n| {
-        object(
-            &format!("dns-{n}"),
-            &format!("n{n}.example."),
-            &[&["10.0.0.1"]],
-        )
-    });
-    world.store(Event::Synced(objects.collect()));
-    while world.step().is_some() {}
-    assert_eq!(world.model.rows.len(), 1 + 19 * 2);
-    assert_eq!(world.model.rows.values().next(), Some(&clash), "left alone");
-    assert_eq!((world.sync.refused(), world.sync.clashes()), (1, 1));
-    assert_eq!(world.sync.differences().missing_rows, 2);
-    assert!(world.sync.is_idle());
-    // The waits double; and when the clash is gone, so is the trouble.
-    let mut waits = Vec::new();
-    for _ in 0..9 {
-        let retry = world.sync.next_timer().unwrap();
-        waits.push(retry - world.now);
-        world.now = retry;
-        assert!(matches!(world.step(), Some(Finished::Refused(_))));
-        assert!(world.step().is_none());
-    }
-    assert_eq!(
-        (waits[0], waits[3], waits[8]),
-        (FIRST_WAIT, FIRST_WAIT * 8, LONGEST_WAIT)
-    );
-    world.model.rows.remove(&Uuid::from_u128(1));
-    world.settle();
-    assert_eq!(world.model.rows.len(), 40);
-    assert_eq!((world.sync.refused(), world.sync.clashes()), (0, 0));
-}
-
-#[test]
-fn what_was_refused_together_is_tried_alone_and_after_a_new_reading_at_once() {
-    let mut world = World::new();
-    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
-    world.model.insert(ModelRow {
-        name: address_set_name(&id),
-        ..ModelRow::default()
-    });
-    let objects = vec![object("dns-1", W, &[]), object("dns-2", "b.example.", &[])];
-    world.store(Event::Synced(objects));
-    let operations = world.next().unwrap();
-    // It comes while the others are under way, and is ahead of them when they are refused.
-    world.store(Event::Applied(object("dns-3", "c.example.", &[])));
-    let outcome = world.model.transact(&operations);
-    assert!(matches!(world.finish(outcome), Finished::Refused(_)));
-    let mut ends = Vec::new();
-    while let Some(finished) = world.step() {
-        ends.push(match finished {
-            Finished::Done(done) => done.created,
-            _ => 0,
-        });
-    }
-    ends.sort_unstable();
-    assert_eq!(ends, [0, 2, 2], "one name a transaction");
-    assert!(world.next().is_none());
-    world.read();
-    assert!(world.next().is_some());
 }
 
 #[test]

@@ -134,3 +134,30 @@ async fn it_says_which_sets_would_be_made_as_json() {
         assert!(database.northbound.sets(W, V4).unwrap().is_empty());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_a_set_that_cannot_be_made_from_one_that_is_missing() {
+    for managed in [false, true] {
+        let database = Database::start().await;
+        if managed {
+            database.northbound.create_namespace_set();
+        }
+        let args = ["create", "Address_Set", "name=a4029995183407368296"];
+        database.northbound.nbctl(&args).unwrap();
+        database
+            .northbound
+            .create_acl("allow", 10000, &["a4029995183407368296"], managed);
+        let output = Output::default();
+        let dry_run = DryRun::new(output.clone(), Format::Text);
+        let remote = database.northbound.remote();
+        let writer = RunningWriter::start_with(&remote, policy(), |writer| writer.dry_run(dry_run));
+        writer
+            .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
+            .await;
+        let said = "www.example.com.\n  a4029995183407368296 v4 of default-network-controller is missing, and somebody else has \
+            a set of its name: +10.0.0.1\n    ACL allow to-lport 10000";
+        output.expect(said).await;
+        writer.ready().await;
+        writer.stop().await;
+    }
+}

@@ -51,7 +51,7 @@ async fn what_a_writer_wrote_is_the_same() {
         .unwrap();
     assert!(found.is_same(), "{found}");
     assert_eq!((found.objects, found.rows, found.managed), (2, 4, false));
-    let line = "2 objects, 4 rows: 0 missing rows, 0 missing addresses, 0 surplus addresses, 0 unwanted rows";
+    let line = "2 objects, 4 rows: 0 missing rows, 0 name clashes, 0 missing addresses, 0 surplus addresses, 0 unwanted rows";
     assert_eq!(found.to_string(), line);
     writer.stop().await;
 }
@@ -88,6 +88,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     assert!(!found.is_same() && found.managed);
     let counts = Counts {
         missing_row: 0,
+        name_clash: 0,
         missing_address: 1,
         surplus_address: 1,
         unwanted_row: 1,
@@ -100,7 +101,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
         a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n    \
         ACL allow to-lport 10000 of team: opens 10.0.0.2; closes 10.0.0.9\n    \
         ACL drop to-lport 9999 of team: opens 10.0.0.9; closes 10.0.0.2\n\
-        2 objects, 3 rows: 0 missing rows, 1 missing addresses, 1 surplus addresses, 1 unwanted rows";
+        2 objects, 3 rows: 0 missing rows, 0 name clashes, 1 missing addresses, 1 surplus addresses, 1 unwanted rows";
     assert_eq!(text, expected);
     let json = serde_json::to_value(&found).unwrap();
     assert_eq!(json["differences"]["surplus_address"], 1);
@@ -131,6 +132,107 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     );
     assert!(matches!(set.action, Action::AfterMillis(1..=2000)), "{set}");
     assert_eq!(set.rules.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_whose_name_somebody_else_has_is_no_missing_one() {
+    let database = Database::start().await;
+    let column = "name=a4029995183407368296";
+    let args = ["create", "Address_Set", column, "addresses=10.9.9.9"];
+    database.northbound.nbctl(&args).unwrap();
+    let store = vec![object(W, &["10.0.0.1", "2001:db8::1"])];
+    let found = verified(&database.northbound.remote(), vec![Event::Synced(store)])
+        .await
+        .unwrap();
+    let counts = Counts {
+        missing_row: 1,
+        name_clash: 1,
+        missing_address: 1,
+        surplus_address: 0,
+        unwanted_row: 0,
+    };
+    assert_eq!(found.differences, counts);
+    let expected = "www.example.com.\n  \
+        a4029995183407368296 v4 of default-network-controller is missing, and somebody else has a set of its name: +10.0.0.1\n  \
+        a4029997382430624718 v6 of default-network-controller is missing: +2001:db8::1\n\
+        1 objects, 0 rows: 1 missing rows, 1 name clashes, 1 missing addresses, 0 surplus addresses, 0 unwanted rows";
+    assert_eq!(found.to_string(), expected);
+    let json = serde_json::to_value(&found).unwrap();
+    let set = &json["names"][0]["sets"][0];
+    assert_eq!(set["kind"], "name_clash");
+    assert_eq!(
+        set["action"],
+        serde_json::json!({"left": "somebody else has a set of its name"})
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_nat_that_refer_to_a_set_are_named() {
+    let database = Database::start().await;
+    database
+        .northbound
+        .create_set("a4029995183407368296", W, V4, "10.0.0.1");
+    let nbctl = |args: &[&str]| database.northbound.nbctl(args).unwrap();
+    let row = database.row(W, V4);
+    nbctl(&["lr-add", "r"]);
+    for (kind, logical) in [("snat", "10.0.0.0/8"), ("dnat_and_snat", "10.1.0.1")] {
+        nbctl(&["lr-nat-add", "r", kind, "192.0.2.1", logical]);
+    }
+    let nat = |kind: &str| {
+        let args = [
+            "--bare",
+            "--columns=_uuid",
+            "find",
+            "NAT",
+            &format!("type={kind}"),
+        ];
+        nbctl(&args)
+    };
+    let (allowed, exempted) = (nat("snat"), nat("dnat_and_snat"));
+    let [allowed, exempted] = [allowed.trim(), exempted.trim()];
+    nbctl(&[
+        "set",
+        "NAT",
+        allowed,
+        &format!("allowed_ext_ips={}", row.uuid),
+    ]);
+    nbctl(&[
+        "set",
+        "NAT",
+        exempted,
+        &format!("exempted_ext_ips={}", row.uuid),
+    ]);
+    database
+        .northbound
+        .create_acl("allow", 10000, &["a4029995183407368296"], true);
+    let store = vec![object(W, &["10.0.0.2"])];
+    let found = verified(&database.northbound.remote(), vec![Event::Synced(store)])
+        .await
+        .unwrap();
+    let text = found.names[0].sets[0].to_string();
+    let mut lines: Vec<_> = text.lines().skip(1).map(str::trim).collect();
+    lines.sort_unstable();
+    let mut expected = vec![
+        "ACL allow to-lport 10000 of team: opens 10.0.0.2; closes 10.0.0.1".to_owned(),
+        format!("NAT allowed_ext_ips of {allowed}: changes 10.0.0.2 10.0.0.1"),
+        format!("NAT exempted_ext_ips of {exempted}: changes 10.0.0.2 10.0.0.1"),
+    ];
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    let json = serde_json::to_value(&found).unwrap();
+    let rules = json["names"][0]["sets"][0]["rules"].as_array().unwrap();
+    let of_nat = |uuid| rules.iter().find(|rule| rule["row"] == uuid).unwrap();
+    let expected = serde_json::json!({
+        "table": "NAT", "row": allowed, "column": "allowed_ext_ips", "opens": [], "closes": [],
+        "changes": ["10.0.0.2", "10.0.0.1"],
+    });
+    assert_eq!(of_nat(allowed), &expected);
+    assert_eq!(of_nat(exempted)["column"], "exempted_ext_ips");
+    let acl = rules.iter().find(|rule| rule["table"] == "ACL").unwrap();
+    assert_eq!(
+        (&acl["priority"], &acl["row"]),
+        (&10000.into(), &serde_json::Value::Null)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

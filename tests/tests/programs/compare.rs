@@ -6,7 +6,7 @@ use proto::api::Family;
 use serde_json::Value;
 use tests::{
     northbound::remote,
-    programs::{Program, run},
+    programs::{Program, program, run},
     wait::eventually,
     workdir::Workdir,
     world::{Setup, World},
@@ -69,6 +69,7 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     assert_eq!(status, Some(1), "{said}");
     let kinds = [
         ("missing_row", 1),
+        ("name_clash", 0),
         ("missing_address", 2),
         ("surplus_address", 2),
         ("unwanted_row", 0),
@@ -109,6 +110,77 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     world.ovn_writer.ready().await;
     assert_eq!(verify(&world).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
+    let mut world = world().await;
+    world.ovn_writer.process().kill();
+    let set = world.northbound.sets(NAME, Family::V4).unwrap().remove(0);
+    let column = format!("name={}", set.name);
+    for args in [
+        &["destroy", "Address_Set", &set.uuid][..],
+        &["create", "Address_Set", &column],
+    ] {
+        world.northbound.nbctl(args).unwrap();
+    }
+    let (status, said) = verify(&world).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(said["differences"]["name_clash"], 1, "{said}");
+    assert_eq!(said["differences"]["missing_row"], 0, "{said}");
+    world.ovn_writer.restart().await;
+    for (metric, labels, count) in [
+        ("ovn_writer_name_clashes", &[][..], 1.0),
+        ("ovn_writer_differences", &["kind=\"name_clash\""], 1.0),
+        ("ovn_writer_differences", &["kind=\"missing_row\""], 0.0),
+        ("ovn_writer_differences", &["kind=\"missing_address\""], 0.0),
+    ] {
+        eventually("the metrics say the same", async || {
+            let found = world.ovn_writer.admin().metric(metric, labels).await;
+            let found = found.map_err(|error| error.to_string())?;
+            (found == count)
+                .then_some(())
+                .ok_or(format!("{metric} {labels:?}: {found}"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
+    let mut world = world().await;
+    world.ovn_writer.process().kill();
+    let (store, nb) = (world.store.address(), world.northbound.remote());
+    for expected in [0, 1] {
+        if expected == 1 {
+            spoil(&world);
+        }
+        for format in ["text", "json"] {
+            // Nobody reads from the start.
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let output = tokio::process::Command::new(program("ovn-writer"))
+                .args(["verify", "--store", &store, "--nb", &nb, "-o", format])
+                .stdout(writer)
+                .output()
+                .await
+                .unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(expected), "{stderr}");
+            assert!(!stderr.contains("stdout"), "{stderr}");
+        }
+    }
+    // Where it cannot be written, nothing is told by the status either.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = tokio::process::Command::new(program("ovn-writer"))
+        .args(["verify", "--store", &store, "--nb", &nb])
+        .stdout(full)
+        .output()
+        .await
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("cannot write to stdout"), "{stderr}");
 }
 
 #[tokio::test]

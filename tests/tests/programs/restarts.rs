@@ -154,7 +154,8 @@ async fn rows_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
     eventually("it says what is wrong", async || {
         let answer = world.ovn_writer.admin().get("/readyz").await;
         let (_, text) = answer.map_err(|error| error.to_string())?;
-        let doubt = "store: ok, but the store has none of the names with address sets here";
+        let doubt =
+            "store: ok, but the store lacks 2 of 2 names for which this program made address sets";
         text.contains(doubt).then_some(()).ok_or(text)
     })
     .await;

@@ -98,6 +98,7 @@ fn fate(
         wanted: wanted.as_ref(),
         rows: &rows,
         missed: &[],
+        taken: &[],
         creation: Creation::AtOnce,
     };
     let (mut clocks, now) = (Clocks::default(), Instant::now());
@@ -193,6 +194,17 @@ fn made(
     rows: &[SetRow<'_>],
     missed: &[SetOf],
 ) -> Vec<String> {
+    made_beside(creation, standing, rows, missed, &[])
+}
+
+/// The same where others have sets of the name.
+fn made_beside(
+    creation: Creation,
+    standing: Standing,
+    rows: &[SetRow<'_>],
+    missed: &[SetOf],
+    taken: &[Taken],
+) -> Vec<String> {
     let (name, left) = (dns(W), BTreeSet::new());
     let addresses = ["10.0.0.1", "2001:db8::1"].map(|a| a.parse::<IpAddr>().unwrap());
     let wanted = Wanted {
@@ -211,6 +223,7 @@ fn made(
         wanted: Some(&wanted),
         rows,
         missed,
+        taken,
         creation,
     };
     let now = Instant::now();
@@ -224,6 +237,10 @@ fn made(
             Verdict::At(at) => format!("{:?}", at - now),
             Verdict::Left(reason) => reason.as_str().to_owned(),
         };
+        assert_eq!(
+            finding.is_taken,
+            taken.iter().any(|taken| taken.set == *set)
+        );
         format!(
             "{} {} {addresses:?} {when}",
             &set.controller[..4],
@@ -292,6 +309,7 @@ fn a_clock_begins_anew_when_what_it_measures_was_interrupted() {
             wanted: Some(&wanted),
             rows: &[],
             missed,
+            taken: &[],
             creation: Creation::WhenMissed,
         };
         let now = start + Duration::from_millis(millis);
@@ -345,6 +363,7 @@ fn every_row_of_a_name_is_kept() {
         wanted: Some(&wanted),
         rows: &rows,
         missed: &[],
+        taken: &[],
         creation: Creation::AtOnce,
     };
     let plan = plan(case, &terms(), &mut Clocks::default(), Instant::now());
@@ -363,4 +382,28 @@ fn every_row_of_a_name_is_kept() {
         changes,
         [mutation(uuids[0], &[]), mutation(uuids[1], &["10.0.0.2"])]
     );
+}
+
+#[test]
+fn a_row_whose_name_is_taken_is_left_until_it_is_time_to_try_again() {
+    let defaults = Family::ALL.map(SetOf::default_network);
+    let [v4, v6] = ["[10.0.0.1]", "[2001:db8::1]"];
+    let later = Instant::now() + Duration::from_secs(3600);
+    let left = "somebody else has a set of its name";
+    for (creation, until, of_v4, of_v6) in [
+        (Creation::AtOnce, None, left, "now"),
+        (Creation::AtOnce, Some(later), left, "now"),
+        (Creation::AtOnce, Some(Instant::now()), "now", "now"),
+        (Creation::WhenMissed, None, left, "2s"),
+        (Creation::WhenMissed, Some(Instant::now()), "2s", "2s"),
+    ] {
+        let set = defaults[0].clone();
+        let taken = [Taken { set, until }];
+        let made = made_beside(creation, Standing::Present, &[], &defaults, &taken);
+        let expected = [
+            format!("defa v4 {v4} {of_v4}"),
+            format!("defa v6 {v6} {of_v6}"),
+        ];
+        assert_eq!(made, expected, "{creation:?} {until:?}");
+    }
 }

@@ -62,6 +62,7 @@ impl ModelRow {
         let Condition(column, function, value) = condition;
         match (column.as_str(), function) {
             ("_uuid", Function::Equal) => *value == Datum::Atom(Atom::Uuid(uuid)),
+            ("name", Function::Equal) => *value == Datum::from(self.name.as_str()),
             ("external_ids", Function::Includes | Function::Excludes) => {
                 let pairs = value.clone().into_string_map().unwrap();
                 let has = |(key, value): &(String, String)| self.id(key) == value;
@@ -138,6 +139,7 @@ impl Model {
                         next.rows.remove(uuid);
                     }
                 }
+                Operation::Select { .. } => panic!("a writer has a replica"),
                 Operation::Wait { filter, rows, .. } => {
                     assert!(rows.is_empty(), "nothing else is waited for");
                     if !next.select(&filter).is_empty() {
