@@ -1,0 +1,71 @@
+//! Streams through real sockets: from a writer that does nothing else, and from a stock CoreDNS under load.
+//!
+//! One run, several rounds in turn; the ratios count, not the figures. `quick` makes it short.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod coredns;
+mod discard;
+mod socket;
+#[path = "../traffic/mod.rs"]
+mod traffic;
+
+use std::{env, process::ExitCode};
+
+/// What is measured, the ratio, and the least that it may be.
+struct Ratio {
+    what: &'static str,
+    ratio: f64,
+    least: f64,
+}
+
+fn main() -> ExitCode {
+    let quick = env::args().any(|arg| arg == "quick");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .event_interval(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut ratios = runtime.block_on(socket::measure(quick));
+    ratios.extend(runtime.block_on(coredns::measure(quick)));
+    println!("\n{:<64} {:>7} {:>9}", "ratio", "is", "at least");
+    let mut missed = 0;
+    for Ratio { what, ratio, least } in ratios {
+        let is_less = ratio < least;
+        missed += u32::from(is_less);
+        let mark = if is_less { "  MISSED" } else { "" };
+        println!("{what:<64} {ratio:>7.2} {least:>9.2}{mark}");
+    }
+    if missed > 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// The middle one.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// The time on a core of a process, without the threads whose ids are left out, in nanoseconds (schedstat of proc(5)).
+fn cpu_time(process: &str, without: &[String]) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of_task = |id: String| {
+        let text = std::fs::read_to_string(format!("/proc/{process}/task/{id}/schedstat"));
+        let text = text.unwrap_or_default();
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    tasks
+        .map(|task| task.unwrap().file_name().into_string().unwrap())
+        .filter(|id| !without.contains(id))
+        .filter_map(of_task)
+        .sum()
+}

@@ -1,0 +1,187 @@
+//! A million frames through a unix socket in writes of 4 KiB, as CoreDNS writes them.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::Arc,
+    time::Instant,
+};
+
+use collector::{
+    guards::Guards,
+    ingest::{
+        Admission, ConnectionLimits, Ingest, Listener, Losses, SeatLimits, Seats, Taps, queue,
+    },
+    names::{NameIndex, SharedIndex},
+    policy::rebinding::Rebindings,
+    remember::Remembered,
+    resolve::OwnQueries,
+};
+use runtime::clock::Clock;
+use tests::{
+    dnstap::{Control, DNSTAP, control},
+    process::Process,
+    wait::eventually,
+    workdir::Workdir,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ratio, cpu_time, discard, median, traffic};
+
+const FRAMES: usize = 1_000_000;
+const NAMES: u64 = 10_000;
+
+/// What CoreDNS writes at once, at most.
+const WRITE: usize = 4096;
+
+/// One stream: how long it took until FINISH, and how long readers of this process were on a core.
+struct Taken {
+    seconds: f64,
+    reading: f64,
+}
+
+pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
+    let workdir = Workdir::new();
+    let (stream, matching) = traffic::stream(FRAMES, NAMES);
+    let start = control(Control::Start, Some(DNSTAP)).len();
+    let data: Arc<[u8]> = stream[start..].into();
+    println!(
+        "unix socket: {FRAMES} frames, {} MB, {matching} match",
+        data.len() / 1_000_000
+    );
+    let [ours, thrown, theirs] =
+        ["ours", "discard", "fstrm"].map(|name| workdir.join(format!("{name}.sock")));
+    let _collector = collector(&ours).await;
+    let _discard = discard::start(&thrown);
+    let capture = Process::start(
+        workdir.path(),
+        "fstrm_capture",
+        Path::new("fstrm_capture"),
+        [
+            "-t",
+            "protobuf:dnstap.Dnstap",
+            "-u",
+            "fstrm.sock",
+            "-w",
+            "/dev/null",
+        ],
+        &[],
+    );
+    eventually("fstrm_capture listens", async || {
+        let there = theirs.exists().then_some(());
+        there.ok_or_else(|| "there is no socket".to_owned())
+    })
+    .await;
+    let capture = capture.pid().to_string();
+    let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
+    println!(
+        "{:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>14}",
+        "M frames/s", "discarded", "fstrm_capture", "ours", "fstrm_capture"
+    );
+    for _ in 0..if quick { 3 } else { 9 } {
+        let one = send(&ours, &data).await;
+        let other = send(&thrown, &data).await;
+        let before = cpu_time(&capture, &[]);
+        let third = send(&theirs, &data).await;
+        let captured = (cpu_time(&capture, &[]) - before) as f64 / 1e9;
+        let rate = |taken: &Taken| FRAMES as f64 / taken.seconds / 1e6;
+        println!(
+            "{:>12.2} {:>12.2} {:>14.2}                {:>8.3} {:>14.3}",
+            rate(&one),
+            rate(&other),
+            rate(&third),
+            one.reading,
+            captured
+        );
+        throughput.push(other.seconds / one.seconds);
+        cpu.push(captured / one.reading);
+    }
+    vec![
+        Ratio {
+            what: "unix socket, frames/s: to a reader that discards",
+            ratio: median(&mut throughput),
+            least: 0.8,
+        },
+        Ratio {
+            what: "unix socket: CPU seconds of fstrm_capture to ours",
+            ratio: median(&mut cpu),
+            least: 2.0,
+        },
+    ]
+}
+
+/// A listener as the program has it, for as many frames as come, and somebody who takes what is observed.
+async fn collector(socket: &Path) -> JoinSet<()> {
+    let (sender, mut receiver) = queue::channel(16 << 20);
+    let names: NameIndex = traffic::wanted(NAMES).iter().collect();
+    let index = SharedIndex::default();
+    index.store(Arc::new(names));
+    let limits = SeatLimits {
+        connections: 8,
+        of_peer: 8,
+        frames_per_second: 0,
+    };
+    let ingest = Ingest {
+        names: index,
+        guards: Guards::default().shared(),
+        clock: Clock::system(),
+        remembered: Remembered::new(65_536),
+        own: OwnQueries::default(),
+        seats: Seats::new(limits, sender),
+        losses: Losses::default(),
+        taps: Taps::default(),
+        admission: Admission::default(),
+        secrets: None,
+        limits: ConnectionLimits::default(),
+        rebindings: Rebindings::default(),
+        complaints: Arc::default(),
+        bad_events: Arc::default(),
+    };
+    let address = format!("unix://{}", socket.display()).parse().unwrap();
+    let keep_alive = std::time::Duration::from_secs(15);
+    let listener = Listener::bind(&address, keep_alive, None).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        listener
+            .run(ingest, CancellationToken::new())
+            .await
+            .unwrap();
+    });
+    tasks.spawn(async move {
+        let mut batch = Vec::new();
+        while receiver.recv_many(&mut batch, 1024).await > 0 {
+            batch.clear();
+        }
+    });
+    tasks
+}
+
+/// Sends it all and waits for FINISH, in a thread of its own.
+async fn send(socket: &Path, data: &Arc<[u8]>) -> Taken {
+    let (socket, data) = (socket.to_owned(), Arc::clone(data));
+    let sent = tokio::task::spawn_blocking(move || {
+        let own = [rustix::thread::gettid().as_raw_nonzero().to_string()];
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let mut answer = control(Control::Accept, Some(DNSTAP));
+        stream
+            .write_all(&control(Control::Ready, Some(DNSTAP)))
+            .unwrap();
+        stream.read_exact(&mut answer).unwrap();
+        let (before, began) = (cpu_time("self", &own), Instant::now());
+        stream
+            .write_all(&control(Control::Start, Some(DNSTAP)))
+            .unwrap();
+        for chunk in data.chunks(WRITE) {
+            stream.write_all(chunk).unwrap();
+        }
+        stream.write_all(&control(Control::Stop, None)).unwrap();
+        let mut finish = control(Control::Finish, None);
+        stream.read_exact(&mut finish).unwrap();
+        let seconds = began.elapsed().as_secs_f64();
+        let reading = (cpu_time("self", &own) - before) as f64 / 1e9;
+        Taken { seconds, reading }
+    });
+    sent.await.unwrap()
+}
