@@ -11,3 +11,5 @@ pub mod api;
 pub mod dns;
 pub mod dnstap;
 pub mod frame_stream;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;

@@ -45,7 +45,7 @@ impl<'a> ClientResponse<'a> {
     /// The same for an event of any layout.
     #[cold]
     #[inline(never)]
-    pub(super) fn walk(event: &'a [u8]) -> Result<Option<Self>, Error> {
+    pub(crate) fn walk(event: &'a [u8]) -> Result<Option<Self>, Error> {
         const IDENTITY: u32 = bytes_key(1);
         const VERSION: u32 = bytes_key(2);
         const EXTRA: u32 = bytes_key(3);

@@ -12,7 +12,7 @@ use super::{
 /// Reads an event of the usual layout, of another kind than CLIENT_RESPONSE only up to that. Nothing if it has another
 /// layout, or is malformed.
 #[inline(always)]
-pub(super) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
+pub(crate) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
     const CLIENT_RESPONSE: u8 = pb::message::Type::ClientResponse as u8;
     const HEAD: Pattern = Pattern::new([
         exactly(varint_key(1)), // type

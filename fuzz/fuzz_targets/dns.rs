@@ -1,0 +1,4 @@
+//! A DNS response.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| proto::fuzzing::dns(data));
