@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    ovsdb::{Client, ClientOptions, Error, Event, Outcome, Refusal, Remotes},
+    ovsdb::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes},
     references::Northbound,
     report::NameReport,
     sync::{Differences, Doubt, Policy, Reconciler},
@@ -77,6 +77,9 @@ pub enum VerifyError {
     /// The database did not say who manages it, or which sets it has.
     #[error("the northbound database does not answer: {0}")]
     Probe(Error),
+    /// The session with the database ended.
+    #[error("the session with the northbound database ended{reason}", reason = .0.as_ref().map_or(String::new(), |error| format!(": {error}")))]
+    Lost(Option<Error>),
     /// The database did not say which sets it has.
     #[error("the northbound database does not tell the names of its address sets: {0}")]
     Refused(Refusal),
@@ -130,25 +133,19 @@ pub async fn verify(
     read_store(&mut sync, objects, until, deadline).await?;
     let mut client = Client::<Northbound>::new(remotes, options);
     read_database(&mut client, until, deadline).await?;
-    let Some(replica) = client.replica() else {
-        return Err(VerifyError::Database(deadline, None));
-    };
-    sync.database_read(replica);
-    if let Some(probe) = sync.probe()
-        && let Some(transaction) = client.transact(probe)
-    {
-        match transaction.await {
-            Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
-            outcome => sync.told(&outcome),
-        }
+    if let Some(replica) = client.replica() {
+        sync.database_read(replica);
     }
-    let names = client.transact(Reconciler::ask_names());
-    let names = names.ok_or(VerifyError::Database(deadline, None))?;
-    match names.await {
-        Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
-        Outcome::Refused(refusal) => return Err(VerifyError::Refused(refusal)),
-        outcome @ Outcome::Done(_) => sync.told(&outcome),
+    if let Some(probe) = sync.probe() {
+        let outcome = ask(&mut client, &mut sync, probe).await?;
+        sync.told(&outcome);
     }
+    let outcome = ask(&mut client, &mut sync, Reconciler::ask_names()).await?;
+    if let Outcome::Refused(refusal) = outcome {
+        return Err(VerifyError::Refused(refusal));
+    }
+    sync.told(&outcome);
+    let replica = client.replica().ok_or(VerifyError::Lost(None))?;
     let now = Instant::now().into_std();
     let plans = sync.next_plans(replica, now);
     let differing = plans.iter().filter(|(_, plan)| !plan.findings.is_empty());
@@ -166,6 +163,30 @@ pub async fn verify(
         doubt: sync.doubt().as_ref().map(Doubt::to_string),
         names,
     })
+}
+
+/// Asks the database something, and follows what changes meanwhile.
+async fn ask(
+    client: &mut Client<Northbound>,
+    sync: &mut Reconciler,
+    question: Vec<Operation>,
+) -> Result<Outcome, VerifyError> {
+    let asked = client.transact(question).map(Box::pin);
+    let mut asked = asked.ok_or(VerifyError::Lost(None))?;
+    loop {
+        let event = tokio::select! {
+            outcome = &mut asked => match outcome {
+                Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
+                outcome => return Ok(outcome),
+            },
+            event = client.next() => event,
+        };
+        match (event, client.replica()) {
+            (Event::Changed(changes), Some(replica)) => sync.database_changed(replica, changes),
+            (Event::Down { error, .. }, _) => return Err(VerifyError::Lost(Some(error))),
+            (Event::Up { .. } | Event::Changed(_), _) => return Err(VerifyError::Lost(None)),
+        }
+    }
 }
 
 async fn read_store(

@@ -127,8 +127,17 @@ impl Writer {
                 () = lead_changes(&mut self.mode) => {}
             }
         }
-        if let Some(transaction) = self.in_flight.take() {
-            match timeout(DRAIN, transaction).await {
+        if let Some(mut transaction) = self.in_flight.take() {
+            let ended = async {
+                loop {
+                    tokio::select! {
+                        outcome = &mut transaction => break outcome,
+                        // The answer comes behind all that the server said before.
+                        event = self.client.next() => self.database_changed(event),
+                    }
+                }
+            };
+            match timeout(DRAIN, ended).await {
                 Ok(outcome) => self.transaction_ended(outcome),
                 Err(_) => warn!("the server did not answer the last transaction in time"),
             }

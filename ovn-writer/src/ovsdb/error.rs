@@ -85,9 +85,6 @@ pub enum Error {
     /// An update does not fit what was read before.
     #[error("the updates contradict one another: {0}")]
     Inconsistent(#[from] ReplicaError),
-    /// Notifications came faster than they were taken, and some are lost.
-    #[error("notifications came faster than they could be taken")]
-    Lagged,
     /// The server ended the monitor, as it does when the database is converted or removed.
     #[error("the server canceled the monitor of {0}")]
     Canceled(String),
@@ -129,7 +126,6 @@ impl Error {
             | Self::Unexpected(_)
             | Self::Schema(_)
             | Self::Inconsistent(_)
-            | Self::Lagged
             | Self::Canceled(_)
             | Self::Worker(_) => false,
         }

@@ -10,7 +10,10 @@ use std::{
 
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::value::RawValue;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::timeout,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -22,15 +25,17 @@ use super::{
     server::{SERVER_DATABASE, ServedDatabase},
     tables::Tables,
     transact::{self, Operation, Outcome},
-    transport::{self, Notification, Received, Receiver, Sender, TransportOptions},
-    waiting::{End, Waiting},
+    transport::{self, Notification, Received, Receiver, Sender, Text, TransportOptions},
+    waiting::Waiting,
 };
 
 /// Replies longer than this, in bytes, are read by a thread of their own: a megabyte takes about 10 ms.
 const LONG_REPLY: usize = 1 << 20;
 
-/// Notifications that wait to be taken; more end the session.
+/// Notifications that wait to be taken, and their bytes; one that is longer waits alone. When there are more, nothing is read
+/// until some are taken. The server sees that, and adds up what happens meanwhile instead of sending it bit by bit.
 const QUEUED_NOTIFICATIONS: usize = 4096;
+const QUEUED_BYTES: u32 = 16 << 20;
 
 /// How to connect, and how long to wait.
 #[derive(Clone, Debug)]
@@ -69,26 +74,35 @@ struct Inner {
 
 /// The notifications of a session, in the order in which they came.
 pub struct Notifications {
-    queue: mpsc::Receiver<Notification>,
+    queue: mpsc::Receiver<Queued>,
     waiting: Arc<Waiting>,
 }
+
+/// A notification, and the room that it takes in the queue.
+struct Queued(Notification, OwnedSemaphorePermit);
 
 /// Hands everything that comes to those who wait for it, until the connection ends, and then closes it.
 async fn read_all(
     mut receiver: Receiver,
     _writer: AbortOnDropHandle<()>,
     waiting: Arc<Waiting>,
-    notifications: mpsc::Sender<Notification>,
+    notifications: mpsc::Sender<Queued>,
 ) {
+    let room = Arc::new(Semaphore::new(QUEUED_BYTES as usize));
     let end = loop {
         let taken = match receiver.receive().await {
             Ok(Received::Reply(reply)) => waiting.replied(reply),
-            // Nobody may want any more of them.
             Ok(Received::Notification(notification)) => {
-                match notifications.try_send(notification) {
-                    Err(mpsc::error::TrySendError::Full(_)) => Err(End::Lagged),
-                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-                }
+                let length = u32::try_from(notification.params.len());
+                let length = length.map_or(QUEUED_BYTES, |length| length.min(QUEUED_BYTES));
+                let queued = async {
+                    if let Ok(permit) = room.clone().acquire_many_owned(length).await {
+                        // Nobody may want any more of them.
+                        let _unwanted = notifications.send(Queued(notification, permit)).await;
+                    }
+                };
+                receiver.hold(queued).await;
+                Ok(())
             }
             Err(error) => Err(error.into()),
         };
@@ -145,7 +159,7 @@ impl Session {
         let reply = self
             .call(method, &[database], self.0.options.request_deadline)
             .await?;
-        serde_json::from_str(reply.get()).map_err(|source| Error::Malformed {
+        reply.read().map_err(|source| Error::Malformed {
             what: "the schema",
             source,
         })
@@ -171,7 +185,7 @@ impl Session {
             )
             .await
         {
-            Ok(reply) => transact::outcome(operations.len(), &reply),
+            Ok(reply) => transact::outcome(operations, &reply),
             // A server that gives the database up, or converts it, cancels what may be on its way through the cluster.
             Err(Error::Refused { reason, .. }) if reason.error != "canceled" => {
                 Outcome::Refused(transact::Refusal {
@@ -214,7 +228,7 @@ impl Session {
         match self.call(method, &params, deadline).await {
             Ok(reply) => {
                 let kept = kept.take().map(|kept| kept.replica);
-                return read_rows(reply, move |json| since_reply(json, kept, requests)).await;
+                return read_rows(reply, move |reply| since_reply(reply, kept, requests)).await;
             }
             Err(error) if !is_unknown_method(&error) => return Err(error),
             Err(_) => *kept = None,
@@ -223,7 +237,8 @@ impl Session {
         let (method, params) = ("monitor_cond", (&id.1, id, &requests));
         match self.call(method, &params, deadline).await {
             Ok(reply) => {
-                let all = |json: &RawValue| Monitored::all(TableUpdates::read_differences(json));
+                let all =
+                    |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_differences);
                 return read_rows(reply, all).await;
             }
             Err(error) if !is_unknown_method(&error) => return Err(error),
@@ -232,7 +247,8 @@ impl Session {
         // Servers before Open vSwitch 2.6.
         let (method, params) = ("monitor", (&id.1, id, requests.without_conditions()));
         let reply = self.call(method, &params, deadline).await?;
-        read_rows(reply, |json| Monitored::all(TableUpdates::read_rows(json))).await
+        let all = |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_rows);
+        read_rows(reply, all).await
     }
 
     async fn call(
@@ -240,7 +256,7 @@ impl Session {
         method: &'static str,
         params: &impl Serialize,
         deadline: Duration,
-    ) -> Result<Box<RawValue>, Error> {
+    ) -> Result<Text, Error> {
         let Inner {
             sender,
             next_id,
@@ -263,7 +279,7 @@ impl Session {
             Ok(Ok(Ok(result))) => Ok(result),
             Ok(Ok(Err(error))) => Err(Error::Refused {
                 method,
-                reason: ServerError::parse(error.get()),
+                reason: ServerError::parse(&error.lossy()),
             }),
             Ok(Err(_)) => Err(waiting.why()),
             Err(_) => Err(Error::Deadline { method, deadline }),
@@ -277,7 +293,10 @@ impl Notifications {
     /// # Errors
     /// The end of the session.
     pub(super) async fn next(&mut self) -> Result<Notification, Error> {
-        self.queue.recv().await.ok_or_else(|| self.waiting.why())
+        match self.queue.recv().await {
+            Some(Queued(notification, _room)) => Ok(notification),
+            None => Err(self.waiting.why()),
+        }
     }
 }
 
@@ -321,13 +340,14 @@ pub(super) struct Monitored<T: Tables> {
 }
 
 impl<T: Tables> Monitored<T> {
-    fn all(updates: Result<TableUpdates<'_>, serde_json::Error>) -> Result<Self, Error> {
+    /// All rows of the reply, which are read so.
+    fn all<'a>(
+        reply: Result<&'a RawValue, serde_json::Error>,
+        read: impl FnOnce(&'a RawValue) -> Result<TableUpdates<'a>, serde_json::Error>,
+    ) -> Result<Self, Error> {
+        let updates = reply.and_then(read).map_err(malformed)?;
         let mut replica = T::Replica::default();
-        T::apply(
-            &mut replica,
-            updates.map_err(malformed)?,
-            &mut T::Changes::default(),
-        )?;
+        T::apply(&mut replica, updates, &mut T::Changes::default())?;
         Ok(Self {
             replica,
             resumed: false,
@@ -337,11 +357,11 @@ impl<T: Tables> Monitored<T> {
 }
 
 fn since_reply<T: Tables>(
-    json: &RawValue,
+    reply: &Text,
     kept: Option<T::Replica>,
     requests: Requests,
 ) -> Result<Monitored<T>, Error> {
-    let SinceReply(found, last, updates) = serde_json::from_str(json.get()).map_err(malformed)?;
+    let SinceReply(found, last, updates) = reply.read().map_err(malformed)?;
     let mut replica = kept.filter(|_| found).unwrap_or_default();
     let updates = TableUpdates::read_differences(updates).map_err(malformed)?;
     T::apply(&mut replica, updates, &mut T::Changes::default())?;
@@ -361,10 +381,10 @@ fn malformed(source: serde_json::Error) -> Error {
 
 /// Reads the first rows of a monitor, by a thread of its own if they are many.
 async fn read_rows<T: Tables>(
-    reply: Box<RawValue>,
-    read: impl FnOnce(&RawValue) -> Result<Monitored<T>, Error> + Send + 'static,
+    reply: Text,
+    read: impl FnOnce(&Text) -> Result<Monitored<T>, Error> + Send + 'static,
 ) -> Result<Monitored<T>, Error> {
-    if reply.get().len() < LONG_REPLY {
+    if reply.len() < LONG_REPLY {
         return read(&reply);
     }
     tokio::task::spawn_blocking(move || read(&reply)).await?

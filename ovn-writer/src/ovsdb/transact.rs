@@ -1,12 +1,12 @@
 //! Transactions (RFC 7047 section 4.1.3 and 5.2): what to do, and the three ways in which it can end.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{
     error::{Error, ServerError},
-    value::{Atom, Datum, Row},
+    transport::Text,
+    value::{Atom, Datum, Object, Row},
 };
 
 /// One operation. All of a transaction's operations take effect, or none.
@@ -205,10 +205,9 @@ pub enum Outcome {
 }
 
 /// What one operation did.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationResult {
-    /// The number of rows that met the conditions; `None` for an insertion.
+    /// The number of rows that met the conditions of a mutation or a deletion.
     pub count: Option<u64>,
     /// The rows that a [`Operation::Select`] read.
     pub rows: Option<Vec<Row>>,
@@ -250,10 +249,51 @@ enum ResultError {
     Count { found: usize, expected: usize },
     #[error("operation {0} was not run, and none failed")]
     NotRun(usize),
+    #[error("the result of operation {index} has no {member}")]
+    Incomplete { index: usize, member: &'static str },
 }
 
-/// Reads the reply to `operations` operations.
-pub(super) fn outcome(operations: usize, reply: &RawValue) -> Outcome {
+/// What stands in a reply for an operation, whichever it is.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Element {
+    error: Option<String>,
+    details: Option<String>,
+    count: Option<u64>,
+    uuid: Option<Atom>,
+    rows: Option<Vec<Row>>,
+}
+
+impl Element {
+    /// The result, if it is one that this operation has (RFC 7047 section 5.2).
+    fn result_of(
+        self,
+        index: usize,
+        operation: &Operation,
+    ) -> Result<OperationResult, ResultError> {
+        let result = OperationResult {
+            count: self.count,
+            rows: self.rows,
+            uuid: self.uuid,
+        };
+        let (member, is_there) = match operation {
+            Operation::Insert { .. } => ("uuid", result.uuid().is_some()),
+            Operation::Mutate { .. } | Operation::Delete { .. } => {
+                ("count", result.count.is_some())
+            }
+            Operation::Select { .. } => ("rows", result.rows.is_some()),
+            Operation::Wait { .. } => return Ok(result),
+        };
+        if is_there {
+            Ok(result)
+        } else {
+            Err(ResultError::Incomplete { index, member })
+        }
+    }
+}
+
+/// Reads the reply to these operations.
+pub(super) fn outcome(operations: &[Operation], reply: &Text) -> Outcome {
     match read(operations, reply) {
         Ok(outcome) => outcome,
         Err(source) => Outcome::Unknown(Error::Malformed {
@@ -263,50 +303,42 @@ pub(super) fn outcome(operations: usize, reply: &RawValue) -> Outcome {
     }
 }
 
-fn read(operations: usize, reply: &RawValue) -> Result<Outcome, serde_json::Error> {
+fn read(operations: &[Operation], reply: &Text) -> Result<Outcome, serde_json::Error> {
     use serde::de::Error as _;
 
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Element {
-        Failed(Failed),
-        Done(OperationResult),
-    }
-
-    #[derive(Deserialize)]
-    struct Failed {
-        error: String,
-        details: Option<String>,
-    }
-
-    let elements: Vec<Option<Element>> = serde_json::from_str(reply.get())?;
-    let found = elements.len();
-    let mut results = Vec::with_capacity(operations);
-    let mut not_run = None;
+    let elements: Vec<Option<Object<Element>>> = reply.read()?;
+    let (found, expected) = (elements.len(), operations.len());
+    let mut results = Vec::with_capacity(expected);
+    let mut wrong = (found != expected).then_some(ResultError::Count { found, expected });
     for (index, element) in elements.into_iter().enumerate() {
-        match element {
-            // An element more than there are operations is the error of the commit.
-            Some(Element::Failed(Failed { error, details })) => {
-                let operation = (index < operations).then_some(index);
-                return Ok(Outcome::Refused(Refusal {
-                    operation,
-                    reason: ServerError { error, details },
-                }));
+        let Some(Object(mut element)) = element else {
+            wrong = wrong.or(Some(ResultError::NotRun(index)));
+            continue;
+        };
+        // One more than there are operations is the error of the commit.
+        if index <= expected
+            && let Some(error) = element.error.take()
+        {
+            let reason = ServerError {
+                error,
+                details: element.details,
+            };
+            return Ok(Outcome::Refused(Refusal {
+                operation: (index < expected).then_some(index),
+                reason,
+            }));
+        }
+        if let Some(operation) = operations.get(index) {
+            match element.result_of(index, operation) {
+                Ok(result) => results.push(result),
+                Err(error) => wrong = wrong.or(Some(error)),
             }
-            Some(Element::Done(result)) => results.push(result),
-            None => not_run = not_run.or(Some(index)),
         }
     }
-    if let Some(index) = not_run {
-        return Err(serde_json::Error::custom(ResultError::NotRun(index)));
+    match wrong {
+        Some(error) => Err(serde_json::Error::custom(error)),
+        None => Ok(Outcome::Done(results)),
     }
-    if found != operations {
-        return Err(serde_json::Error::custom(ResultError::Count {
-            found,
-            expected: operations,
-        }));
-    }
-    Ok(Outcome::Done(results))
 }
 
 #[cfg(test)]

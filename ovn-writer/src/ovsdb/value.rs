@@ -1,10 +1,10 @@
 //! Values as OVSDB writes them in JSON (RFC 7047 section 5.1): atoms, sets and maps.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error as _, SeqAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use uuid::Uuid;
 
@@ -298,6 +298,30 @@ impl<'de> Visitor<'de> for DatumVisitor {
             return Err(short());
         }
         Ok(datum)
+    }
+}
+
+/// What must be a JSON object: serde also takes an array for the members of a struct, in their order.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
     }
 }
 

@@ -5,12 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
     error::Error,
-    transport::{MessageError, Reply, TransportError},
+    transport::{MessageError, Reply, Text, TransportError},
 };
 
 /// Who waits for which reply, until the session ends.
@@ -18,15 +17,10 @@ pub(super) struct Waiting(Mutex<Result<Table, End>>);
 
 type Table = HashMap<u64, oneshot::Sender<RawResult>>;
 
-pub(super) type RawResult = Result<Box<RawValue>, Box<RawValue>>;
+pub(super) type RawResult = Result<Text, Text>;
 
 /// Why a session ended.
-#[derive(Clone, Debug)]
-pub(super) enum End {
-    Lost(Arc<TransportError>),
-    /// Notifications came faster than they were taken.
-    Lagged,
-}
+pub(super) type End = Arc<TransportError>;
 
 impl Waiting {
     /// Nobody waits yet.
@@ -43,11 +37,11 @@ impl Waiting {
     ///
     /// # Errors
     /// The session has ended.
-    pub(super) fn add(&self, id: u64) -> Result<oneshot::Receiver<RawResult>, End> {
+    pub(super) fn add(&self, id: u64) -> Result<oneshot::Receiver<RawResult>, Error> {
         let (sender, receiver) = oneshot::channel();
         match self.table().as_mut() {
             Ok(table) => table.insert(id, sender),
-            Err(end) => return Err(end.clone()),
+            Err(end) => return Err(Error::Lost(end.clone())),
         };
         Ok(receiver)
     }
@@ -57,8 +51,8 @@ impl Waiting {
             Ok(table) => table.remove(&id),
             Err(end) => return Err(end.clone()),
         };
-        let waits =
-            waits.ok_or_else(|| TransportError::from(MessageError::NoRequest(id.to_string())))?;
+        let no_request = || TransportError::from(MessageError::NoRequest(id.to_string()));
+        let waits = waits.ok_or_else(no_request)?;
         // Who waited may have given up.
         let _gone = waits.send(result);
         Ok(())
@@ -74,25 +68,10 @@ impl Waiting {
 
     /// Why the session ended.
     pub(super) fn why(&self) -> Error {
-        match &*self.table() {
-            Err(end) => end.clone().into(),
+        Error::Lost(match &*self.table() {
+            Err(end) => end.clone(),
             // The task that reads was ended from outside.
-            Ok(_) => End::from(TransportError::Closed).into(),
-        }
-    }
-}
-
-impl From<TransportError> for End {
-    fn from(error: TransportError) -> Self {
-        Self::Lost(Arc::new(error))
-    }
-}
-
-impl From<End> for Error {
-    fn from(end: End) -> Self {
-        match end {
-            End::Lost(cause) => Self::Lost(cause),
-            End::Lagged => Self::Lagged,
-        }
+            Ok(_) => TransportError::Closed.into(),
+        })
     }
 }

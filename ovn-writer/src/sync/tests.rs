@@ -127,7 +127,7 @@ fn an_unknown_outcome_starts_over_whatever_it_was() {
         if took_effect {
             world.model.transact(&operations);
         }
-        let unknown = Outcome::Unknown(Error::Lagged);
+        let unknown = Outcome::Unknown(Error::Canceled("x".to_owned()));
         assert!(matches!(
             world.finish(unknown),
             Finished::StartOver(StartOver::Unknown(_))

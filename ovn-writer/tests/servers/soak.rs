@@ -1,16 +1,19 @@
 //! What clusters do to their clients, again and again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ovn_writer::{address_set::NORTHBOUND, ovsdb::Error};
+use ovn_writer::{
+    address_set::NORTHBOUND,
+    ovsdb::{Condition, Datum, Error, Event as Told, Mutation, Mutator, Operation, Outcome},
+};
 use proto::api::Family::V4;
 use runtime::store::Event;
 use tests::{northbound::Row, soak::or_long, wait::eventually};
 
 use crate::{
     cluster::Cluster,
-    follow::{add, addresses, client, down, fill, make_row, transact, until, up},
-    harness::RunningWriter,
+    follow::{add, addresses, client, down, event, fill, make_row, transact, until, up},
+    harness::{Database, RunningWriter},
 };
 
 const W: &str = "www.example.com.";
@@ -69,6 +72,45 @@ async fn a_compacted_database_is_followed_on() {
         .await;
         assert_eq!(addresses(&follower).unwrap().len(), 2 * (round + 1));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_listen_for_long_misses_nothing_of_a_busy_database() {
+    let mut database = Database::start().await;
+    // The server gives a client up that is silent for 10 s.
+    let remote = database.listen("127.0.0.1").await;
+    let mut talker = client(&database.northbound.remote());
+    up(&mut talker).await;
+    let row = make_row(&mut talker, "a1").await;
+    let mut follower = client(&remote);
+    up(&mut follower).await;
+    let many: Vec<_> = (0..1000)
+        .map(|n| format!("10.0.{}.{}", n / 250, n % 250))
+        .collect();
+    let change = |mutator| Operation::Mutate {
+        table: "Address_Set".into(),
+        filter: vec![Condition::uuid(row)],
+        mutations: vec![Mutation("addresses".into(), mutator, Datum::strings(&many))],
+    };
+    let (start, long) = (Instant::now(), Duration::from_secs(or_long(3, 30)));
+    let mut transactions = 0;
+    while start.elapsed() < long {
+        for mutator in [Mutator::Insert, Mutator::Delete] {
+            let outcome = transact(&mut talker, vec![change(mutator)]).await;
+            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+            transactions += 1;
+        }
+    }
+    transact(&mut talker, vec![add(row, "10.1.0.1")]).await;
+    let mut updates = 0;
+    while addresses(&follower).unwrap() != ["10.1.0.1"] {
+        match event(&mut follower).await {
+            Told::Changed(_) => updates += 1,
+            Told::Up { .. } => panic!("another session"),
+            Told::Down { error, .. } => panic!("{error}"),
+        }
+    }
+    println!("{transactions} transactions came in {updates} updates");
 }
 
 #[tokio::test(flavor = "multi_thread")]

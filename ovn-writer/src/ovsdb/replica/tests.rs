@@ -155,6 +155,8 @@ fn whole_rows_come_change_and_go() {
         (r#"{"old":{}}"#, "is not there"),
         (r#"{"old":{},"new":{}}"#, "is not there"),
         ("{}", "neither old nor new"),
+        ("[]", "expected an object"),
+        (r#"[null,{"title":"x"}]"#, "expected an object"),
         (r#"{"new":{},"newer":{}}"#, "unknown field"),
     ] {
         let error = apply(json).unwrap_err();

@@ -9,6 +9,8 @@ use serde::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::ovsdb::value::Object;
+
 /// What happened to which rows of which tables, in the order of the message, borrowed from it.
 #[derive(Debug)]
 pub struct TableUpdates<'a>(pub(in crate::ovsdb) Vec<(String, RowUpdates<'a>)>);
@@ -44,7 +46,7 @@ impl<'a> TableUpdates<'a> {
     /// # Errors
     /// Anything else.
     pub fn read_rows(json: &'a RawValue) -> Result<Self, serde_json::Error> {
-        Self::read::<OldAndNew<'a>>(json)
+        Self::read::<Object<OldAndNew<'a>>>(json)
     }
 
     fn read<T>(json: &'a RawValue) -> Result<Self, serde_json::Error>
@@ -101,10 +103,10 @@ struct OldAndNew<'a> {
     new: Option<&'a RawValue>,
 }
 
-impl<'a> TryFrom<OldAndNew<'a>> for RowUpdate<'a> {
+impl<'a> TryFrom<Object<OldAndNew<'a>>> for RowUpdate<'a> {
     type Error = serde_json::Error;
 
-    fn try_from(update: OldAndNew<'a>) -> Result<Self, Self::Error> {
+    fn try_from(Object(update): Object<OldAndNew<'a>>) -> Result<Self, Self::Error> {
         use serde::de::Error as _;
         match (update.old, update.new) {
             (None, Some(new)) => Ok(Self::Insert(new)),

@@ -2,8 +2,32 @@
 
 use super::*;
 
-fn outcome_of(operations: usize, json: &str) -> Outcome {
-    outcome(operations, &RawValue::from_string(json.to_owned()).unwrap())
+/// What comes of operations, each of which is told by its first letter, when the server says this.
+fn outcome_of(operations: &str, json: &str) -> Outcome {
+    let (table, filter) = (|| "Book".to_owned(), Vec::new);
+    let operation = |letter| match letter {
+        'i' => Operation::Insert {
+            table: table(),
+            row: Row::new(),
+        },
+        'm' => Operation::Mutate {
+            table: table(),
+            filter: filter(),
+            mutations: vec![],
+        },
+        'd' => Operation::Delete {
+            table: table(),
+            filter: filter(),
+        },
+        's' => Operation::Select {
+            table: table(),
+            filter: filter(),
+            columns: vec![],
+        },
+        _ => Operation::guard(table(), Uuid::nil(), Row::new()),
+    };
+    let operations: Vec<_> = operations.chars().map(operation).collect();
+    outcome(&operations, &json.into())
 }
 
 #[test]
@@ -48,6 +72,14 @@ fn operations_are_written_as_the_rfc_has_them() {
             },
             r#"{"op":"wait","table":"Book","where":[],"columns":["title"],"until":"!=","rows":[],"timeout":0}"#,
         ),
+        (
+            Operation::Select {
+                table: table(),
+                filter: vec![],
+                columns: vec!["title".into()],
+            },
+            r#"{"op":"select","table":"Book","where":[],"columns":["title"]}"#,
+        ),
     ] {
         assert_eq!(serde_json::to_string(&operation).unwrap(), json);
     }
@@ -76,14 +108,23 @@ fn the_length_is_known_before_it_is_written() {
 
 #[test]
 fn results_are_told_apart_operation_by_operation() {
-    let json = r#"[{"uuid":["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]},{"count":1},{}]"#;
-    match outcome_of(3, json) {
+    let json = r#"[{"uuid":["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]},{"count":1},{"count":0},{},{"rows":[{"title":"x"}]}]"#;
+    match outcome_of("imdws", json) {
         Outcome::Done(results) => {
             let told: Vec<_> = results
                 .iter()
                 .map(|r| (r.uuid().is_some(), r.count))
                 .collect();
-            assert_eq!(told, [(true, None), (false, Some(1)), (false, None)]);
+            let expected = [
+                (true, None),
+                (false, Some(1)),
+                (false, Some(0)),
+                (false, None),
+                (false, None),
+            ];
+            assert_eq!(told, expected);
+            let row = Row::from([("title".to_owned(), "x".into())]);
+            assert_eq!(results[4].rows, Some(vec![row]));
         }
         other => panic!("{other:?}"),
     }
@@ -95,15 +136,14 @@ fn the_failed_operation_is_named() {
         Outcome::Refused(refusal) => (refusal.operation, refusal.to_string()),
         other => panic!("{other:?}"),
     };
+    let json = r#"[{"count":1},{"error":"timed out","details":"no"},null]"#;
     assert_eq!(
-        refusal(
-            3,
-            r#"[{"count":1},{"error":"timed out","details":"no"},null]"#
-        ),
+        refusal("dwd", json),
         (Some(1), "operation 1: timed out: no".to_owned())
     );
+    let json = r#"[{"count":1},{"error":"constraint violation"}]"#;
     assert_eq!(
-        refusal(1, r#"[{},{"error":"constraint violation"}]"#),
+        refusal("d", json),
         (None, "constraint violation".to_owned())
     );
 }
@@ -111,16 +151,35 @@ fn the_failed_operation_is_named() {
 #[test]
 fn a_reply_that_makes_no_sense_leaves_the_outcome_unknown() {
     for (operations, json) in [
-        (1, "{}"),
-        (1, "[]"),
-        (2, "[{}]"),
-        (1, "[null]"),
-        (1, "[{},{}]"),
-        (1, "[3]"),
+        ("w", "{}"),
+        ("w", "[]"),
+        ("ww", "[{}]"),
+        ("w", "[null]"),
+        ("w", "[{},{}]"),
+        ("w", "[{},null]"),
+        ("w", "[{},{},{\"error\":\"late\"}]"),
+        ("w", "[3]"),
+        ("w", "[[]]"),
+        ("w", "[{\"error\":5}]"),
+        ("w", "[{\"error\":\"x\",\"details\":5}]"),
+        ("m", "[{}]"),
+        ("d", "[{}]"),
+        ("d", "[{\"error\":null}]"),
+        ("m", "[{\"count\":\"1\"}]"),
+        ("m", "[{\"count\":-1}]"),
+        ("m", "[{\"count\":null}]"),
+        ("i", "[{}]"),
+        ("i", "[{\"count\":1}]"),
+        ("i", "[{\"uuid\":[\"uuid\",\"x\"]}]"),
+        ("i", "[{\"uuid\":[\"named-uuid\",\"x\"]}]"),
+        ("i", "[{\"uuid\":\"x\"}]"),
+        ("s", "[{}]"),
+        ("s", "[{\"rows\":{}}]"),
+        ("s", "[{\"rows\":[3]}]"),
     ] {
         assert!(
             matches!(outcome_of(operations, json), Outcome::Unknown(_)),
-            "{json}"
+            "{operations} {json}"
         );
     }
 }

@@ -1,8 +1,12 @@
 //! Messages of JSON-RPC 1.0 as OVSDB has them (RFC 7047 section 4): what a client sends, and what comes.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use super::LONG_MESSAGE;
 
 /// Our own `echo`, sent when nothing else comes.
 pub(crate) const PROBE: &[u8] = br#"{"method":"echo","params":[],"id":"probe"}"#;
@@ -44,14 +48,59 @@ pub(crate) struct Reply {
     /// The request's id.
     pub(crate) id: u64,
     /// The result, or the error.
-    pub(crate) result: Result<Box<RawValue>, Box<RawValue>>,
+    pub(crate) result: Result<Text, Text>,
 }
 
 /// What the server says unasked.
 #[derive(Debug)]
 pub(crate) struct Notification {
     pub(crate) method: String,
-    pub(crate) params: Box<RawValue>,
+    pub(crate) params: Text,
+}
+
+/// A JSON value as it stands in a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Text(Bytes);
+
+impl Text {
+    /// One of a long message shares its bytes, as there may not be room for them twice. A short one is copied: it stands in a
+    /// buffer with others, which would be kept with it.
+    fn of(message: &Bytes, value: Option<&RawValue>) -> Self {
+        let Some(value) = value else {
+            return Self(Bytes::from_static(b"null"));
+        };
+        let bytes = value.get().as_bytes();
+        Self(if message.len() > LONG_MESSAGE {
+            message.slice_ref(bytes)
+        } else {
+            Bytes::copy_from_slice(bytes)
+        })
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What it says, as far as it can be borrowed.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The text itself.
+    pub(crate) fn lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+#[cfg(test)]
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
 }
 
 /// Every member of every kind of message; `null` is as good as absent.
@@ -70,9 +119,9 @@ struct Envelope<'a> {
 }
 
 /// Reads a message of the server.
-pub(crate) fn incoming(bytes: &[u8]) -> Result<Incoming, MessageError> {
+pub(crate) fn incoming(bytes: &Bytes) -> Result<Incoming, MessageError> {
     let message: Envelope<'_> = serde_json::from_slice(bytes)?;
-    let or_null = |value: Option<&RawValue>| value.unwrap_or(RawValue::NULL).to_owned();
+    let text = |value| Text::of(bytes, value);
     Ok(match (message.method, message.id) {
         (Some(method), Some(id)) if method == "echo" => {
             let result = message.params.map_or("[]", RawValue::get);
@@ -82,7 +131,7 @@ pub(crate) fn incoming(bytes: &[u8]) -> Result<Incoming, MessageError> {
         (Some(method), Some(_)) => return Err(MessageError::Call(method)),
         (Some(method), None) => Incoming::Notification(Notification {
             method,
-            params: or_null(message.params),
+            params: text(message.params),
         }),
         (None, Some(id)) if id.get() == PROBE_ID => Incoming::ProbeReply,
         (None, Some(id)) => Incoming::Reply(Reply {
@@ -91,8 +140,8 @@ pub(crate) fn incoming(bytes: &[u8]) -> Result<Incoming, MessageError> {
                 .parse()
                 .map_err(|_| MessageError::NoRequest(id.to_string()))?,
             result: match message.error {
-                Some(error) => Err(error.to_owned()),
-                None => Ok(or_null(message.result)),
+                error @ Some(_) => Err(text(error)),
+                None => Ok(text(message.result)),
             },
         }),
         (None, None) => return Err(MessageError::Neither),
@@ -120,13 +169,13 @@ mod tests {
     use super::*;
 
     fn read(message: &str) -> String {
-        match incoming(message.as_bytes()).unwrap() {
+        match incoming(&Bytes::copy_from_slice(message.as_bytes())).unwrap() {
             Incoming::Reply(Reply { id, result }) => match result {
-                Ok(result) => format!("reply to {id}: {result}"),
-                Err(error) => format!("refusal of {id}: {error}"),
+                Ok(result) => format!("reply to {id}: {}", result.lossy()),
+                Err(error) => format!("refusal of {id}: {}", error.lossy()),
             },
             Incoming::Notification(Notification { method, params }) => {
-                format!("notification {method}: {params}")
+                format!("notification {method}: {}", params.lossy())
             }
             Incoming::Echo(reply) => format!("echo: {}", String::from_utf8_lossy(&reply)),
             Incoming::ProbeReply => "reply to our probe".to_owned(),
@@ -182,9 +231,25 @@ mod tests {
             r#"{"id":"1","result":[]}"#,
             "{]",
         ] {
-            assert!(incoming(text.as_bytes()).is_err(), "{text}");
+            assert!(incoming(&text.into()).is_err(), "{text}");
         }
-        assert!(incoming(&[b'{', b'"', 0xff, b'"', b':', b'1', b'}']).is_err());
+        let bytes = [b'{', b'"', 0xff, b'"', b':', b'1', b'}'];
+        assert!(incoming(&Bytes::copy_from_slice(&bytes)).is_err());
+    }
+
+    #[test]
+    fn a_long_message_is_there_once_and_a_short_one_is_not_kept_with_its_buffer() {
+        for (length, is_shared) in [(10, false), (LONG_MESSAGE + 1, true)] {
+            let result = "x".repeat(length);
+            let message = Bytes::from(format!(r#"{{"id":1,"result":"{result}"}}"#));
+            let range = message.as_ptr_range();
+            let Incoming::Reply(reply) = incoming(&message).unwrap() else {
+                panic!("it is a reply");
+            };
+            let text = reply.result.unwrap();
+            assert_eq!(range.contains(&text.0.as_ptr()), is_shared);
+            assert_eq!(text.read::<&str>().unwrap(), result);
+        }
     }
 
     #[test]

@@ -8,21 +8,21 @@ mod framing;
 mod message;
 mod tls;
 
-use std::{io, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
     task::spawn_blocking,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::{codec::Decoder, task::AbortOnDropHandle};
 
 use self::message::Incoming;
 pub(crate) use self::{
     connect::connect,
-    message::{Notification, Reply, request},
+    message::{Notification, Reply, Text, request},
 };
 pub use self::{
     framing::{Framing, FramingError, Limits},
@@ -43,6 +43,9 @@ const ECHO_PATIENCE: Duration = Duration::from_secs(5);
 /// Messages longer than this, in bytes, leave the buffer with their room, and are read by a thread of their own: a megabyte
 /// takes some milliseconds.
 const LONG_MESSAGE: usize = 1 << 20;
+
+/// How often the server is told that we are there while nothing is read: it gives up who was silent for 10 s.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
 /// Bytes to make room for before each read.
 const READ_AHEAD: usize = 64 << 10;
@@ -240,6 +243,21 @@ impl Receiver {
             self.heard = Instant::now();
             self.probed = false;
             return Ok(());
+        }
+    }
+
+    /// Waits for something else, with nothing read, so that the server holds back what it has to say. It sees that we are there.
+    pub(crate) async fn hold<T>(&mut self, waiting: impl Future<Output = T>) -> T {
+        let mut waiting = pin!(waiting);
+        loop {
+            if let Ok(ended) = timeout(KEEP_ALIVE, &mut waiting).await {
+                // How long the server was not listened to says nothing of it.
+                self.heard = Instant::now();
+                self.probed = false;
+                return ended;
+            }
+            // If that cannot be written, reading tells why, afterwards.
+            let _held_up = self.echoes.try_send(Bytes::from_static(message::PROBE));
         }
     }
 

@@ -12,7 +12,7 @@ fn pipe(probe: Option<Duration>) -> (Connection, DuplexStream) {
 /// The result of a reply.
 async fn result(receiver: &mut Receiver) -> String {
     match receiver.receive().await.unwrap() {
-        Received::Reply(reply) => reply.result.unwrap().to_string(),
+        Received::Reply(reply) => reply.result.unwrap().lossy().into_owned(),
         other => panic!("{other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::ovsdb::{
     Atom, Condition, Datum, Function, Mutation, Mutator, Operation, Outcome, Refusal, Row,
-    ServerError,
+    ServerError, transact::OperationResult,
 };
 
 /// The tables that matter, as the server has them.
@@ -147,8 +147,9 @@ impl Model {
                     }
                 }
             }
-            let result = json!({"count": count});
-            results.push(serde_json::from_value(result).unwrap());
+            let mut result = OperationResult::default();
+            result.count = count;
+            results.push(result);
         }
         let names: BTreeSet<_> = next.rows.values().map(|row| &row.name).collect();
         if names.len() != next.rows.len() {
