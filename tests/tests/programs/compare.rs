@@ -1,6 +1,10 @@
 //! What the ovn-writer says without writing: `verify`, and `--dry-run`.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Output, Stdio},
+    time::Duration,
+};
 
 use proto::api::Family;
 use serde_json::Value;
@@ -11,6 +15,7 @@ use tests::{
     workdir::Workdir,
     world::{Setup, World},
 };
+use tokio::{process::Command, time::timeout};
 
 const NAME: &str = "www.example.com.";
 
@@ -146,6 +151,19 @@ async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
     }
 }
 
+/// Runs `ovn-writer` with this as its stdout.
+async fn run_into(stdout: Stdio, args: &[&str]) -> Output {
+    let child = Command::new(program("ovn-writer"))
+        .args(args)
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let ended = timeout(Duration::from_secs(30), child.wait_with_output());
+    ended.await.expect("it ends").unwrap()
+}
+
 #[tokio::test]
 async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
     let mut world = world().await;
@@ -159,12 +177,8 @@ async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
             // Nobody reads from the start.
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
-            let output = tokio::process::Command::new(program("ovn-writer"))
-                .args(["verify", "--store", &store, "--nb", &nb, "-o", format])
-                .stdout(writer)
-                .output()
-                .await
-                .unwrap();
+            let args = ["verify", "--store", &store, "--nb", &nb, "-o", format];
+            let output = run_into(writer.into(), &args).await;
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(expected), "{stderr}");
             assert!(!stderr.contains("stdout"), "{stderr}");
@@ -172,12 +186,8 @@ async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
     }
     // Where it cannot be written, nothing is told by the status either.
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = tokio::process::Command::new(program("ovn-writer"))
-        .args(["verify", "--store", &store, "--nb", &nb])
-        .stdout(full)
-        .output()
-        .await
-        .unwrap();
+    let args = ["verify", "--store", &store, "--nb", &nb];
+    let output = run_into(full.into(), &args).await;
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("cannot write to stdout"), "{stderr}");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsNameResolver, Family};
 use runtime::store::Event;
 
-use super::world::{World, foreign, set_name};
+use super::world::{World, foreign, policy, set_name};
 use crate::{
     desired::Standing,
     testing::{dns, key, object},
@@ -53,6 +53,10 @@ enum Happening {
     Loss {
         took_effect: bool,
     },
+    /// The writer ends, this happens to the store while nobody looks, and it starts again.
+    Restart {
+        deleted: Vec<usize>,
+    },
 }
 
 const NAMES: [&str; 3] = ["a.example.", "b.example.", "*.c.example."];
@@ -72,6 +76,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (1..70_000_u64).prop_map(|millis| Happening::Wait { millis }),
         4 => Just(Happening::Transaction),
         1 => any::<bool>().prop_map(|took_effect| Happening::Loss { took_effect }),
+        1 => prop::collection::vec(0..4_usize, 0..4).prop_map(|deleted| Happening::Restart { deleted }),
     ]
 }
 
@@ -145,6 +150,12 @@ proptest! {
                     }
                     world.read();
                 }
+                Happening::Restart { deleted } => {
+                    store.retain(|object, _| !deleted.contains(object));
+                    world = World::on(policy(), world.model);
+                    let whole = store.iter().map(|(object, addresses)| status(*object, addresses));
+                    world.store(Event::Synced(whole.collect()));
+                }
             }
         }
         world.settle();
@@ -158,8 +169,8 @@ proptest! {
                 present = true;
                 union.extend(addresses.iter().map(|n| address(*n)));
             }
-            let standing = world.sync.desired().wanted(&dns(name)).map(|w| (w.standing, w.resolved));
-            let is_gone = standing.is_some_and(|(standing, _)| standing == Standing::Gone);
+            let standing = world.sync.desired().wanted(&dns(name)).map(|w| (w.standing, w.resolved, w.seen));
+            let is_gone = standing.is_some_and(|(standing, ..)| standing == Standing::Gone);
             for family in Family::ALL {
                 let rows = world.rows(name, family.as_str());
                 prop_assert!(!present || !rows.is_empty(), "{} {}", name, family);
@@ -168,11 +179,16 @@ proptest! {
                 let set = set_name(DEFAULT_NETWORK_CONTROLLER, name, family);
                 let is_named = world.model.acls.values().any(|acl| acl.expression.contains(&set));
                 for row in rows {
-                    if present && standing.is_some_and(|(_, resolved)| resolved) {
+                    if present && standing.is_some_and(|(_, resolved, _)| resolved) {
                         prop_assert_eq!(&row.addresses, &wanted);
                     } else if is_gone {
                         let is_ours = row.external_ids.contains_key("ovn-writer/created");
-                        prop_assert!(row.addresses.is_empty() && (is_named || !is_ours));
+                        // What others left when nobody looked is theirs.
+                        let is_theirs = !is_ours && standing.is_some_and(|(.., seen)| !seen);
+                        prop_assert!(is_theirs || row.addresses.is_empty() && (is_named || !is_ours));
+                    } else if !present && row.external_ids.contains_key("ovn-writer/created") {
+                        // It went while nobody looked. If it stays there is a reason, and it is told.
+                        prop_assert!(row.addresses.is_empty() || world.sync.doubt().is_some());
                     }
                 }
                 prop_assert!(!(is_gone && is_named && world.rows(name, family.as_str()).is_empty()));
