@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cli;
+mod flush;
 mod keep;
 mod listen;
 
@@ -18,6 +19,7 @@ use runtime::{
 
 pub use self::{
     cli::{CaptureArgs, Cli, Format, ReplayArgs},
+    flush::FlushArgs,
     keep::KeepArgs,
     listen::{Following, ListenArgs},
 };
@@ -78,6 +80,10 @@ pub struct Args {
     /// How many names are looked up at the same time.
     #[arg(long, value_name = "N", default_value = "256")]
     pub resolve_concurrency: NonZeroUsize,
+
+    /// Flush probes.
+    #[command(flatten)]
+    pub flush: FlushArgs,
 
     /// For how many names that nobody wants there is room to remember their addresses, for rules that are still to come; 0:
     /// none.

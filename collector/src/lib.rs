@@ -5,12 +5,14 @@
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
 //! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
+//! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
 //! - [`inspect`]: what is known, shown to people.
 //! - [`replay`]: a file of events through the same; [`capture`]: such a file.
 //! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
 pub mod capture;
+pub mod flush;
 pub mod guards;
 pub mod ingest;
 pub mod inspect;

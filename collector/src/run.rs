@@ -1,10 +1,12 @@
 //! The program, put together.
 
+mod probes;
+mod servers;
+
 use std::{sync::Arc, time::Duration};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
-    UsageError,
     admin::{Admin, Health},
     args::StoreAddress,
     clock::Clock,
@@ -24,6 +26,7 @@ use tracing::warn;
 
 use crate::{
     args::{Args, Following},
+    flush::{self, Streams},
     guards::{Guards, SharedGuards},
     ingest::{self, Admission, Ingest, Listener, Losses, Seats, Taps, queue, secret::Secrets},
     inspect::{self, Inspect},
@@ -37,7 +40,7 @@ use crate::{
         rebinding::{Rebinding, Rebindings},
     },
     remember::Remembered,
-    resolve::{self, OwnQueries, ResolverSpec, Round, Server},
+    resolve::{self, OwnQueries, ResolverSpec, Round},
     state::Limits,
 };
 
@@ -88,9 +91,12 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (wanted, overview) = program.policy(attempts, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
-    let (requests, rounds) = program.resolver(endpoints.clone(), &mut tasks)?;
+    let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
+    let (probed, blocks) = program.probes(&endpoints, &servers, &wanted, &mut tasks);
+    let (requests, rounds) = program.resolver(servers, &mut tasks);
     let (views, viewers) = mpsc::channel(inspect::QUEUE);
-    let observations = program.ingest(sockets.dnstap, sockets.secrets, endpoints, &mut tasks);
+    let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
+    let observations = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
@@ -112,6 +118,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             taps: program.taps.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
+            blocks,
         };
         tasks.spawn("inspect", inspect.serve(sources, tasks.token()));
     }
@@ -218,7 +225,9 @@ impl Program {
         let OpenStore::Kube(store) = &self.store else {
             return None;
         };
-        if self.args.resolver() != ResolverSpec::Kube && !self.args.listen.is_on_the_network() {
+        let are_asked = self.args.resolver() == ResolverSpec::Kube;
+        let are_probed = !self.args.flush.flush_probe.is_zero();
+        if !are_asked && !are_probed && !self.args.listen.is_on_the_network() {
             return None;
         }
         let services = match self.args.resolver_service.as_slice() {
@@ -234,12 +243,12 @@ impl Program {
     /// What is to be looked up, and what that gave.
     fn resolver(
         &self,
-        endpoints: Option<Found>,
+        servers: Option<watch::Receiver<resolve::Servers>>,
         tasks: &mut Tasks,
-    ) -> anyhow::Result<(mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>)> {
+    ) -> (mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>) {
         let (requests, requested) = mpsc::channel(resolve::QUEUE);
         let (rounds, resolved) = mpsc::channel(self.args.resolve_concurrency.get());
-        if let Some(servers) = servers(&self.args, endpoints, tasks)? {
+        if let Some(servers) = servers {
             let config = resolve::Config {
                 concurrency: self.args.resolve_concurrency.get(),
                 fanout: self.args.resolver_fanout,
@@ -261,7 +270,7 @@ impl Program {
             );
             tasks.spawn("resolver", resolver);
         }
-        Ok((requests, resolved))
+        (requests, resolved)
     }
 
     fn leader(&self, tasks: &mut Tasks) -> Leader {
@@ -285,6 +294,7 @@ impl Program {
         &self,
         listeners: Vec<Listener>,
         secrets: Option<Reloaded<Secrets>>,
+        probed: Streams,
         endpoints: Option<Found>,
         tasks: &mut Tasks,
     ) -> queue::Receiver {
@@ -296,6 +306,7 @@ impl Program {
             clock: self.clock.clone(),
             remembered: self.remembered.clone(),
             own: self.own.clone(),
+            probed,
             seats: Seats::new(listen.seat_limits(), observations),
             losses: self.losses.clone(),
             taps: self.taps.clone(),
@@ -378,45 +389,6 @@ fn raise_file_limit(connections: usize) {
     }
 }
 
-/// Where the servers to ask are listed; nothing if nothing is looked up.
-fn servers(
-    args: &Args,
-    endpoints: Option<Found>,
-    tasks: &mut Tasks,
-) -> anyhow::Result<Option<watch::Receiver<resolve::Servers>>> {
-    let (sender, servers) = watch::channel(resolve::Servers::default());
-    match (args.resolver(), endpoints) {
-        (ResolverSpec::None, _) => return Ok(None),
-        (ResolverSpec::Kube, Some(found)) => {
-            tasks.spawn("resolver servers", list(found, sender, tasks.token()));
-        }
-        (ResolverSpec::Kube, None) => {
-            return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
-        }
-        (resolver, _) => {
-            if let Some(source) = resolve::Source::of(&resolver) {
-                tasks.spawn("resolver servers", source.run(sender, tasks.token()));
-            }
-        }
-    }
-    Ok(Some(servers))
-}
-
-/// Passes on the DNS servers that are found and ready.
-async fn list(
-    found: Found,
-    servers: watch::Sender<resolve::Servers>,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    let pass_on = |endpoints: Option<Endpoints>| {
-        if let Some(endpoints) = endpoints {
-            let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
-            servers.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
-        }
-    };
-    follow(found, shutdown, pass_on).await
-}
-
 /// Passes on a value, and what it changes to, until `shutdown`.
 async fn follow<T: Clone>(
     mut values: watch::Receiver<T>,
@@ -440,6 +412,7 @@ async fn follow<T: Clone>(
 /// Tells the exporter what the metrics mean.
 fn describe() {
     ingest::metrics::describe();
+    flush::describe();
     resolve::metrics::describe();
     describe_gauge!("collector_names", "Names in use, and names of objects");
     describe_gauge!(

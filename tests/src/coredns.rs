@@ -39,6 +39,17 @@ impl CoreDns {
         panic!("CoreDNS does not start; its log is in {}", folder.display());
     }
 
+    /// [`CoreDns::start`] on a port that somebody has to know before.
+    pub async fn start_at(folder: &Path, address: SocketAddr) -> Self {
+        let started = Self::start_on(folder, address, Vec::new()).await;
+        started.unwrap_or_else(|| {
+            panic!(
+                "CoreDNS does not start on {address}; its log is in {}",
+                folder.display()
+            )
+        })
+    }
+
     /// [`CoreDns::start`] inside a network apart.
     pub async fn start_in(folder: &Path, network: &Network) -> Self {
         let address = SocketAddr::new(network.inside(), 5353);

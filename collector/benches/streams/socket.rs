@@ -9,6 +9,7 @@ use std::{
 };
 
 use collector::{
+    flush,
     guards::Guards,
     ingest::{
         Admission, ConnectionLimits, Ingest, Listener, Losses, SeatLimits, Seats, Taps, queue,
@@ -129,6 +130,7 @@ async fn collector(socket: &Path) -> JoinSet<()> {
         clock: Clock::system(),
         remembered: Remembered::new(65_536),
         own: OwnQueries::default(),
+        probed: flush::Streams::default(),
         seats: Seats::new(limits, sender),
         losses: Losses::default(),
         taps: Taps::default(),

@@ -27,7 +27,7 @@ use super::{
     seats::Seat,
     window::Window,
 };
-use crate::{observation::Observation, remember::Remembered};
+use crate::{flush::streams::Stream, observation::Observation, remember::Remembered};
 
 /// For how long a stream is read on at the end while something is there to read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ pub(super) async fn read(
         window.add(read);
         let frames = reader.data_frames;
         reader.last_read = Instant::now();
-        let finished = reader.consume(&mut window, &mut answer);
+        let finished = reader.consume(&mut window, &mut answer, began);
         reader.flush();
         worked += reader.last_read.elapsed();
         if began || reader.frames.offset() != offset {
@@ -152,6 +152,8 @@ struct Reader<'a> {
     ingest: &'a Ingest,
     seat: Seat,
     standing: Standing,
+    /// The stream as those see it who probe; of a peer that may not speak yet they see nothing.
+    probed: Stream,
     /// Since when the peer may not speak.
     unknown_since: Option<Instant>,
     /// What was matched of a peer that may not speak yet.
@@ -172,6 +174,13 @@ struct Reader<'a> {
     last_read: Instant,
 }
 
+fn probed(ingest: &Ingest, seat: &Seat, is_known: bool) -> Stream {
+    match is_known {
+        true => ingest.probed.open(seat.address()),
+        false => Stream::default(),
+    }
+}
+
 /// Observations that were lost since the last flush.
 #[derive(Default)]
 struct Lost {
@@ -183,10 +192,12 @@ struct Lost {
 impl<'a> Reader<'a> {
     fn new(seat: Seat, standing: Standing, ingest: &'a Ingest) -> Self {
         let now = Instant::now();
+        let is_known = standing.is_known();
         Self {
             ingest,
+            probed: probed(ingest, &seat, is_known),
             seat,
-            unknown_since: (!standing.is_known()).then_some(now),
+            unknown_since: (!is_known).then_some(now),
             standing,
             held: Vec::new(),
             held_bytes: 0,
@@ -203,8 +214,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes every whole frame from the buffer, in place. Returns whether the stream is over.
-    fn consume(&mut self, window: &mut Window, answer: &mut BytesMut) -> Result<bool, Error> {
+    /// Takes every whole frame from the buffer, in place. Returns whether the stream is over. `begins`: the first began with the
+    /// last read.
+    fn consume(
+        &mut self,
+        window: &mut Window,
+        answer: &mut BytesMut,
+        begins: bool,
+    ) -> Result<bool, Error> {
         let names = self.ingest.names.load();
         let guards = self.ingest.guards.load();
         let secrets = self.ingest.secrets.as_ref().map(Reloaded::load);
@@ -222,9 +239,24 @@ impl<'a> Reader<'a> {
         };
         let filled = window.filled();
         let mut rest = filled;
+        // Whether a frame began that may be a probe: then that is why the stream moved.
+        let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
             while let Some((payload, behind)) = self.frames.data(rest) {
+                if Stream::may_be_probe(payload.len()) {
+                    let begins = begins || rest.len() < filled.len();
+                    is_pushed |= begins;
+                    let began = if begins {
+                        self.last_read
+                    } else {
+                        self.frame_began
+                    };
+                    let secrets = secrets.as_deref();
+                    self.probed.look(payload, began, |extra| {
+                        secrets.is_none_or(|secrets| secrets.admit(extra))
+                    });
+                }
                 rest = behind;
                 self.data_frames += 1;
                 if let Some(observation) = pipeline::observe(payload, context, &mut self.counts) {
@@ -246,6 +278,8 @@ impl<'a> Reader<'a> {
                 None => break false,
             }
         };
+        is_pushed |= (begins || rest.len() < filled.len()) && Stream::begins_probe(rest);
+        self.probed.has_moved(self.last_read, !is_pushed);
         let consumed = filled.len() - rest.len();
         window.consume(consumed);
         Ok(finished)
@@ -324,6 +358,7 @@ impl<'a> Reader<'a> {
         if self.standing.refresh() {
             let is_known = self.standing.is_known();
             self.seat.set_known(is_known);
+            self.probed = probed(self.ingest, &self.seat, is_known);
             self.unknown_since = (!is_known).then(Instant::now);
             if is_known {
                 self.held_bytes = 0;

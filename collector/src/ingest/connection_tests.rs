@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Error, read};
 use crate::{
+    flush::Streams,
     guards::Guards,
     ingest::{
         Admission, ConnectionLimits, Ingest, Losses, SeatLimits, Seats, Taps,
@@ -32,6 +33,9 @@ use crate::{
     remember::Remembered,
     resolve::OwnQueries,
 };
+
+#[path = "connection_probe_tests.rs"]
+mod probes;
 
 struct Peer {
     stream: DuplexStream,
@@ -65,6 +69,7 @@ impl Peer {
             clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
             remembered: Remembered::new(0),
             own: OwnQueries::default(),
+            probed: Streams::default(),
             seats: Seats::new(limits, sender),
             losses: Losses::default(),
             taps: Taps::default(),

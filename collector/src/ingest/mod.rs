@@ -25,8 +25,8 @@ pub use self::{
     tap::{Tap, Taps},
 };
 use crate::{
-    guards::SharedGuards, names::SharedIndex, policy::rebinding::Rebindings, remember::Remembered,
-    resolve::OwnQueries,
+    flush::Streams, guards::SharedGuards, names::SharedIndex, policy::rebinding::Rebindings,
+    remember::Remembered, resolve::OwnQueries,
 };
 
 /// What every connection shares.
@@ -42,6 +42,8 @@ pub struct Ingest {
     pub remembered: Remembered,
     /// Our own look-ups and the leader's, which are no sightings by clients.
     pub own: OwnQueries,
+    /// Who is told of the streams, and of probes in them.
+    pub probed: Streams,
     /// Who is connected, and where observations go. What has no room there is dropped and counted: CoreDNS must never wait.
     pub seats: Seats,
     /// What is to be asked for again.

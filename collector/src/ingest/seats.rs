@@ -162,6 +162,14 @@ impl Seat {
         &self.share
     }
 
+    /// The address of the peer, if it has one.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        match self.key {
+            Key::Address(address) => Some(address),
+            Key::Process(_) => None,
+        }
+    }
+
     /// The peer has become known, or is no longer.
     pub(super) fn set_known(&mut self, is_known: bool) {
         if std::mem::replace(&mut self.is_known, is_known) != is_known {

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
-use crate::{ingest::Taps, owner::View, policy::Overview};
+use crate::{flush::BlockView, ingest::Taps, owner::View, policy::Overview};
 
 /// How many may ask the owner at once; others wait.
 pub const QUEUE: usize = 4;
@@ -70,6 +70,8 @@ pub struct Sources {
     pub health: Health,
     /// Objects that cannot be read.
     pub bad_objects: BadObjects,
+    /// The streams of DNS servers.
+    pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
 }
 
 /// The bound server.
@@ -136,6 +138,7 @@ impl Inspector {
         let mut status = Status::new(view, &overview);
         status.conditions(self.sources.health.conditions());
         status.bad_objects(self.sources.bad_objects.list());
+        status.dns_blocks(&self.sources.blocks.borrow());
         let status = Arc::new(status);
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)

@@ -2,10 +2,13 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::status::{FailureStatus, NameStatus, Status};
+use super::status::{DnsBlockStatus, FailureStatus, NameStatus, Status};
 
 /// How many names the page shows; the troubled ones come first.
 const MAX_ROWS: usize = 1_000;
+
+/// The response code of a server that does not want to answer (RFC 1035 section 4.1.1).
+const REFUSED: u8 = 5;
 
 const STYLE: &str = "
 body { font: 14px/1.4 sans-serif; margin: 1.5em; max-width: 90em }
@@ -33,6 +36,7 @@ pub(super) fn render(status: &Status) -> String {
                 (conditions(status))
                 (faults(status))
                 (bad_objects(status))
+                (dns_blocks(status))
                 (names(status))
             }
         }
@@ -96,6 +100,47 @@ fn bad_objects(status: &Status) -> Markup {
                 }
             }
         }
+    }
+}
+
+fn dns_blocks(status: &Status) -> Markup {
+    let mut rows: Vec<&DnsBlockStatus> = status.dns_blocks.iter().collect();
+    rows.sort_by_key(|block| !matches!(block.state, "blind" | "forwards"));
+    html! {
+        @if !rows.is_empty() {
+            h2 { "DNS servers" }
+            table {
+                tr {
+                    th { "Server" } th { "Probed for" } th { "State" } th.number { "Streams" }
+                    th.number { "Heard" } th.number { "Delay" } th { "Trouble" }
+                }
+                @for block in rows.iter().take(MAX_ROWS) {
+                    tr {
+                        td { (block.server) }
+                        td { (block.name) }
+                        td { (block.state) }
+                        td.number { (block.streams) }
+                        td.number { @if let Some(seconds) = block.reported_seconds { (seconds) " s ago" } }
+                        td.number { @if let Some(delay) = block.delay_milliseconds { (format!("{delay:.1} ms")) } }
+                        td.bad { (block_trouble(block)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn block_trouble(block: &DnsBlockStatus) -> &'static str {
+    match (block.state, block.rcode) {
+        ("forwards", _) => {
+            "it sends the probe on, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
+        }
+        ("blind", None) => "not heard for 30 s, and it does not answer",
+        ("blind", Some(REFUSED)) => "not heard for 30 s: it has no server block for this name",
+        ("blind", Some(_)) => {
+            "not heard for 30 s, though it answers: is there a `dnstap` line in this server block?"
+        }
+        _ => "",
     }
 }
 

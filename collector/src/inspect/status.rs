@@ -5,6 +5,7 @@ use runtime::{admin::Condition, clock::Timestamp, store::BadObject};
 use serde::Serialize;
 
 use crate::{
+    flush::BlockView,
     owner::{Evictions, FailureView, NameView, View},
     policy::Overview,
 };
@@ -29,6 +30,8 @@ pub struct Status {
     pub unknown_egress_firewalls: Vec<String>,
     /// Objects that do not decode, at most 100 of each kind. What was known of them holds.
     pub bad_objects: Vec<BadObjectStatus>,
+    /// The server blocks of DNS servers, and their dnstap streams; none if nothing is probed (`--flush-probe 0`).
+    pub dns_blocks: Vec<DnsBlockStatus>,
     /// How many names wait to be looked up, or are being looked up.
     pub lookups: usize,
     /// What went because a limit was reached, in this process's life.
@@ -59,6 +62,28 @@ pub struct BadObjectStatus {
     pub place: String,
     /// What is wrong with it.
     pub fault: String,
+}
+
+/// One block of a DNS server, known by the name that it is probed for (`--flush-name`).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DnsBlockStatus {
+    /// The server's address.
+    pub server: String,
+    /// The name.
+    pub name: String,
+    /// `flushed`: its stream comes here, and is pushed out from here where it does not flow by itself. `elsewhere`: another
+    /// replica does that. `trying`, `searching`: it was not heard yet. `blind`: it was not heard for 30 s. `forwards`: it sends
+    /// probes on, and gets no more. `resting`: no name is wanted.
+    pub state: &'static str,
+    /// How many of its streams come to this replica.
+    pub streams: usize,
+    /// For how many seconds no probe was seen in them.
+    pub reported_seconds: Option<u64>,
+    /// In how many milliseconds the last one had pushed all out that the server held back.
+    pub delay_milliseconds: Option<f64>,
+    /// The response code of the last answer to a probe.
+    pub rcode: Option<u8>,
 }
 
 /// One kind of fault of an EgressFirewall.
@@ -149,6 +174,7 @@ impl Status {
                 .map(ToString::to_string)
                 .collect(),
             bad_objects: Vec::new(),
+            dns_blocks: Vec::new(),
             lookups: view.lookups,
             evictions: view.evictions.into(),
             names: view
@@ -173,6 +199,19 @@ impl Status {
     pub(super) fn bad_objects(&mut self, bad: Vec<BadObject>) {
         let status = |BadObject { kind, place, fault }| BadObjectStatus { kind, place, fault };
         self.bad_objects = bad.into_iter().map(status).collect();
+    }
+
+    pub(super) fn dns_blocks(&mut self, blocks: &[BlockView]) {
+        let status = |block: &BlockView| DnsBlockStatus {
+            server: block.server.to_string(),
+            name: block.name.clone(),
+            state: block.state.as_str(),
+            streams: block.streams,
+            reported_seconds: block.reported.map(|ago| ago.as_secs()),
+            delay_milliseconds: block.delay.map(|delay| delay.as_secs_f64() * 1e3),
+            rcode: block.rcode,
+        };
+        self.dns_blocks = blocks.iter().map(status).collect();
     }
 }
 

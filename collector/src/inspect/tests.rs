@@ -9,6 +9,7 @@ use tokio::{
 
 use super::*;
 use crate::{
+    flush::plan::State,
     owner::{Evictions, FailureView, NameView},
     policy::faults::{Fault, Faults},
     resolve::Failure,
@@ -83,7 +84,20 @@ fn sources(names: Vec<NameView>) -> Sources {
         taps: Taps::default(),
         health,
         bad_objects: BadObjects::default(),
+        blocks: watch::channel(Arc::new(blocks())).1,
     }
+}
+
+fn blocks() -> Vec<BlockView> {
+    vec![BlockView {
+        server: "10.0.0.1:53".parse().unwrap(),
+        name: "flush.cluster.local.".to_owned(),
+        state: State::Blind,
+        streams: 0,
+        reported: Some(Duration::from_secs(31)),
+        delay: Some(Duration::from_micros(1_500)),
+        rcode: Some(5),
+    }]
 }
 
 async fn get(socket: &Path, path: &str) -> String {
@@ -223,6 +237,7 @@ fn inspector(owner: mpsc::Sender<oneshot::Sender<View>>) -> Inspector {
             taps: Taps::default(),
             health: Health::new(),
             bad_objects: BadObjects::default(),
+            blocks: watch::channel(Arc::default()).1,
         },
         shown: Mutex::default(),
     }

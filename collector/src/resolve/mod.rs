@@ -29,6 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+pub(crate) use self::own::OwnSocket;
 use self::{
     exchange::Exchange,
     metrics::Metrics,

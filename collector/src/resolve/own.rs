@@ -103,7 +103,7 @@ impl OwnQueries {
     }
 
     /// A socket of ours with this local address; it counts as open until the guard is dropped.
-    pub(super) fn open(&self, local: SocketAddr) -> OwnSocket {
+    pub(crate) fn open(&self, local: SocketAddr) -> OwnSocket {
         let endpoint = (local.ip().to_canonical(), local.port());
         let mut record = self.record();
         let sockets = record.sockets.entry(endpoint).or_insert(Sockets {
@@ -171,7 +171,7 @@ impl Record {
 
 /// An open socket in the record.
 #[derive(Debug)]
-pub(super) struct OwnSocket {
+pub(crate) struct OwnSocket {
     own: OwnQueries,
     endpoint: Endpoint,
 }

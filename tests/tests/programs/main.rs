@@ -24,6 +24,7 @@ mod lookups;
 mod packets;
 mod pages;
 mod peers;
+mod probes;
 mod replicas;
 mod restarts;
 mod rules;

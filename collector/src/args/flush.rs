@@ -1,0 +1,87 @@
+//! Flush probes: how often, how many, and for which names.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use clap::Args;
+use proto::api::DnsName;
+use runtime::args::parse_duration;
+
+use crate::flush::Template;
+
+/// What the program is told of flush probes.
+#[derive(Args, Clone, Debug)]
+pub struct FlushArgs {
+    /// How often CoreDNS is asked to write out what it holds back of its dnstap stream, at least 1ms: it would do so once a
+    /// second. Each time is one DNS query over TCP of 4 KB, to each CoreDNS whose stream does not flow as fast by itself, while
+    /// any name is wanted. 0: never, and nothing tells of a CoreDNS without a stream.
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
+    pub flush_probe: Duration,
+
+    /// Such queries a second in all; where it is not enough they come less often.
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub flush_budget: NonZeroU32,
+
+    /// What these queries are for: a name of each server block of the Corefile, which CoreDNS answers by itself and forwards
+    /// to nobody; that there is no such name is an answer too. May be given several times.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "flush.cluster.local",
+        value_parser = parse_name
+    )]
+    pub flush_name: Vec<DnsName>,
+}
+
+impl FlushArgs {
+    /// The queries for each name, each once; nothing if none are to be sent.
+    pub fn templates(&self) -> Option<Arc<[Template]>> {
+        if self.flush_probe.is_zero() {
+            return None;
+        }
+        let mut names = self.flush_name.clone();
+        names.sort_unstable();
+        names.dedup();
+        Some(names.iter().filter_map(Template::new).collect())
+    }
+}
+
+fn parse_name(text: &str) -> Result<DnsName, String> {
+    let name = DnsName::parse(text).map_err(|error| error.to_string())?;
+    match Template::new(&name) {
+        Some(_) => Ok(name),
+        None => Err("a wildcard cannot be asked for".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        flush: FlushArgs,
+    }
+
+    fn names(args: &[&str]) -> Result<Option<Vec<String>>, String> {
+        let args = ["collector"].iter().chain(args);
+        let program = Program::try_parse_from(args).map_err(|error| error.to_string())?;
+        let templates = program.flush.templates();
+        let names = |all: Arc<[Template]>| all.iter().map(|it| it.name().to_string()).collect();
+        Ok(templates.map(names))
+    }
+
+    #[test]
+    fn each_name_is_probed_once_and_none_without_an_interval() {
+        let of = |names: &[&str]| Ok(Some(names.iter().map(|&name| name.to_owned()).collect()));
+        assert_eq!(names(&[]), of(&["flush.cluster.local."]));
+        let twice = ["--flush-name", "b.test,A.test.", "--flush-name", "a.test"];
+        assert_eq!(names(&twice), of(&["a.test.", "b.test."]));
+        assert_eq!(names(&["--flush-probe", "0"]), Ok(None));
+        assert!(names(&["--flush-name", "*.test.example"]).is_err());
+        assert!(names(&["--flush-budget", "0"]).is_err());
+    }
+}

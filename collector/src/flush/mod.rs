@@ -1,0 +1,67 @@
+//! Flush probes: queries of our own that make CoreDNS's dnstap stream early, and tell which DNS servers have none.
+//!
+//! CoreDNS writes dnstap through a buffer of 4 KiB that it flushes once a second. A query over TCP with 4,100 octets of padding
+//! stands in the stream as a CLIENT_QUERY that does not fit the buffer, so that all that waits there goes out at once. The
+//! query is for a name that the server answers by itself, always the same one; what tells probes apart stands in the padding.
+//!
+//! Each server block has a buffer, and a stream, of its own: what is probed is a *block*, a server and one of the names
+//! (`--flush-name`). Which stream is which block's is learned from the probes themselves: it is the one in which they come back.
+//! So it does not matter whether streams come over TCP or a unix socket, nor how servers and streams are addressed.
+//!
+//! - [`probe`]: the query, and how it is known again; [`streams`]: what readers tell of their streams.
+//! - [`schedule`], [`rendezvous`]: when, and by whom. [`plan`]: both, for all blocks. None of them does IO.
+//! - [`prober`]: the connection to one server; [`task`]: the task that holds all together.
+
+pub mod plan;
+pub mod probe;
+pub mod prober;
+pub mod rendezvous;
+pub mod schedule;
+pub mod streams;
+pub mod target;
+pub mod task;
+pub mod view;
+
+pub use self::{
+    plan::{Peer, Peers},
+    probe::Template,
+    streams::Streams,
+    task::run,
+    view::BlockView,
+};
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+/// Tells the exporter what the metrics of probes mean.
+pub fn describe() {
+    describe_counter!(
+        "collector_flush_probes_total",
+        "Queries sent to DNS servers to push their dnstap streams out"
+    );
+    describe_counter!(
+        "collector_flush_probes_skipped_total",
+        "Probes that were due and not sent: the server cannot be reached, or has not answered those before"
+    );
+    describe_counter!(
+        "collector_flush_reports_lost_total",
+        "Probes that came back in a stream and were not looked at, as there were too many"
+    );
+    describe_histogram!(
+        "collector_flush_delay_seconds",
+        Unit::Seconds,
+        "From a probe to the arrival of all that the DNS server had held back of its stream"
+    );
+    describe_gauge!(
+        "collector_flush_interval_seconds",
+        Unit::Seconds,
+        "How often a stream is pushed out, as far as the budget goes"
+    );
+    describe_gauge!(
+        "collector_dns_blocks",
+        "Server blocks of DNS servers, by how things stand with their dnstap streams"
+    );
+    describe_gauge!(
+        "collector_dns_block_blind",
+        "1 for a DNS server's block of which no dnstap event has come for 30 s though it was probed"
+    );
+}

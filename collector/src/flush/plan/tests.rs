@@ -1,0 +1,454 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::flush::{
+    probe::Mark,
+    schedule::COVERAGE,
+    streams::{Flow, Opened},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const S: Duration = Duration::from_secs(1);
+
+/// A plan, and a clock that only this test moves.
+struct World {
+    plan: Plan,
+    now: Instant,
+    flows: BTreeMap<StreamId, (Option<IpAddr>, Flow)>,
+    sent: Vec<(Duration, Probe)>,
+    start: Instant,
+}
+
+fn server(i: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, i], 53))
+}
+
+fn servers(of: std::ops::RangeInclusive<u8>) -> BTreeSet<SocketAddr> {
+    of.map(server).collect()
+}
+
+fn name(i: usize) -> DnsName {
+    DnsName::parse(&format!("flush{i}.cluster.local")).unwrap()
+}
+
+impl World {
+    fn new(interval: Duration, budget: u32, names: usize) -> Self {
+        let now = Instant::now();
+        let config = Config {
+            interval,
+            budget: NonZeroU32::new(budget).unwrap(),
+            replica: "us".to_owned(),
+            names: (0..names).map(name).collect(),
+        };
+        let mut plan = Plan::new(config, now);
+        plan.set_wanted(true);
+        Self {
+            plan,
+            now,
+            flows: BTreeMap::new(),
+            sent: Vec::new(),
+            start: now,
+        }
+    }
+
+    fn open(&mut self, id: StreamId, peer: Option<IpAddr>) {
+        self.flows.insert(id, (peer, Flow::new()));
+        self.pass_on();
+    }
+
+    fn close(&mut self, id: StreamId) {
+        self.flows.remove(&id);
+        self.pass_on();
+    }
+
+    fn pass_on(&mut self) {
+        let flows = self.flows.iter();
+        let open = flows.map(|(id, (peer, flow))| {
+            let (peer, flow) = (*peer, flow.clone());
+            (*id, Opened { peer, flow })
+        });
+        self.plan.set_open(Arc::new(open.collect()));
+    }
+
+    /// Lets time pass; `answer` says what becomes of each probe.
+    fn run(&mut self, time: Duration, mut answer: impl FnMut(&mut Self, Probe)) {
+        let end = self.now + time;
+        loop {
+            let (probes, next) = self.plan.due(self.now);
+            for probe in &probes {
+                self.sent.push((self.now - self.start, *probe));
+                answer(self, *probe);
+            }
+            if !probes.is_empty() {
+                // What became of them may change what is due.
+                continue;
+            }
+            match next {
+                Some(next) if next < end => {
+                    assert!(next > self.now, "it turns in circles");
+                    self.now = next;
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    fn see(&mut self, probe: Probe, stream: StreamId, is_forwarded: bool) -> Option<Duration> {
+        self.see_from(probe.server, probe.name, probe.nonce, stream, is_forwarded)
+    }
+
+    fn see_from(
+        &mut self,
+        server: SocketAddr,
+        name: usize,
+        nonce: Nonce,
+        stream: StreamId,
+        is_forwarded: bool,
+    ) -> Option<Duration> {
+        let seen = Seen {
+            stream,
+            mark: Mark { server, nonce },
+            name,
+            is_forwarded,
+            source: "192.0.2.2".parse().ok(),
+            at: self.now + MS,
+        };
+        self.plan.seen(&seen, self.now + MS)
+    }
+
+    /// Everything answers, and is seen in this stream.
+    fn reports(stream: StreamId) -> impl FnMut(&mut Self, Probe) {
+        move |world, probe| {
+            world.see(probe, stream, false);
+            world.plan.answered(&probe, 3, world.now + MS);
+        }
+    }
+
+    fn silent(_: &mut Self, _: Probe) {}
+
+    fn state(&self, server: SocketAddr, name: usize) -> State {
+        let mut all = self.plan.all();
+        let found = all.find(|(key, ..)| *key == (server, name));
+        found.unwrap().2
+    }
+
+    /// How many probes were sent since the last call.
+    fn count(&mut self) -> usize {
+        std::mem::take(&mut self.sent).len()
+    }
+
+    fn peer(&mut self, peer: Option<Peer>) {
+        let peers = peer.map(|peer| ("other".to_owned(), peer));
+        self.plan.set_peers(Arc::new(peers.into_iter().collect()));
+    }
+}
+
+/// One server whose stream comes over a unix socket, past its first probe.
+fn flushed(interval: Duration) -> World {
+    let mut world = World::new(interval, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(7, None);
+    world.run(S * 2, World::reports(7));
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+    world.count();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_probe_is_alone_until_it_is_clear_what_becomes_of_it() {
+    let mut world = World::new(MS * 10, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(7, None);
+    world.run(S, World::reports(7));
+    assert_eq!(world.state(server(1), 0), State::Trying);
+    assert_eq!(world.count(), 1);
+    world.run(S, World::reports(7));
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert!((45..=50).contains(&world.count()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_sends_the_probe_on_gets_no_more_of_them() {
+    let mut world = World::new(MS * 10, 1000, 2);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(7, None);
+    world.run(S, |world, probe| {
+        world.see(probe, 7, false);
+        if probe.name == 1 {
+            world.see(probe, 7, true);
+        }
+        world.plan.answered(&probe, 3, world.now + MS);
+    });
+    let key = (server(1), 1);
+    assert_eq!(world.plan.take_notices(), [Notice::Forwards(key)]);
+    world.run(S * 600, World::reports(7));
+    let to_it = world.sent.iter().filter(|(_, probe)| probe.name == 1);
+    assert_eq!(to_it.count(), 1);
+    assert_eq!(world.state(server(1), 1), State::Forwards);
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+    // Nor when it dials again, nor is it named.
+    world.close(7);
+    world.open(8, None);
+    world.run(S * 60, World::reports(8));
+    assert_eq!(world.state(server(1), 1), State::Forwards);
+    assert_eq!(world.plan.take_notices(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_while_no_name_is_wanted_and_nobody_is_named() {
+    let mut world = World::new(MS * 10, 1000, 1);
+    world.plan.set_wanted(false);
+    world.plan.set_servers(&servers(1..=3));
+    world.open(7, None);
+    world.run(S * 600, World::silent);
+    assert_eq!(world.count(), 0);
+    assert_eq!(world.state(server(1), 0), State::Resting);
+    world.plan.set_wanted(true);
+    world.run(S * 31, World::silent);
+    assert_eq!(world.state(server(1), 0), State::Blind);
+    world.plan.set_wanted(false);
+    world.run(S, World::silent);
+    let sighted = |notice: &&Notice| matches!(notice, Notice::Sighted(_));
+    let notices = world.plan.take_notices();
+    assert_eq!(notices.iter().filter(sighted).count(), 3);
+    world.count();
+    world.run(S * 600, World::silent);
+    assert_eq!(world.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_flows_by_itself_is_probed_once_a_minute() {
+    let mut world = flushed(MS * 100);
+    for _ in 0..3000 {
+        world.flows[&7].1.has_moved(world.now, true);
+        world.run(MS * 20, World::reports(7));
+    }
+    let count = world.count();
+    assert!((1..=2).contains(&count), "{count}");
+    world.run(S * 10, World::reports(7));
+    assert!((95..=101).contains(&world.count()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_report_is_named_after_30_seconds_and_no_longer_when_it_does() {
+    let mut world = flushed(MS * 100);
+    let key = (server(1), 0);
+    // Packets are dropped: the stream is open still.
+    world.run(S * 29, World::silent);
+    assert_eq!(world.plan.take_notices(), []);
+    world.run(S * 2, World::silent);
+    assert_eq!(world.plan.take_notices(), [Notice::Blind(key)]);
+    assert_eq!(world.state(server(1), 0), State::Blind);
+    // A dead server is not asked ten times a second, but at least once a minute.
+    world.count();
+    world.run(S * 600, World::silent);
+    let count = world.count();
+    assert!((10..=20).contains(&count), "{count}");
+    world.run(COVERAGE + S, World::reports(7));
+    assert_eq!(world.plan.take_notices(), [Notice::Sighted(key)]);
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_stream_is_named_and_one_that_left_is_not() {
+    let mut world = World::new(MS * 100, 1000, 1);
+    world.plan.set_servers(&servers(1..=2));
+    let answers = |world: &mut World, probe: Probe| world.plan.answered(&probe, 5, world.now);
+    world.run(S * 31, answers);
+    let blind = [1, 2].map(|i| Notice::Blind((server(i), 0)));
+    assert_eq!(world.plan.take_notices(), blind);
+    world.plan.set_servers(&servers(2..=2));
+    let sighted = Notice::Sighted((server(1), 0));
+    assert_eq!(world.plan.take_notices(), [sighted]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_stream_of_its_address_is_a_reason_to_probe_a_server_at_once() {
+    let mut world = World::new(MS * 100, 1000, 1);
+    world.plan.set_servers(&servers(1..=2));
+    world.run(S * 500, World::silent);
+    world.plan.take_notices();
+    world.count();
+    world.open(7, Some(server(1).ip()));
+    world.run(MS, World::reports(7));
+    assert_eq!(world.count(), 1);
+    assert_eq!(world.plan.take_notices(), [Notice::Sighted((server(1), 0))]);
+    world.run(S * 2, World::silent);
+    world.close(7);
+    assert_eq!(world.plan.announcement().0, BTreeSet::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_makes_up_is_believed_in_nothing() {
+    let mut world = World::new(MS * 100, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(7, None);
+    world.run(S, World::silent);
+    for is_forwarded in [false, true] {
+        world.see_from(server(1), 0, nonce(), 7, is_forwarded);
+        world.see_from(server(9), 0, nonce(), 7, is_forwarded);
+    }
+    world.run(S * 31, World::silent);
+    assert_eq!(world.state(server(1), 0), State::Blind);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_is_kept_and_shared() {
+    let mut world = World::new(MS * 10, 100, 2);
+    world.plan.set_servers(&servers(1..=50));
+    world.open(7, None);
+    // Each of the hundred blocks has its stream.
+    world.run(S * 10, World::reports(7));
+    world.count();
+    world.run(S * 10, World::reports(7));
+    let mut of_each = BTreeMap::<Key, usize>::new();
+    for (_, probe) in &world.sent {
+        *of_each.entry((probe.server, probe.name)).or_default() += 1;
+    }
+    assert_eq!(of_each.len(), 100);
+    assert!(
+        of_each.values().all(|count| (8..=11).contains(count)),
+        "{of_each:?}"
+    );
+    assert!(world.count() <= 1010);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_replicas_that_hear_a_server_one_probes_it_and_the_other_helps_out() {
+    let all = servers(1..=40);
+    let (mut ours, mut theirs) = (0, 0);
+    let hears: BTreeSet<Block> = all.iter().map(|server| (*server, name(0))).collect();
+    let mut world = World::new(MS * 100, 1000, 1);
+    world.plan.set_servers(&all);
+    world.open(7, None);
+    world.run(S * 4, World::reports(7));
+    world.count();
+    world.peer(Some(Peer {
+        addresses: ["192.0.2.2".parse().unwrap()].into(),
+        hears,
+        forwards: BTreeSet::new(),
+    }));
+    // The other's probes move the stream that all share here.
+    for _ in 0..100 {
+        world.flows[&7].1.has_moved(world.now, false);
+        world.run(MS * 100, World::reports(7));
+    }
+    for i in 1..=40 {
+        match world.state(server(i), 0) {
+            State::Flushed => ours += 1,
+            State::Elsewhere => theirs += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(ours >= 10 && theirs >= 10, "{ours} {theirs}");
+    let sent: BTreeSet<SocketAddr> = world.sent.iter().map(|(_, it)| it.server).collect();
+    assert_eq!(sent.len(), ours);
+    // It has died, and nobody knows yet.
+    world.count();
+    world.run(S * 5, World::reports(7));
+    let sent: BTreeSet<SocketAddr> = world.sent.iter().map(|(_, it)| it.server).collect();
+    assert_eq!(sent.len(), 40);
+    world.peer(None);
+    world.run(S, World::reports(7));
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_replica_hears_or_knows_to_forward_is_its_own_concern() {
+    let mut world = World::new(MS * 100, 1000, 2);
+    world.plan.set_servers(&servers(1..=1));
+    world.peer(Some(Peer {
+        addresses: BTreeSet::new(),
+        hears: [(server(1), name(0))].into(),
+        forwards: [(server(1), name(1))].into(),
+    }));
+    world.run(S * 600, World::silent);
+    assert_eq!(world.count(), 0);
+    assert_eq!(world.state(server(1), 0), State::Elsewhere);
+    assert_eq!(world.state(server(1), 1), State::Forwards);
+    assert_eq!(world.plan.take_notices(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_replicas_probe_shows_whose_a_stream_is() {
+    let mut world = World::new(MS * 100, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(7, None);
+    world.peer(Some(Peer {
+        addresses: ["192.0.2.2".parse().unwrap()].into(),
+        ..Peer::default()
+    }));
+    world.see_from(server(1), 0, nonce(), 7, false);
+    assert_eq!(world.plan.announcement().0, [(server(1), name(0))].into());
+    world.see_from(server(1), 0, nonce(), 7, true);
+    assert_eq!(world.plan.announcement().1, [(server(1), name(0))].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_measured_once_for_each_probe() {
+    let mut world = flushed(MS * 100);
+    world.open(8, None);
+    let mut delays = Vec::new();
+    world.run(S, |world, probe| {
+        delays.push(world.see(probe, 7, false));
+        delays.push(world.see(probe, 8, false));
+    });
+    let pairs: Vec<_> = delays.chunks(2).collect();
+    assert!(pairs.len() >= 9);
+    assert!(
+        pairs.iter().all(|pair| *pair == [Some(MS), None]),
+        "{pairs:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn whatever_happens_the_budget_is_kept_and_every_block_is_probed_once_a_minute(
+        events in prop::collection::vec((0_u8..6, 0_u8..8, 1_u64..5_000), 1..40),
+        interval in 50_u32..2000,
+        budget in 20_u32..2000,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
+        let _entered = runtime.enter();
+        let mut world = World::new(MS * interval, budget, 2);
+        let all = servers(0..=7);
+        world.plan.set_servers(&all);
+        let mut dead = BTreeSet::new();
+        for (what, which, millis) in events {
+            match what {
+                0 => world.open(which.into(), None),
+                1 => world.close(which.into()),
+                2 => drop(dead.insert(server(which))),
+                3 => drop(dead.remove(&server(which))),
+                4 => world.open(which.into(), Some(server(which).ip())),
+                _ => {
+                    if let Some((_, flow)) = world.flows.get(&which.into()) {
+                        flow.has_moved(world.now, true);
+                    }
+                }
+            }
+            world.run(MS * u32::try_from(millis).unwrap(), |world, probe| {
+                let SocketAddr::V4(address) = probe.server else { unreachable!() };
+                let stream = StreamId::from(address.ip().octets()[3]);
+                if !dead.contains(&probe.server) {
+                    world.see(probe, stream, false);
+                    world.plan.answered(&probe, 0, world.now);
+                }
+            });
+        }
+        world.run(S * 60, World::silent);
+        let end = world.now - world.start;
+        for key in all.iter().flat_map(|server| [(*server, 0), (*server, 1)]) {
+            let times = world.sent.iter().filter(|(_, it)| (it.server, it.name) == key);
+            let times: Vec<Duration> = [Duration::ZERO].into_iter().chain(times.map(|(at, _)| *at)).chain([end]).collect();
+            let gaps = times.windows(2).map(|two| two[1] - two[0]);
+            prop_assert!(gaps.max().unwrap() <= S * 60, "{key:?} {times:?}");
+        }
+        for (i, (at, _)) in world.sent.iter().enumerate() {
+            let within = world.sent[i..].iter().take_while(|(later, _)| *later < *at + S).count();
+            prop_assert!(within <= (budget + budget / 10 + 1) as usize, "{within} of {budget} in a second");
+        }
+    }
+}

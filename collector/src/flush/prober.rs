@@ -1,0 +1,196 @@
+//! The connection to a DNS server over which it is probed: open as long as the server keeps it, and many probes at a time.
+
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::mpsc,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tracing::debug;
+
+use super::{
+    plan::Probe,
+    probe::{Mark, Template},
+};
+use crate::resolve::{OwnQueries, OwnSocket};
+
+/// Probes that were not answered yet. A server that is behind gets no more.
+pub const IN_FLIGHT: usize = 16;
+
+/// How long a connection, a write or an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait after a connection failed; twice as long each time, up to the longest.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(10);
+
+/// The length in front of a message over TCP (RFC 1035 section 4.2.2).
+const LENGTH: usize = 2;
+
+/// The octets of an answer that are looked at: the id and the flags.
+const LOOKED_AT: usize = 4;
+
+/// A server answered a probe.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// The probe.
+    pub probe: Probe,
+    /// The response code.
+    pub rcode: u8,
+}
+
+/// Probes one server.
+#[derive(Debug)]
+pub struct Prober {
+    /// The server.
+    pub server: SocketAddr,
+    /// The queries by the number of their name.
+    pub names: Arc<[Template]>,
+    /// Where our sockets are known.
+    pub own: OwnQueries,
+    /// What to send.
+    pub probes: mpsc::Receiver<Probe>,
+    /// What is answered.
+    pub answers: mpsc::Sender<Answer>,
+}
+
+impl Prober {
+    /// Sends probes until nobody has any more. What goes wrong is tried again.
+    pub async fn run(mut self) {
+        let mut back_off = FIRST_BACK_OFF;
+        while let Some(first) = self.probes.recv().await {
+            // What was to be sent while there was no connection is late.
+            let mut newest = first;
+            while let Ok(probe) = self.probes.try_recv() {
+                newest = probe;
+            }
+            let answered = match self.connect().await {
+                Ok(connection) => connection.run(&mut self, newest).await,
+                Err(error) => Err((0, error)),
+            };
+            let Err((answered, error)) = answered else {
+                continue;
+            };
+            debug!(server = %self.server, %error, "cannot probe");
+            if answered > 0 {
+                back_off = FIRST_BACK_OFF;
+            }
+            sleep(back_off).await;
+            back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+        }
+    }
+
+    async fn connect(&self) -> io::Result<Connection> {
+        let stream = timeout(PATIENCE, TcpStream::connect(self.server)).await??;
+        stream.set_nodelay(true)?;
+        let own = self.own.open(stream.local_addr()?);
+        let (read, write) = stream.into_split();
+        Ok(Connection {
+            read,
+            write,
+            received: BytesMut::new(),
+            in_flight: VecDeque::new(),
+            next_id: fastrand::u16(..),
+            answered: 0,
+            _own: own,
+        })
+    }
+}
+
+struct Connection {
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    received: BytesMut,
+    /// By the id of the message.
+    in_flight: VecDeque<(u16, Probe, Instant)>,
+    next_id: u16,
+    answered: u64,
+    _own: OwnSocket,
+}
+
+impl Connection {
+    /// Sends probes until the server closes the connection while it owes nothing, or there are no more. Otherwise: how many were
+    /// answered, and what went wrong.
+    async fn run(mut self, prober: &mut Prober, first: Probe) -> Result<(), (u64, io::Error)> {
+        let ran = self.exchange(prober, first).await;
+        ran.map_err(|error| (self.answered, error))
+    }
+
+    async fn exchange(&mut self, prober: &mut Prober, first: Probe) -> io::Result<()> {
+        self.send(first, &prober.names).await?;
+        loop {
+            let is_behind = self.in_flight.len() >= IN_FLIGHT;
+            let oldest = self.in_flight.front().map(|(_, _, sent)| *sent);
+            let deadline = oldest.map_or_else(|| Instant::now() + PATIENCE, |it| it + PATIENCE);
+            tokio::select! {
+                probe = prober.probes.recv(), if !is_behind => match probe {
+                    Some(probe) => self.send(probe, &prober.names).await?,
+                    None => return Ok(()),
+                },
+                read = timeout_at(deadline, self.read.read_buf(&mut self.received)) => match read {
+                    Err(elapsed) if oldest.is_some() => return Err(elapsed.into()),
+                    Err(_) => {}
+                    Ok(read) => {
+                        if read? == 0 {
+                            return match oldest {
+                                None => Ok(()),
+                                Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+                            };
+                        }
+                        self.take_answers(&prober.answers);
+                    }
+                },
+            }
+        }
+    }
+
+    async fn send(&mut self, probe: Probe, names: &[Template]) -> io::Result<()> {
+        let Some(template) = names.get(probe.name) else {
+            return Ok(());
+        };
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let mark = Mark {
+            server: probe.server,
+            nonce: probe.nonce,
+        };
+        let mut message = Vec::new();
+        template.write(id, &mark, &mut message);
+        self.in_flight.push_back((id, probe, Instant::now()));
+        timeout(PATIENCE, self.write.write_all(&message)).await?
+    }
+
+    /// Takes the whole answers off what was received; it is never longer than one of them and a read.
+    fn take_answers(&mut self, answers: &mpsc::Sender<Answer>) {
+        let mut rest = &self.received[..];
+        while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            let Some((message, behind)) = behind.split_at_checked(length) else {
+                break;
+            };
+            rest = behind;
+            let Some([high, low, _, flags]) = message.first_chunk::<LOOKED_AT>() else {
+                continue;
+            };
+            let id = u16::from_be_bytes([*high, *low]);
+            let mut ids = self.in_flight.iter().map(|(id, ..)| *id);
+            let Some(at) = ids.position(|it| it == id) else {
+                continue;
+            };
+            if let Some((_, probe, _)) = self.in_flight.remove(at) {
+                self.answered += 1;
+                let rcode = flags & 0xf;
+                // Of most nothing is to be learned; the first is sent again if its answer is lost here.
+                let _is_full = answers.try_send(Answer { probe, rcode });
+            }
+        }
+        let used = self.received.len() - rest.len();
+        self.received.advance(used);
+    }
+}

@@ -1,0 +1,156 @@
+//! When the next probe is due: pure functions of times.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Every server and block is probed at least so often: once a minute, with something to spare for a budget that is spent.
+pub const COVERAGE: Duration = Duration::from_secs(45);
+
+/// After the first probe of a server that nobody hears the next; each wait after that is twice as long, up to [`COVERAGE`].
+pub const FIRST_RETRY: Duration = Duration::from_secs(2);
+
+/// Another replica probes: who stands by waits for twice the interval and so much more before it helps out.
+pub const STANDBY: Duration = Duration::from_millis(50);
+
+/// Why a server's block is probed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// To push its stream out, which comes here; nobody else does.
+    Flush,
+    /// The same if whose turn it is does not.
+    Standby,
+    /// To find out whether its stream comes to anybody.
+    Search {
+        /// Probes since it was last heard, or since there was a reason to expect that it can be heard.
+        attempts: u32,
+    },
+}
+
+/// What happened last with a server's block.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Last {
+    /// The last probe.
+    pub sent: Option<Instant>,
+    /// The last time that its streams brought something by themselves; of several streams the one that was silent for longest.
+    pub flowed: Option<Instant>,
+    /// The last time that they brought anything.
+    pub moved: Option<Instant>,
+}
+
+/// The interval at which so many blocks can be probed, in all no more than `budget` a second.
+pub fn interval(wanted: Duration, budget: u32, blocks: usize) -> Duration {
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let least = Duration::from_secs(1).saturating_mul(blocks) / budget.max(1);
+    wanted.max(least)
+}
+
+/// When the next probe is due; it may be in the past.
+///
+/// A stream that flows by itself is flushed by that, so the interval counts from there, too. But a stream that flows may be one
+/// block's of two, or a part of it: it is probed for coverage all the same.
+pub fn due(purpose: Purpose, last: Last, interval: Duration) -> Option<Instant> {
+    let sent = last.sent?;
+    Some(match purpose {
+        Purpose::Flush => {
+            let next = last.flowed.map_or(sent, |flowed| flowed.max(sent)) + interval;
+            next.min(sent + COVERAGE.max(interval))
+        }
+        Purpose::Standby => {
+            last.moved.map_or(sent, |moved| moved.max(sent)) + interval * 2 + STANDBY
+        }
+        Purpose::Search { attempts } => {
+            let doubled = FIRST_RETRY.saturating_mul(1 << attempts.saturating_sub(1).min(16));
+            sent + doubled.min(COVERAGE).max(interval)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn last(start: Instant, sent: u32, flowed: Option<u32>) -> Last {
+        let at = |ms: u32| start + MS * ms;
+        Last {
+            sent: Some(at(sent)),
+            flowed: flowed.map(at),
+            moved: flowed.map(at),
+        }
+    }
+
+    #[test]
+    fn intervals_stretch_to_fit_the_budget() {
+        for (wanted, budget, blocks, expected) in [
+            (100, 1000, 1, 100),
+            (100, 1000, 100, 100),
+            (100, 1000, 200, 200),
+            (10, 1000, 1, 10),
+            (10, 1000, 100, 100),
+            (1, 1, 3, 3000),
+            (1, 0, 3, 3000),
+        ] {
+            let interval = interval(MS * wanted, budget, blocks);
+            assert_eq!(interval, MS * expected);
+        }
+    }
+
+    #[test]
+    fn the_first_probe_is_due_at_once() {
+        let last = Last::default();
+        assert_eq!(due(Purpose::Flush, last, MS), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_flows_by_itself_faster_than_the_interval_is_only_probed_for_coverage() {
+        let start = Instant::now();
+        let due = |sent, flowed| due(Purpose::Flush, last(start, sent, flowed), MS * 100);
+        assert_eq!(due(0, None), Some(start + MS * 100));
+        assert_eq!(due(50, Some(20)), Some(start + MS * 150));
+        assert_eq!(due(0, Some(99)), Some(start + MS * 199));
+        assert_eq!(due(0, Some(60_000)), Some(start + COVERAGE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stands_by_helps_out_when_nothing_moves() {
+        let start = Instant::now();
+        let due = |moved| due(Purpose::Standby, last(start, 0, moved), MS * 100);
+        assert_eq!(due(Some(1000)), Some(start + MS * 1250));
+        assert_eq!(due(None), Some(start + MS * 250));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_nobody_hears_is_asked_less_often_but_once_a_minute() {
+        let start = Instant::now();
+        let mut waits = Vec::new();
+        for attempts in [1, 2, 3, 4, 5, 6, 7, 40, u32::MAX] {
+            let due = due(Purpose::Search { attempts }, last(start, 0, None), MS);
+            waits.push((due.unwrap() - start).as_secs());
+        }
+        assert_eq!(waits, [2, 4, 8, 16, 32, 45, 45, 45, 45]);
+    }
+
+    proptest! {
+        #[test]
+        fn probes_are_never_closer_than_the_interval_nor_further_apart_than_coverage_asks(
+            sent in 0_u32..100_000, flowed in prop::option::of(0_u32..200_000), interval in 1_u32..40_000,
+            attempts: u32, standby: bool,
+        ) {
+            let start = Instant::now();
+            let last = last(start, sent, flowed);
+            let interval = MS * interval;
+            let sent = last.sent.unwrap();
+            for purpose in [Purpose::Flush, Purpose::Search { attempts }] {
+                let due = due(purpose, last, interval).unwrap();
+                prop_assert!(due >= sent + interval && due <= sent + COVERAGE.max(interval));
+            }
+            if standby {
+                prop_assert!(due(Purpose::Standby, last, interval).unwrap() >= sent + interval * 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What the readers of streams tell of probes: which streams there are, when each moved, and what was seen in them.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use metrics::{Counter, counter};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::probe::{LONGEST_OTHER, Mark, Sight, Template};
+
+/// Sights that wait to be looked at; more are dropped, and counted.
+const QUEUE: usize = 4_096;
+
+/// The number of a stream, in the life of this process.
+pub type StreamId = u64;
+
+/// The streams that are open.
+pub type Open = Arc<BTreeMap<StreamId, Opened>>;
+
+/// An open stream.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The address of who sends it; nothing if it comes over a unix socket.
+    pub peer: Option<IpAddr>,
+    /// When it moved.
+    pub flow: Flow,
+}
+
+/// When a stream last brought something.
+#[derive(Clone, Debug)]
+pub struct Flow(Arc<FlowInner>);
+
+#[derive(Debug)]
+struct FlowInner {
+    start: Instant,
+    /// Microseconds since the start; 0: not yet.
+    flowed: AtomicU64,
+    moved: AtomicU64,
+}
+
+impl Flow {
+    /// Of a stream that opens now.
+    pub fn new() -> Self {
+        Self(Arc::new(FlowInner {
+            start: Instant::now(),
+            flowed: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+        }))
+    }
+
+    /// The stream has brought something. `by_itself`: not because of a probe.
+    pub fn has_moved(&self, now: Instant, by_itself: bool) {
+        let since = now.duration_since(self.0.start).as_micros();
+        let since = u64::try_from(since).unwrap_or(u64::MAX).max(1);
+        self.0.moved.store(since, Relaxed);
+        if by_itself {
+            self.0.flowed.store(since, Relaxed);
+        }
+    }
+
+    /// When it last did by itself.
+    pub fn flowed(&self) -> Option<Instant> {
+        self.at(&self.0.flowed)
+    }
+
+    /// When it last did.
+    pub fn moved(&self) -> Option<Instant> {
+        self.at(&self.0.moved)
+    }
+
+    fn at(&self, since: &AtomicU64) -> Option<Instant> {
+        let since = Some(since.load(Relaxed)).filter(|since| *since > 0)?;
+        Some(self.0.start + Duration::from_micros(since))
+    }
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A probe that was seen in a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The stream.
+    pub stream: StreamId,
+    /// What was in its padding.
+    pub mark: Mark,
+    /// For which of the names it is.
+    pub name: usize,
+    /// The server sent it on.
+    pub is_forwarded: bool,
+    /// Who sent it to the server.
+    pub source: Option<IpAddr>,
+    /// When its first octet came, and so all that the server had held back before it.
+    pub at: Instant,
+}
+
+/// What readers tell. Clones share it; without probes nobody is told.
+#[derive(Clone, Debug, Default)]
+pub struct Streams(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    names: Arc<[Template]>,
+    open: watch::Sender<Open>,
+    next: AtomicU64,
+    seen: mpsc::Sender<Seen>,
+    lost: Counter,
+}
+
+/// What comes of it.
+#[derive(Debug)]
+pub struct Told {
+    /// The open streams.
+    pub open: watch::Receiver<Open>,
+    /// The probes that were seen.
+    pub seen: mpsc::Receiver<Seen>,
+}
+
+impl Streams {
+    /// Looks out for probes for these names.
+    pub fn new(names: Arc<[Template]>) -> (Self, Told) {
+        let (seen, receiver) = mpsc::channel(QUEUE);
+        let open = watch::Sender::new(Open::default());
+        let told = Told {
+            open: open.subscribe(),
+            seen: receiver,
+        };
+        let shared = Shared {
+            names,
+            open,
+            next: AtomicU64::new(0),
+            seen,
+            lost: counter!("collector_flush_reports_lost_total"),
+        };
+        (Self(Some(Arc::new(shared))), told)
+    }
+
+    /// A stream from this address, or over a unix socket, whose peer may speak. It is open until the value is dropped.
+    pub fn open(&self, peer: Option<IpAddr>) -> Stream {
+        let flow = Flow::new();
+        let Some(shared) = self.0.clone() else {
+            return Stream(None);
+        };
+        let id = shared.next.fetch_add(1, Relaxed);
+        let opened = Opened {
+            peer,
+            flow: flow.clone(),
+        };
+        shared.open.send_modify(|open| {
+            Arc::make_mut(open).insert(id, opened);
+        });
+        Stream(Some(Watched { shared, id, flow }))
+    }
+}
+
+/// A stream, as its reader has it.
+#[derive(Debug, Default)]
+pub struct Stream(Option<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    shared: Arc<Shared>,
+    id: StreamId,
+    flow: Flow,
+}
+
+impl Stream {
+    /// Whether a frame of this length may hold a probe: to be asked first, as most do not.
+    #[inline]
+    pub fn may_be_probe(length: usize) -> bool {
+        length > LONGEST_OTHER
+    }
+
+    /// Whether a frame that is not there as a whole may be a probe.
+    pub fn begins_probe(frame: &[u8]) -> bool {
+        let length = frame.first_chunk().copied().map(u32::from_be_bytes);
+        length.is_some_and(|length| Self::may_be_probe(length as usize))
+    }
+
+    /// Looks for a probe in a long frame, whose first octet came at this time. `admits`: whether what it shows in `extra` will do.
+    #[cold]
+    pub fn look(&self, frame: &[u8], began: Instant, admits: impl FnOnce(&[u8]) -> bool) {
+        let Some(Watched { shared, id, .. }) = &self.0 else {
+            return;
+        };
+        let Some(sight) = Sight::read(frame).filter(|sight| admits(sight.extra)) else {
+            return;
+        };
+        let Some(name) = shared.names.iter().position(|name| name.is_of(&sight)) else {
+            return;
+        };
+        let seen = Seen {
+            stream: *id,
+            mark: sight.mark,
+            name,
+            is_forwarded: sight.is_forwarded,
+            source: sight.source,
+            at: began,
+        };
+        if shared.seen.try_send(seen).is_err() {
+            shared.lost.increment(1);
+        }
+    }
+
+    /// The stream has brought something. `by_itself`: not because of a probe.
+    pub fn has_moved(&self, now: Instant, by_itself: bool) {
+        if let Some(watched) = &self.0 {
+            watched.flow.has_moved(now, by_itself);
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.shared.open.send_modify(|open| {
+            Arc::make_mut(open).remove(&self.id);
+        });
+    }
+}

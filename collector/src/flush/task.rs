@@ -1,0 +1,272 @@
+//! The task that probes: it brings together what there is to know, and does what the plan says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::bail;
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use tokio::{
+    sync::{mpsc, watch},
+    task::{AbortHandle, JoinSet},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    plan::{Block, Config, Notice, Peers, Plan, Probe, State},
+    probe::Template,
+    prober::{Answer, IN_FLIGHT, Prober},
+    streams::Told,
+    view::{self, BlockView},
+};
+use crate::{policy::Wanted, resolve::OwnQueries};
+
+/// How often what is known is shown to others.
+const SHOW: Duration = Duration::from_secs(1);
+
+/// Answers that wait to be looked at.
+const ANSWERS: usize = 1_024;
+
+/// What this replica hears, and what sends probes on.
+pub type Announcement = (BTreeSet<Block>, BTreeSet<Block>);
+
+/// What the task is told.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The DNS servers.
+    pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
+    /// The names in use.
+    pub wanted: watch::Receiver<Wanted>,
+    /// The other replicas.
+    pub peers: watch::Receiver<Peers>,
+    /// The streams.
+    pub told: Told,
+}
+
+/// What it tells.
+#[derive(Debug)]
+pub struct Outputs {
+    /// How things stand.
+    pub blocks: watch::Sender<Arc<Vec<BlockView>>>,
+    /// What the other replicas are to know.
+    pub announcement: watch::Sender<Announcement>,
+}
+
+/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names.
+///
+/// # Errors
+/// A task of its own failed, which does not happen.
+pub async fn run(
+    config: Config,
+    names: Arc<[Template]>,
+    mut inputs: Inputs,
+    outputs: Outputs,
+    own: OwnQueries,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let (answers, mut answered) = mpsc::channel(ANSWERS);
+    let mut task = Task {
+        plan: Plan::new(config, Instant::now()),
+        probers: BTreeMap::new(),
+        running: JoinSet::new(),
+        names,
+        own,
+        answers,
+        outputs,
+        metrics: Metrics::new(),
+    };
+    let mut ticks = interval(SHOW);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    inputs.mark_changed();
+    let mut next = None;
+    loop {
+        tokio::select! {
+            () = token.cancelled() => return Ok(()),
+            Ok(()) = inputs.servers.changed() => {
+                let servers = inputs.servers.borrow_and_update().clone();
+                task.set_servers(&servers);
+            }
+            Ok(()) = inputs.wanted.changed() => {
+                let is_wanted = !inputs.wanted.borrow_and_update().names.is_empty();
+                task.plan.set_wanted(is_wanted);
+            }
+            Ok(()) = inputs.peers.changed() => {
+                let peers = Arc::clone(&inputs.peers.borrow_and_update());
+                task.plan.set_peers(peers);
+            }
+            Ok(()) = inputs.told.open.changed() => {
+                let open = Arc::clone(&inputs.told.open.borrow_and_update());
+                task.plan.set_open(open);
+            }
+            Some(seen) = inputs.told.seen.recv() => {
+                if let Some(delay) = task.plan.seen(&seen, Instant::now()) {
+                    task.metrics.delay.record(delay);
+                }
+            }
+            Some(Answer { probe, rcode }) = answered.recv() => {
+                task.plan.answered(&probe, rcode, Instant::now());
+            }
+            Some(ended) = task.running.join_next(), if !task.running.is_empty() => {
+                match ended {
+                    Err(error) if !error.is_cancelled() => bail!("a prober failed: {error}"),
+                    _ => {}
+                }
+            }
+            _ = ticks.tick() => task.show(),
+            () = wait(next) => {}
+        }
+        next = task.turn();
+    }
+}
+
+async fn wait(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => pending().await,
+    }
+}
+
+impl Inputs {
+    /// All of it is looked at once.
+    fn mark_changed(&mut self) {
+        self.servers.mark_changed();
+        self.wanted.mark_changed();
+        self.peers.mark_changed();
+        self.told.open.mark_changed();
+    }
+}
+
+struct Task {
+    plan: Plan,
+    probers: BTreeMap<SocketAddr, (mpsc::Sender<Probe>, AbortHandle)>,
+    running: JoinSet<()>,
+    names: Arc<[Template]>,
+    own: OwnQueries,
+    answers: mpsc::Sender<Answer>,
+    outputs: Outputs,
+    metrics: Metrics,
+}
+
+impl Task {
+    fn set_servers(&mut self, servers: &BTreeSet<SocketAddr>) {
+        self.plan.set_servers(servers);
+        self.probers.retain(|server, (_, prober)| {
+            let stays = servers.contains(server);
+            if !stays {
+                prober.abort();
+            }
+            stays
+        });
+    }
+
+    /// Sends what is due, and says when to look again.
+    fn turn(&mut self) -> Option<Instant> {
+        let (probes, next) = self.plan.due(Instant::now());
+        for probe in probes {
+            match self.prober(probe.server).try_send(probe) {
+                Ok(()) => self.metrics.probes.increment(1),
+                Err(_) => self.metrics.skipped.increment(1),
+            }
+        }
+        for notice in self.plan.take_notices() {
+            self.say(notice);
+        }
+        next
+    }
+
+    fn prober(&mut self, server: SocketAddr) -> &mpsc::Sender<Probe> {
+        let Self {
+            probers,
+            running,
+            names,
+            own,
+            answers,
+            ..
+        } = self;
+        let start = || {
+            let (sender, probes) = mpsc::channel(IN_FLIGHT);
+            let prober = Prober {
+                server,
+                names: Arc::clone(names),
+                own: own.clone(),
+                probes,
+                answers: answers.clone(),
+            };
+            (sender, running.spawn(prober.run()))
+        };
+        &probers.entry(server).or_insert_with(start).0
+    }
+
+    fn say(&self, notice: Notice) {
+        let (Notice::Forwards(key) | Notice::Blind(key) | Notice::Sighted(key)) = notice;
+        let Some((server, name)) = self.plan.block(key) else {
+            return;
+        };
+        let blind = || {
+            let labels = [("server", server.to_string()), ("name", name.to_string())];
+            gauge!("collector_dns_block_blind", &labels)
+        };
+        match notice {
+            Notice::Forwards(_) => warn!(
+                %server, %name,
+                "the DNS server sends the flush probe on: it gets no more of them, and its stream may be a second late; \
+                 give a name that it answers by itself (--flush-name)"
+            ),
+            Notice::Blind(_) => {
+                blind().set(1);
+                warn!(
+                    %server, %name,
+                    "a DNS server is not heard: its dnstap stream shows no probe for 30 s; what pods learn from it is not seen"
+                );
+            }
+            Notice::Sighted(_) => {
+                blind().set(0);
+                info!(%server, %name, "the DNS server is no longer named as not heard");
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        let blocks = view::view(&self.plan, Instant::now());
+        self.metrics.show(&blocks, self.plan.interval());
+        self.outputs.blocks.send_replace(Arc::new(blocks));
+        let announcement = self.plan.announcement();
+        self.outputs.announcement.send_if_modified(|said| {
+            let is_new = *said != announcement;
+            *said = announcement;
+            is_new
+        });
+    }
+}
+
+struct Metrics {
+    probes: Counter,
+    skipped: Counter,
+    delay: Histogram,
+    interval: Gauge,
+}
+
+impl Metrics {
+    fn new() -> Self {
+        Self {
+            probes: counter!("collector_flush_probes_total"),
+            skipped: counter!("collector_flush_probes_skipped_total"),
+            delay: histogram!("collector_flush_delay_seconds"),
+            interval: gauge!("collector_flush_interval_seconds"),
+        }
+    }
+
+    fn show(&self, blocks: &[BlockView], interval: Duration) {
+        self.interval.set(interval);
+        for state in State::ALL {
+            let those = blocks.iter().filter(|block| block.state == state).count();
+            gauge!("collector_dns_blocks", "state" => state.as_str()).set(those as f64);
+        }
+    }
+}

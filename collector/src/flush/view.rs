@@ -1,0 +1,70 @@
+//! How things stand with the streams of DNS servers, for people.
+
+use std::{net::SocketAddr, time::Duration};
+
+use tokio::time::Instant;
+
+use super::plan::{Plan, State};
+
+/// One block of one server.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BlockView {
+    /// The server.
+    pub server: SocketAddr,
+    /// The name by which its block is probed.
+    pub name: String,
+    /// How things stand with it.
+    pub state: State,
+    /// How many of its streams come to this replica.
+    pub streams: usize,
+    /// How long ago a probe was last seen in one.
+    pub reported: Option<Duration>,
+    /// How long that probe took to push the stream out.
+    pub delay: Option<Duration>,
+    /// The response code of the last answer to a probe.
+    pub rcode: Option<u8>,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Resting,
+        Self::Trying,
+        Self::Flushed,
+        Self::Elsewhere,
+        Self::Searching,
+        Self::Blind,
+        Self::Forwards,
+    ];
+
+    /// A word for metric labels and `/status.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resting => "resting",
+            Self::Trying => "trying",
+            Self::Flushed => "flushed",
+            Self::Elsewhere => "elsewhere",
+            Self::Searching => "searching",
+            Self::Blind => "blind",
+            Self::Forwards => "forwards",
+        }
+    }
+}
+
+/// All blocks, as they are now.
+pub fn view(plan: &Plan, now: Instant) -> Vec<BlockView> {
+    let all = plan.all();
+    all.filter_map(|(key, target, state)| {
+        let (server, name) = plan.block(key)?;
+        Some(BlockView {
+            server,
+            name: name.to_string(),
+            state,
+            streams: target.streams(),
+            reported: target.reported.map(|at| now.duration_since(at)),
+            delay: target.delay,
+            rcode: target.rcode,
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,91 @@
+//! Flush probes: whom they go to, and who is told of them.
+
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+
+use runtime::{endpoints::Endpoints, shutdown::Tasks};
+use tokio::sync::watch;
+
+use super::{Found, Program, follow};
+use crate::{
+    flush::{
+        self, BlockView, Peers, Streams,
+        plan::Config,
+        task::{Inputs, Outputs},
+    },
+    policy::Wanted,
+    resolve,
+};
+
+type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
+
+impl Program {
+    /// Probes the DNS servers that pods may ask: those of the cluster, or with a folder those that are asked for look-ups. Gives
+    /// what the readers tell of their streams, and how things stand.
+    pub(super) fn probes(
+        &self,
+        endpoints: &Option<Found>,
+        asked: &Option<watch::Receiver<resolve::Servers>>,
+        wanted: &watch::Receiver<Wanted>,
+        tasks: &mut Tasks,
+    ) -> (Streams, Blocks) {
+        let (blocks, shown) = watch::channel(Arc::default());
+        let Some(templates) = self.args.flush.templates() else {
+            return (Streams::default(), shown);
+        };
+        let (sender, servers) = watch::channel(BTreeSet::new());
+        match (endpoints, asked) {
+            (Some(endpoints), _) => {
+                let pass_on = move |endpoints: Option<Endpoints>| {
+                    if let Some(endpoints) = endpoints {
+                        // Nobody is sent to the others.
+                        let serving = endpoints.iter().filter(|(_, it)| it.serving);
+                        send(&sender, serving.map(|(address, _)| *address));
+                    }
+                };
+                let following = follow(endpoints.clone(), tasks.token(), pass_on);
+                tasks.spawn("probed servers", following);
+            }
+            (None, Some(asked)) => {
+                let pass_on = move |servers: resolve::Servers| {
+                    send(&sender, servers.iter().map(|server| server.address));
+                };
+                let following = follow(asked.clone(), tasks.token(), pass_on);
+                tasks.spawn("probed servers", following);
+            }
+            (None, None) => {}
+        }
+        let (streams, told) = Streams::new(Arc::clone(&templates));
+        let config = Config {
+            interval: self.args.flush.flush_probe,
+            budget: self.args.flush.flush_budget,
+            replica: String::new(),
+            names: templates.iter().map(|it| it.name().clone()).collect(),
+        };
+        let inputs = Inputs {
+            servers,
+            wanted: wanted.clone(),
+            peers: watch::channel(Peers::default()).1,
+            told,
+        };
+        let outputs = Outputs {
+            blocks,
+            announcement: watch::Sender::default(),
+        };
+        let task = flush::run(
+            config,
+            templates,
+            inputs,
+            outputs,
+            self.own.clone(),
+            tasks.token(),
+        );
+        tasks.spawn("flush probes", task);
+        (streams, shown)
+    }
+}
+
+/// By the addresses that streams show, in which IPv4 is never mapped.
+fn send(sender: &watch::Sender<BTreeSet<SocketAddr>>, servers: impl Iterator<Item = SocketAddr>) {
+    let canonical = |server: SocketAddr| SocketAddr::new(server.ip().to_canonical(), server.port());
+    sender.send_replace(servers.map(canonical).collect());
+}

@@ -1,0 +1,50 @@
+//! Which DNS servers are asked.
+
+use runtime::{UsageError, endpoints::Endpoints, shutdown::Tasks};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Found, follow};
+use crate::{
+    args::Args,
+    resolve::{self, ResolverSpec, Server},
+};
+
+/// Where the servers to ask are listed; nothing if nothing is looked up.
+pub(super) fn servers(
+    args: &Args,
+    endpoints: Option<Found>,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Option<watch::Receiver<resolve::Servers>>> {
+    let (sender, servers) = watch::channel(resolve::Servers::default());
+    match (args.resolver(), endpoints) {
+        (ResolverSpec::None, _) => return Ok(None),
+        (ResolverSpec::Kube, Some(found)) => {
+            tasks.spawn("resolver servers", list(found, sender, tasks.token()));
+        }
+        (ResolverSpec::Kube, None) => {
+            return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
+        }
+        (resolver, _) => {
+            if let Some(source) = resolve::Source::of(&resolver) {
+                tasks.spawn("resolver servers", source.run(sender, tasks.token()));
+            }
+        }
+    }
+    Ok(Some(servers))
+}
+
+/// Passes on the DNS servers that are found and ready.
+async fn list(
+    found: Found,
+    servers: watch::Sender<resolve::Servers>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let pass_on = |endpoints: Option<Endpoints>| {
+        if let Some(endpoints) = endpoints {
+            let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
+            servers.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
+        }
+    };
+    follow(found, shutdown, pass_on).await
+}

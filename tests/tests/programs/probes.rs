@@ -1,0 +1,306 @@
+//! Flush probes: what CoreDNS holds back of its stream is seen early, and a CoreDNS without one is named.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use serde_json::Value;
+use tests::{
+    admin::get_over_unix,
+    coredns::{CoreDns, free_port},
+    network::Network,
+    programs::Program,
+    store::Store,
+    upstream::{Scripted, Speech},
+    wait::eventually,
+    workdir::Workdir,
+    world::start_collector,
+};
+
+const NAME: &str = "www.example.com.";
+const PROBES: &str = "collector_flush_probes_total";
+const BLIND: &str = "collector_dns_block_blind";
+const LOCAL: &str = "flush.cluster.local.";
+
+/// A server block for a zone, which answers by itself for names under `cluster.local` and `example.com`.
+fn block(zone: &str, bind: IpAddr, dnstap: &str, more: &str) -> String {
+    format!(
+        "{zone}:{{$DNS_PORT}} {{\n bind {bind}\n errors\n {dnstap}\n cache\n \
+         template ANY ANY cluster.local {{\n rcode NXDOMAIN\n }}\n \
+         template IN A example.com {{\n answer \"{{{{ .Name }}}} 300 IN A 192.0.2.10\"\n }}\n {more}\n}}\n"
+    )
+}
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const DNSTAP: &str = "dnstap unix://{$DNSTAP_SOCKET} full";
+
+/// A collector that probes a CoreDNS which is still to be started.
+struct Probing {
+    collector: Program,
+    store: Store,
+    server: SocketAddr,
+    inspect: PathBuf,
+    workdir: Workdir,
+}
+
+impl Probing {
+    async fn start(flags: &[&str]) -> Self {
+        Self::with(Workdir::new(), free_port(), flags).await
+    }
+
+    async fn with(workdir: Workdir, server: SocketAddr, flags: &[&str]) -> Self {
+        let store = Store::new(workdir.join("store"));
+        store.allow("team", &[NAME]);
+        let inspect = workdir.join("inspect.sock");
+        let shown = format!("unix://{}", inspect.display());
+        let resolver = server.to_string();
+        let own = ["--resolver", &resolver, "--inspect", &shown];
+        let collector = start_collector(&workdir, &store, &[&own[..], flags].concat()).await;
+        collector.ready().await;
+        Self {
+            collector,
+            store,
+            server,
+            inspect,
+            workdir,
+        }
+    }
+
+    async fn coredns(&self, corefile: &str) -> CoreDns {
+        fs::write(self.workdir.join("Corefile"), corefile).unwrap();
+        CoreDns::start_at(self.workdir.path(), self.server).await
+    }
+
+    /// What the status says of each server and name.
+    async fn blocks(&self) -> Vec<Value> {
+        let (_, body) = get_over_unix(&self.inspect, "/status.json").await.unwrap();
+        let status: Value = serde_json::from_str(&body).unwrap();
+        status["dnsBlocks"].as_array().unwrap().clone()
+    }
+
+    /// Waits until the status says so of a server and name.
+    async fn expect(&self, server: SocketAddr, name: &str, state: &str) -> Value {
+        let what = format!("{server} {name} is {state}");
+        eventually(&what, async || {
+            let blocks = self.blocks().await;
+            let is_it =
+                |block: &&Value| block["server"] == *server.to_string() && block["name"] == *name;
+            let found = blocks.iter().find(is_it);
+            found
+                .filter(|block| block["state"] == *state)
+                .cloned()
+                .ok_or_else(|| format!("{blocks:?}"))
+        })
+        .await
+    }
+
+    /// Waits for so many more probes.
+    async fn expect_more_probes(&self, count: f64) {
+        let before = self.collector.admin().metric(PROBES, &[]).await.unwrap();
+        self.collector.counts(PROBES, &[], before + count).await;
+    }
+
+    /// The log lines about a server and a name.
+    fn said(&self, server: SocketAddr, name: &str, words: &str) -> usize {
+        let messages = self.collector.messages();
+        let is_it = |line: &&Value| {
+            line["server"] == *server.to_string()
+                && line["name"] == *name
+                && line["message"].as_str().unwrap().contains(words)
+        };
+        messages.iter().filter(is_it).count()
+    }
+}
+
+#[tokio::test]
+async fn streams_are_pushed_out_while_a_name_is_wanted_and_again_when_coredns_is_back() {
+    let probing = Probing::start(&["--flush-probe", "10ms"]).await;
+    probing.store.remove_egress_firewall("team");
+    let mut coredns = probing.coredns(&block(".", LOOPBACK, DNSTAP, "")).await;
+    probing.expect(probing.server, LOCAL, "resting").await;
+    let before = probing.collector.admin().metric(PROBES, &[]).await.unwrap();
+    probing.store.allow("team", &[NAME]);
+    let block = probing.expect(probing.server, LOCAL, "flushed").await;
+    assert_eq!(block["streams"], 1);
+    let delay = "collector_flush_delay_seconds_count";
+    probing.collector.counts(delay, &[], 50.0).await;
+    println!(
+        "the delay of the last probe: {}",
+        block["delayMilliseconds"]
+    );
+    probing.collector.counts(PROBES, &[], before + 50.0).await;
+
+    // Its answers flow as ever, and none of ours is one of them.
+    eventually("an answer arrives", async || {
+        coredns.ask(NAME, RecordType::A).await;
+        let entry = probing.store.resolved(NAME, NAME).ok_or("no entry")?;
+        (!entry.resolved_addresses.is_empty())
+            .then_some(())
+            .ok_or_else(|| format!("{entry:?}"))
+    })
+    .await;
+
+    coredns.process().kill();
+    eventually("the stream is gone", async || {
+        let blocks = probing.blocks().await;
+        let is_gone = blocks.iter().all(|block| block["streams"] == 0);
+        is_gone.then_some(()).ok_or_else(|| format!("{blocks:?}"))
+    })
+    .await;
+    coredns.restart().await;
+    probing.expect(probing.server, LOCAL, "flushed").await;
+    probing.expect_more_probes(50.0).await;
+
+    probing.store.remove_egress_firewall("team");
+    probing.expect(probing.server, LOCAL, "resting").await;
+}
+
+#[tokio::test]
+async fn without_an_interval_nothing_is_sent() {
+    let probing = Probing::start(&["--flush-probe", "0"]).await;
+    let coredns = probing.coredns(&block(".", LOOPBACK, DNSTAP, "")).await;
+    eventually("an answer arrives", async || {
+        coredns.ask(NAME, RecordType::A).await;
+        probing
+            .store
+            .resolved(NAME, NAME)
+            .ok_or("no entry".to_owned())
+    })
+    .await;
+    assert!(probing.blocks().await.is_empty());
+    assert_eq!(
+        probing.collector.admin().metric(PROBES, &[]).await.unwrap(),
+        0.0
+    );
+}
+
+#[tokio::test]
+async fn a_block_that_sends_the_probe_on_gets_one_and_never_another() {
+    const ON: &str = "flush.up.test.";
+    let upstream = Scripted::start(|asked| asked.reply(ResponseCode::NXDomain).say()).await;
+    let forward = format!("forward up.test {}", upstream.address);
+    let flags = [
+        "--flush-probe",
+        "10ms",
+        "--flush-name",
+        "flush.cluster.local,flush.up.test",
+    ];
+    let probing = Probing::start(&flags).await;
+    let mut coredns = probing
+        .coredns(&block(".", LOOPBACK, DNSTAP, &forward))
+        .await;
+    probing.expect(probing.server, ON, "forwards").await;
+    probing.expect(probing.server, LOCAL, "flushed").await;
+    let asked = || upstream.count(|asked| asked.name() == ON);
+    // CoreDNS asks again over TCP, or another time, if it likes: that is one probe.
+    let once = asked();
+    assert!(once > 0);
+    probing.expect_more_probes(100.0).await;
+    coredns.restart().await;
+    probing.expect_more_probes(100.0).await;
+    probing.expect(probing.server, ON, "forwards").await;
+    probing.expect(probing.server, LOCAL, "flushed").await;
+    assert_eq!(asked(), once);
+    assert_eq!(
+        probing.said(probing.server, ON, "sends the flush probe on"),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_coredns_without_a_dnstap_line_is_named_and_so_is_one_that_lacks_it_in_one_block() {
+    const INNER: &str = "flush.inner.test.";
+    let silent = free_port();
+    let server = free_port();
+    let servers = format!("{server},{silent}");
+    let flags = [
+        "--flush-name",
+        "flush.cluster.local,flush.inner.test",
+        "--resolver",
+        &servers,
+    ];
+    let workdir = Workdir::new();
+    let other = Workdir::new();
+    let probing = {
+        let store = Store::new(workdir.join("store"));
+        store.allow("team", &[NAME]);
+        let inspect = workdir.join("inspect.sock");
+        let shown = format!("unix://{}", inspect.display());
+        let flags = [&flags[..], &["--inspect", &shown]].concat();
+        let collector = start_collector(&workdir, &store, &flags).await;
+        collector.ready().await;
+        Probing {
+            collector,
+            store,
+            server,
+            inspect,
+            workdir,
+        }
+    };
+    let inner = "template ANY ANY inner.test {\n rcode NXDOMAIN\n }";
+    let both = block(".", LOOPBACK, DNSTAP, "") + &block("inner.test", LOOPBACK, "", inner);
+    let _coredns = probing.coredns(&both).await;
+    fs::write(other.join("Corefile"), block(".", LOOPBACK, "", inner)).unwrap();
+    let _silent = CoreDns::start_at(other.path(), silent).await;
+
+    probing.expect(server, LOCAL, "flushed").await;
+    for (server, name) in [(server, INNER), (silent, LOCAL), (silent, INNER)] {
+        let block = probing.expect(server, name, "blind").await;
+        // They answer.
+        assert_eq!((&block["rcode"], &block["streams"]), (&3.into(), &0.into()));
+        let labels = [format!("server=\"{server}\""), format!("name=\"{name}\"")];
+        let labels = labels.each_ref().map(String::as_str);
+        let named = probing.collector.admin().metric(BLIND, &labels).await;
+        assert_eq!(named.unwrap(), 1.0);
+        assert_eq!(probing.said(server, name, "is not heard"), 1);
+    }
+    let named = probing.collector.admin().metric(BLIND, &[]).await;
+    assert_eq!(named.unwrap(), 3.0);
+    let (_, page) = get_over_unix(&probing.inspect, "/").await.unwrap();
+    assert_eq!(page.matches("is there a `dnstap` line").count(), 3);
+}
+
+#[tokio::test]
+async fn a_coredns_whose_packets_are_dropped_is_named_until_they_pass() {
+    let workdir = Workdir::new();
+    let Some(network) = Network::new(workdir.path()).await else {
+        return;
+    };
+    let listener = SocketAddr::new(network.outside(), free_port().port());
+    let listen = format!("tcp://{listener}");
+    let allowed = format!("{}/32", network.inside());
+    // The stream is not closed: nothing but the probes can tell.
+    let flags = [
+        "--listen",
+        &listen,
+        "--allow-peer",
+        &allowed,
+        "--keepalive",
+        "10m",
+        "--frame-timeout",
+        "10m",
+    ];
+    let server = SocketAddr::new(network.inside(), 5353);
+    let probing = Probing::with(workdir, server, &flags).await;
+    let dnstap = format!("dnstap tcp://{listener} full");
+    let corefile = block(".", network.inside(), &dnstap, "");
+    fs::write(probing.workdir.join("Corefile"), corefile).unwrap();
+    let _coredns = CoreDns::start_in(probing.workdir.path(), &network).await;
+    probing.expect(server, LOCAL, "flushed").await;
+    network.plug(false);
+    probing.expect(server, LOCAL, "blind").await;
+    let connections = probing
+        .collector
+        .admin()
+        .metric("collector_connections", &[])
+        .await;
+    assert_eq!(connections.unwrap(), 1.0);
+    assert_eq!(probing.said(server, LOCAL, "is not heard"), 1);
+    network.plug(true);
+    probing.expect(server, LOCAL, "flushed").await;
+    let named = probing.collector.admin().metric(BLIND, &[]).await;
+    assert_eq!(named.unwrap(), 0.0);
+}
