@@ -285,9 +285,14 @@ impl Writer {
         };
         if let Mode::DryRun(_) = self.mode {
             self.sync.told(&outcome);
-            if let Outcome::Unknown(error) = outcome {
-                warn!(%error, "connecting to the northbound database anew");
-                self.client.restart();
+            match outcome {
+                Outcome::Done(_) => {}
+                // So it may say that somebody manages the database.
+                Outcome::Refused(refusal) => debug!(%refusal, "the server refused a question"),
+                Outcome::Unknown(error) => {
+                    warn!(%error, "connecting to the northbound database anew");
+                    self.client.restart();
+                }
             }
             return;
         }
