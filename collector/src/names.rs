@@ -1,20 +1,24 @@
 //! Which names are wanted: the index that every event is held against.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
-use proto::{api::DnsName, dns};
+use proto::{
+    api::DnsName,
+    dns::{self, Hashes, Qname},
+};
 
-/// An immutable set of wanted names, found by the wire form of a question without allocating.
+/// An immutable set of wanted names, found by the hash of a question without allocating or copying it.
+///
+/// Who asks questions cannot make them collide, since the hash has a secret start; and who could would gain nothing, since
+/// what is found is compared.
 #[derive(Debug, Default)]
-pub struct NameIndex {
-    exact: HashMap<Box<[u8]>, DnsName, RandomState>,
-    /// What stands behind `*.`: such a name wants exactly one label more.
-    wildcard: HashSet<Box<[u8]>, RandomState>,
+pub struct NameIndex<S = RandomState> {
+    hasher: S,
+    exact: Names,
+    /// Wildcards, by what stands behind `*.`: such a name wants exactly one label more.
+    wildcard: Names,
 }
 
 /// The index as the readers see it: replaced as a whole, never changed, so that they need no lock.
@@ -29,39 +33,78 @@ pub enum Match<'a> {
     Wildcard,
 }
 
-impl NameIndex {
+impl<S: BuildHasher> NameIndex<S> {
     /// Whether an object of this name, or a wildcard one label above it, is wanted.
-    pub fn find(&self, name: &dns::Name) -> Option<Match<'_>> {
-        match self.exact.get(name.wire()) {
-            Some(name) => Some(Match::Exact(name)),
-            None => name
-                .parent()
-                .is_some_and(|parent| self.wildcard.contains(parent))
-                .then_some(Match::Wildcard),
+    #[inline]
+    pub fn find<'a>(&self, name: impl Into<Qname<'a>>) -> Option<Match<'_>> {
+        let name = name.into();
+        let Hashes {
+            name: hash,
+            parent: above,
+        } = name.hashes(&self.hasher);
+        if let Some(found) = self.exact.find(hash, name, DnsName::as_str) {
+            return Some(Match::Exact(found));
         }
+        self.wildcard
+            .find(above, name.parent()?, behind_asterisk)
+            .map(|_| Match::Wildcard)
     }
 }
 
-impl<'a> FromIterator<&'a DnsName> for NameIndex {
+impl<'a, S: BuildHasher + Default> FromIterator<&'a DnsName> for NameIndex<S> {
     fn from_iter<I: IntoIterator<Item = &'a DnsName>>(names: I) -> Self {
         let mut index = Self::default();
         for name in names {
             let wire = dns::Name::from(name);
-            match wire.parent() {
-                Some(parent) if name.is_wildcard() => {
-                    index.wildcard.insert(parent.into());
-                }
-                _ => {
-                    index.exact.insert(wire.wire().into(), name.clone());
-                }
+            let hashes = Qname::from(&wire).hashes(&index.hasher);
+            if name.is_wildcard() {
+                index.wildcard.insert(hashes.parent, name.clone());
+            } else {
+                index.exact.insert(hashes.name, name.clone());
             }
         }
         index
     }
 }
 
+/// Names by their hashes. One whose hash is taken by another has the next that is free.
+#[derive(Debug, Default)]
+struct Names(HashMap<u64, DnsName, RandomState>);
+
+impl Names {
+    fn insert(&mut self, mut hash: u64, name: DnsName) {
+        while self.0.get(&hash).is_some_and(|other| *other != name) {
+            hash = hash.wrapping_add(1);
+        }
+        self.0.insert(hash, name);
+    }
+
+    /// The name of which `part` is `wanted`.
+    #[inline]
+    fn find(
+        &self,
+        mut hash: u64,
+        wanted: Qname<'_>,
+        part: impl Fn(&DnsName) -> &str,
+    ) -> Option<&DnsName> {
+        loop {
+            let name = self.0.get(&hash)?;
+            if wanted.is_plain(part(name)) {
+                return Some(name);
+            }
+            hash = hash.wrapping_add(1);
+        }
+    }
+}
+
+fn behind_asterisk(wildcard: &DnsName) -> &str {
+    wildcard.as_str().strip_prefix("*.").unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::hash::Hasher;
+
     use super::*;
 
     fn wants(wanted: &[&str], asked: &str) -> bool {
@@ -100,5 +143,55 @@ mod tests {
     fn a_dot_inside_a_label_is_not_a_label_boundary() {
         assert!(wants(&["*.example.com"], r"a\.b.example.com."));
         assert!(!wants(&["a.b.example.com"], r"a\.b.example.com."));
+    }
+
+    /// All names have the same hash.
+    #[derive(Default)]
+    struct One;
+
+    impl BuildHasher for One {
+        type Hasher = Self;
+
+        fn build_hasher(&self) -> Self {
+            Self
+        }
+    }
+
+    impl Hasher for One {
+        fn write(&mut self, _octets: &[u8]) {}
+
+        fn finish(&self) -> u64 {
+            u64::MAX
+        }
+    }
+
+    #[test]
+    fn names_whose_hashes_collide_are_told_apart() {
+        let names: Vec<_> = [
+            "a.example.com",
+            "b.example.com",
+            "*.c.com",
+            "*.d.com",
+            "b.example.com",
+        ]
+        .iter()
+        .map(|name| DnsName::parse(name).unwrap())
+        .collect();
+        let index: NameIndex<One> = names.iter().collect();
+        let found = |asked: &str| match index.find(&dns::Name::from_text(asked).unwrap()) {
+            Some(Match::Exact(name)) => name.to_string(),
+            Some(Match::Wildcard) => "*".to_owned(),
+            None => String::new(),
+        };
+        assert_eq!(found("a.example.com"), "a.example.com.");
+        assert_eq!(found("B.example.com"), "b.example.com.");
+        assert_eq!(
+            (found("x.c.com"), found("x.d.com")),
+            ("*".to_owned(), "*".to_owned())
+        );
+        assert_eq!(
+            (found("c.example.com"), found("x.e.com"), found(".")),
+            Default::default()
+        );
     }
 }

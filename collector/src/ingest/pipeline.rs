@@ -45,7 +45,12 @@ pub const MAX_ADDRESSES: usize = 1000;
 
 /// Decodes a data frame and holds it against the wanted names. Whatever comes of it is counted.
 pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
-    match judge(frame, context, counts) {
+    let judged = match dnstap::ClientResponse::parse_usual(frame) {
+        Some(Some(event)) => judge(event, context, counts),
+        Some(None) => Err(Outcome::OtherKind),
+        None => judge_unusual(frame, context, counts),
+    };
+    match judged {
         Ok(observation) => {
             counts.add(Outcome::Observed);
             Some(observation)
@@ -57,19 +62,30 @@ pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Optio
     }
 }
 
-fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Observation, Outcome> {
-    let Context {
-        names,
-        guards,
-        clock,
-        remembered,
-        secrets,
-        ..
-    } = context;
-    let event = dnstap::ClientResponse::parse(frame)
-        .map_err(|_| Outcome::BadEvent)?
-        .ok_or(Outcome::OtherKind)?;
-    if secrets.is_some_and(|secrets| !secrets.admit(event.extra)) {
+/// The same for what no CoreDNS sent.
+#[cold]
+#[inline(never)]
+fn judge_unusual(
+    frame: &[u8],
+    context: Context<'_>,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    let event = dnstap::ClientResponse::parse(frame).map_err(|_| Outcome::BadEvent)?;
+    judge(event.ok_or(Outcome::OtherKind)?, context, counts)
+}
+
+// In line, and what few events come to is out of line and takes what it needs by value: so all of this is done in registers.
+
+#[inline(always)]
+fn judge(
+    event: dnstap::ClientResponse<'_>,
+    context: Context<'_>,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    if context
+        .secrets
+        .is_some_and(|secrets| !secrets.admit(event.extra))
+    {
         return Err(Outcome::WrongSecret);
     }
     let message = event.message.ok_or(Outcome::NoMessage)?;
@@ -88,14 +104,32 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
         (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
         _ => return Err(Outcome::OtherType),
     };
-    let name = match names.find(&question.name) {
-        Some(Match::Exact(name)) => name.clone(),
-        Some(Match::Wildcard) => DnsName::try_from(&question.name).map_err(|_| Outcome::BadName)?,
+    match context.names.find(question.name) {
+        Some(found) => take(found, event, response, family, context, counts),
         None => {
-            if remembered.is_enabled() {
-                remember(&event, &response, family, context);
+            if context.remembered.is_enabled() {
+                remember(event, response, family, context);
             }
-            return Err(Outcome::NotWanted);
+            Err(Outcome::NotWanted)
+        }
+    }
+}
+
+/// The observation that an answer for a wanted name is.
+#[inline(never)]
+fn take(
+    found: Match<'_>,
+    event: dnstap::ClientResponse<'_>,
+    response: dns::Response<'_>,
+    family: Family,
+    context: Context<'_>,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    let Context { guards, clock, .. } = context;
+    let name = match found {
+        Match::Exact(name) => name.clone(),
+        Match::Wildcard => {
+            DnsName::try_from(&response.question().name.lower()).map_err(|_| Outcome::BadName)?
         }
     };
     let mut addresses = Addresses::new();
@@ -120,7 +154,7 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
             Outcome::NoAddress
         });
     }
-    let asker = asker(&event, context);
+    let asker = asker(event, context);
     Ok(Observation {
         name,
         family,
@@ -134,9 +168,10 @@ fn judge(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Result<Obse
 }
 
 /// Keeps the answer for a rule that is still to come.
+#[inline(never)]
 fn remember(
-    event: &dnstap::ClientResponse<'_>,
-    response: &dns::Response<'_>,
+    event: dnstap::ClientResponse<'_>,
+    response: dns::Response<'_>,
     family: Family,
     context: Context<'_>,
 ) {
@@ -150,7 +185,7 @@ fn remember(
     });
     if read.is_ok() && !addresses.is_empty() {
         context.remembered.keep(
-            &response.question().name,
+            &response.question().name.lower(),
             family,
             &addresses,
             context.clock.now(),
@@ -159,7 +194,7 @@ fn remember(
     }
 }
 
-fn asker(event: &dnstap::ClientResponse<'_>, context: Context<'_>) -> Asker {
+fn asker(event: dnstap::ClientResponse<'_>, context: Context<'_>) -> Asker {
     context.own.asker(event.client(), event.port())
 }
 

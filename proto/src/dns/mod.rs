@@ -4,6 +4,7 @@
 //! message says; what its compression pointers multiply has a limit of its own.
 
 mod name;
+mod qname;
 mod response;
 mod wire;
 
@@ -12,6 +13,7 @@ mod differential;
 
 pub use self::{
     name::{Name, NameError},
+    qname::{Hashes, Qname},
     response::{Header, MAX_ALIASES, Question, Response},
     wire::{Error, MAX_HOPS, MAX_STEPS},
 };

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use super::{
     CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_CNAME,
-    name::{Name, of_question},
+    name::of_question,
+    qname::Qname,
     wire::{Error, HEADER, NameAt, Names, octets},
 };
 use crate::address::canonical;
@@ -28,6 +29,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Error::Truncated`] if there are fewer than twelve octets.
+    #[inline]
     pub fn parse(message: &[u8]) -> Result<Self, Error> {
         let [a, b, c, d, e, f, g, h, ..] = octets::<HEADER>(message, 0)?;
         Ok(Self {
@@ -65,10 +67,10 @@ impl Header {
 }
 
 /// The question section's only entry.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Question {
-    /// QNAME, in lower case.
-    pub name: Name,
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// QNAME.
+    pub name: Qname<'a>,
     /// QTYPE, such as [`TYPE_A`].
     pub qtype: u16,
     /// QCLASS, such as [`CLASS_IN`].
@@ -82,7 +84,7 @@ pub struct Question {
 pub struct Response<'a> {
     message: &'a [u8],
     header: Header,
-    question: Question,
+    question: Question<'a>,
     /// Where the answer section starts.
     answers: usize,
 }
@@ -94,6 +96,7 @@ impl<'a> Response<'a> {
     ///
     /// # Errors
     /// [`Error`] if either cannot be read, or if the number of questions is not one (RFC 9619).
+    #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Error> {
         let header = Header::parse(message)?;
         if header.questions != 1 {
@@ -106,7 +109,7 @@ impl<'a> Response<'a> {
             message,
             header,
             question: Question {
-                name: Name::lower(name),
+                name: Qname::new(name),
                 qtype: u16::from_be_bytes([a, b]),
                 qclass: u16::from_be_bytes([c, d]),
             },
@@ -115,8 +118,8 @@ impl<'a> Response<'a> {
     }
 
     /// The question.
-    pub fn question(&self) -> &Question {
-        &self.question
+    pub fn question(&self) -> Question<'a> {
+        self.question
     }
 
     /// See [`Header::id`].

@@ -12,8 +12,7 @@ use super::{
 /// A CLIENT_RESPONSE event as far as its answer matters, borrowed from the frame it came in.
 ///
 /// Where both are one, it says what [`Event`](super::Event) says, for a small part of the price: the other fields are passed
-/// over, an event of another kind is left as soon as its kind is known, and the layout that CoreDNS gives its events is not
-/// walked through but compared.
+/// over, and an event of another kind is left as soon as its kind is known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClientResponse<'a> {
     /// Free text of the server's operator; empty if there is none. Any bytes.
@@ -27,6 +26,13 @@ pub struct ClientResponse<'a> {
 }
 
 impl<'a> ClientResponse<'a> {
+    /// Reads the payload of a data frame that is laid out as CoreDNS does it: what [`parse`](Self::parse) would make of it, by
+    /// comparing it with a pattern instead of walking through its fields. Nothing if it has another layout, or is malformed.
+    #[inline(always)]
+    pub fn parse_usual(event: &'a [u8]) -> Option<Option<Self>> {
+        usual::read(event)
+    }
+
     /// Reads the payload of a data frame, in one pass and without allocating. Nothing if the first that it says of its kind
     /// is another one, or if it does not say.
     ///
@@ -34,18 +40,7 @@ impl<'a> ClientResponse<'a> {
     ///
     /// If the bytes are not the protobuf of a dnstap event, with what is wrong and where; of an event of another kind, only
     /// what comes before its kind is looked at.
-    #[inline]
     pub fn parse(event: &'a [u8]) -> Result<Option<Self>, Error> {
-        match usual::read(event) {
-            Some(response) => Ok(response),
-            None => Self::walk(event),
-        }
-    }
-
-    /// The same for an event of any layout.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn walk(event: &'a [u8]) -> Result<Option<Self>, Error> {
         const IDENTITY: u32 = bytes_key(1);
         const VERSION: u32 = bytes_key(2);
         const EXTRA: u32 = bytes_key(3);

@@ -11,7 +11,7 @@ mod error;
 mod event;
 #[cfg(test)]
 mod tests;
-pub(crate) mod usual;
+mod usual;
 mod values;
 mod wire;
 

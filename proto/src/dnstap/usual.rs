@@ -12,8 +12,8 @@ use super::{
 /// Reads an event of the usual layout, of another kind than CLIENT_RESPONSE only up to that. Nothing if it has another
 /// layout, or is malformed.
 #[inline(always)]
-pub(crate) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
-    const CLIENT_RESPONSE: u8 = pb::message::Type::ClientResponse as u8;
+pub(super) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
+    const CLIENT_RESPONSE: u64 = pb::message::Type::ClientResponse as u64;
     const HEAD: Pattern = Pattern::new([
         exactly(varint_key(1)), // type
         LAST,
@@ -68,22 +68,20 @@ pub(crate) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
     }
 
     let (head, rest) = message.split_first_chunk::<8>()?;
+    let head = u64::from_le_bytes(*head);
     if !HEAD.fits(head) {
         return None;
     }
-    let [_, kind, .., address] = *head;
+    let (kind, address) = (head >> 8 & 0xff, head >> 56);
     if kind != CLIENT_RESPONSE {
         return Some(None);
     }
-    let (client, rest) = rest.split_at_checked(address.into())?;
+    let (client, rest) = rest.split_at_checked(address as usize)?;
     let (port, rest) = port(rest)?;
     let (times, rest) = rest.split_first_chunk::<24>()?;
     let (words, _) = times.as_chunks::<8>();
-    if !words
-        .iter()
-        .zip(TIMES)
-        .all(|(word, times)| times.fits(word))
-    {
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    if !words.zip(TIMES).all(|(word, times)| times.fits(word)) {
         return None;
     }
     let [.., a, b, c, d, e, _, f, g, h, i, _, first] = *times;
@@ -140,8 +138,8 @@ impl Pattern {
     }
 
     #[inline(always)]
-    fn fits(self, bytes: &[u8; 8]) -> bool {
-        u64::from_le_bytes(*bytes) & self.given == self.bits
+    fn fits(self, bytes: u64) -> bool {
+        bytes & self.given == self.bits
     }
 }
 

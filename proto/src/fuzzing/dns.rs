@@ -53,7 +53,7 @@ pub(crate) fn ours(message: &[u8]) -> Result<Said, Error> {
         rcode: response.rcode(),
         truncated: response.truncated(),
         question: (
-            question.name.labels().map(<[u8]>::to_vec).collect(),
+            question.name.lower().labels().map(<[u8]>::to_vec).collect(),
             question.qtype,
             question.qclass,
         ),

@@ -1,6 +1,6 @@
 //! The borrowed event against prost, on bytes of every sort: both take them, with the same values, or neither does.
 
-use crate::dnstap::{pb, usual};
+use crate::dnstap::{ClientResponse, pb};
 use crate::frame_stream::{Codec, Frame};
 use crate::fuzzing::dnstap::check;
 use bytes::BytesMut;
@@ -329,7 +329,9 @@ fn the_generated_bytes_are_often_taken_and_often_refused() {
 #[test]
 fn the_usual_layout_is_that_of_coredns() {
     let events = captured();
-    let found = events.iter().map(|event| usual::read(event).unwrap());
+    let found = events
+        .iter()
+        .map(|event| ClientResponse::parse_usual(event).unwrap());
     assert_eq!(found.flatten().count(), 5);
 }
 
@@ -344,7 +346,10 @@ fn generated_events_are_often_of_the_usual_layout() {
         let strategy = (usual_event(), vec(mutation(), mutations))
             .prop_map(|(event, mutations)| mutate(event.encode_to_vec(), &mutations));
         let known = (0..500)
-            .filter(|_| usual::read(&strategy.new_tree(&mut runner).unwrap().current()).is_some())
+            .filter(|_| {
+                ClientResponse::parse_usual(&strategy.new_tree(&mut runner).unwrap().current())
+                    .is_some()
+            })
             .count();
         assert!((100..450).contains(&known), "{known} of 500 are known");
     }
