@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cli;
+mod corefile;
 mod flush;
 mod keep;
 mod listen;
@@ -19,6 +20,9 @@ use runtime::{
 
 pub use self::{
     cli::{CaptureArgs, Cli, Format, ReplayArgs},
+    corefile::{
+        CheckArgs, CorefileAction, CorefileArgs, LineArgs, PatchArgs, RenderArgs, ScopeArgs,
+    },
     flush::FlushArgs,
     keep::KeepArgs,
     listen::{Following, ListenArgs},

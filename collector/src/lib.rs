@@ -8,10 +8,12 @@
 //! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
 //! - [`inspect`]: what is known, shown to people.
 //! - [`replay`]: a file of events through the same; [`capture`]: such a file.
+//! - [`corefile`]: Corefiles of a CoreDNS that is to stream here.
 //! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
 pub mod capture;
+pub mod corefile;
 pub mod flush;
 pub mod guards;
 pub mod ingest;

@@ -11,6 +11,14 @@ fn main() -> ExitCode {
             runtime::run_program("collector", collector::run(*args))
         }
         Cli::Replay(args) => runtime::run_program("collector", collector::replay::run(*args)),
+        Cli::Corefile(args) => {
+            let mut is_right = true;
+            let ended = runtime::run_program("collector", async {
+                is_right = collector::corefile::run(*args)?;
+                Ok(())
+            });
+            if is_right { ended } else { ExitCode::FAILURE }
+        }
         Cli::Capture(args) => runtime::run_program("collector", collector::capture::run(*args)),
     }
 }

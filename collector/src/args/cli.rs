@@ -9,7 +9,7 @@ use runtime::{
     listen::{ListenAddress, parse_local},
 };
 
-use super::{Args, KeepArgs};
+use super::{Args, CorefileArgs, KeepArgs};
 
 /// Reads a file of dnstap events and prints what the collector would have done about them.
 ///
@@ -82,6 +82,8 @@ pub enum Cli {
     Replay(Box<ReplayArgs>),
     /// Write one.
     Capture(Box<CaptureArgs>),
+    /// Work on a Corefile.
+    Corefile(Box<CorefileArgs>),
 }
 
 impl CommandFactory for Cli {
@@ -89,6 +91,7 @@ impl CommandFactory for Cli {
         Args::command()
             .subcommand(ReplayArgs::command())
             .subcommand(CaptureArgs::command())
+            .subcommand(CorefileArgs::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -103,6 +106,9 @@ impl FromArgMatches for Cli {
         match matches.subcommand() {
             Some(("replay", matches)) => {
                 ReplayArgs::from_arg_matches(matches).map(|args| Self::Replay(Box::new(args)))
+            }
+            Some(("corefile", matches)) => {
+                CorefileArgs::from_arg_matches(matches).map(|args| Self::Corefile(Box::new(args)))
             }
             Some((_, matches)) => {
                 CaptureArgs::from_arg_matches(matches).map(|args| Self::Capture(Box::new(args)))

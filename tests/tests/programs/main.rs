@@ -14,6 +14,7 @@ mod bad_input;
 mod capture;
 mod clock;
 mod compare;
+mod corefile;
 mod crowd;
 mod ends;
 mod expiry;

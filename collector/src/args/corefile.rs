@@ -1,0 +1,177 @@
+//! `collector corefile`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::corefile::{Line, Scope};
+
+/// Works on the Corefile of the CoreDNS that is to stream to the collector.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "corefile")]
+pub struct CorefileArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: CorefileAction,
+}
+
+/// What to do with a Corefile.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CorefileAction {
+    /// Put the `dnstap` line into every server block that answers for names outside of the cluster; all else stays as it is
+    Patch(PatchArgs),
+    /// Say which answers are not seen, and what hides names; exits 1 if there are any that are not seen
+    Check(CheckArgs),
+    /// Make a Corefile of named servers with zones and upstreams (the `spec` of a `DNS` of operator.openshift.io)
+    Render(RenderArgs),
+}
+
+/// What a `dnstap` line is to say.
+#[derive(Clone, Debug, Args)]
+pub struct LineArgs {
+    /// Where the collector listens, as CoreDNS is to dial it: `tcp://10.96.0.53:6000`, `tls://…`, or `/run/x.sock`; an address,
+    /// since CoreDNS would have to look a name up itself
+    #[arg(long, value_name = "ENDPOINT", value_parser = parse_endpoint)]
+    pub dnstap: Option<String>,
+
+    /// What the events show in `extra`: the secret of `--secret-file`
+    #[arg(long, value_name = "TEXT", requires = "dnstap", value_parser = parse_extra)]
+    pub extra: Option<String>,
+}
+
+/// Whose names are the cluster's own.
+#[derive(Clone, Debug, Args)]
+pub struct ScopeArgs {
+    /// The domain of the cluster's own names, whose answers need not be seen; may be given several times
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        default_value = "cluster.local",
+        value_delimiter = ','
+    )]
+    pub cluster_domain: Vec<String>,
+}
+
+/// Change a Corefile.
+#[derive(Clone, Debug, Args)]
+pub struct PatchArgs {
+    /// The Corefile; stdin without one
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// The line.
+    #[command(flatten)]
+    pub line: LineArgs,
+
+    /// The cluster's own names.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+
+    /// Take the line out instead; without --dnstap every `dnstap` line
+    #[arg(long)]
+    pub remove: bool,
+
+    /// The text is a ConfigMap as `kubectl get -o yaml` gives it, and so is what comes out
+    #[arg(long)]
+    pub configmap: bool,
+
+    /// The Corefile is that of a NodeLocal DNSCache, whose CoreDNS has no dnstap: names outside of the cluster go to the cluster's
+    /// CoreDNS from there
+    #[arg(long, conflicts_with_all = ["remove", "dnstap"])]
+    pub node_local: bool,
+
+    /// With --node-local, the address of the cluster's CoreDNS, if no `forward` line for the cluster domain shows it
+    #[arg(long, value_name = "ADDRESS", requires = "node_local")]
+    pub cluster_dns: Option<String>,
+}
+
+/// Look at a Corefile.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// The Corefile; stdin without one
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// The line; without one any `dnstap` line will do.
+    #[command(flatten)]
+    pub line: LineArgs,
+
+    /// The cluster's own names.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+
+    /// The text is a ConfigMap as `kubectl get -o yaml` gives it
+    #[arg(long)]
+    pub configmap: bool,
+}
+
+/// Make a Corefile.
+#[derive(Clone, Debug, Args)]
+pub struct RenderArgs {
+    /// The servers, as YAML; `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The line of every block.
+    #[command(flatten)]
+    pub line: LineArgs,
+
+    /// The cluster's own names.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+
+    /// The port that CoreDNS answers on
+    #[arg(long, value_name = "PORT", default_value = "5353")]
+    pub port: u16,
+}
+
+impl LineArgs {
+    /// The line, if one is named.
+    pub fn line(&self) -> Option<Line> {
+        self.dnstap.as_ref().map(|endpoint| Line {
+            endpoint: endpoint.clone(),
+            extra: self.extra.clone(),
+        })
+    }
+}
+
+impl ScopeArgs {
+    /// The same, as names are compared.
+    pub fn scope(&self) -> Scope {
+        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
+        Scope {
+            cluster_domains: self.cluster_domain.iter().map(plain).collect(),
+        }
+    }
+}
+
+/// What a Corefile takes as one word, and CoreDNS as an endpoint that it need not look up.
+fn parse_endpoint(text: &str) -> Result<String, String> {
+    let path = text.strip_prefix("unix://").unwrap_or(text);
+    let address = ["tcp://", "tls://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme));
+    match address {
+        Some(address) if address.parse::<std::net::SocketAddr>().is_ok() => {}
+        Some(_) => return Err("an IP address and a port follow tcp:// and tls://".to_owned()),
+        None if path.starts_with('/') => {}
+        None => {
+            return Err(
+                "this is neither tcp://, tls:// nor the absolute path of a socket".to_owned(),
+            );
+        }
+    }
+    let odd = |c: char| c.is_whitespace() || matches!(c, '"' | '#' | '{' | '}');
+    if text.contains(odd) {
+        return Err("a Corefile takes no white space, quotes, `#` and braces there".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_extra(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if text.is_empty() || !text.chars().all(fits) {
+        return Err("a secret is of A-Z, a-z, 0-9, `_` and `-`".to_owned());
+    }
+    Ok(text.to_owned())
+}

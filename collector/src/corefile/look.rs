@@ -1,0 +1,355 @@
+//! What a Corefile means for us: which server blocks answer for names outside of the cluster, whether they stream to the collector,
+//! and what hides names.
+
+use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
+
+use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
+
+/// Files in files, at most.
+const MAX_DEPTH: usize = 20;
+
+/// The `dnstap` line that a block is to have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Line {
+    /// Where to stream: `tcp://192.0.2.1:6000`, `tls://…`, or the path of a unix socket.
+    pub endpoint: String,
+    /// What `extra` is to be, if anything.
+    pub extra: Option<String>,
+}
+
+/// Whose names are the cluster's own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Scope {
+    /// `cluster.local`, without a dot at the end.
+    pub cluster_domains: Vec<String>,
+}
+
+/// Where imported files are.
+#[derive(Clone, Debug)]
+pub enum Imports {
+    /// Nobody knows.
+    Unknown,
+    /// Relative to this folder.
+    Folder(PathBuf),
+    /// These, by name.
+    Files(BTreeMap<String, String>),
+}
+
+/// Something to know of a Corefile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// The line, from 1.
+    pub line: usize,
+    /// Answers are not seen; otherwise it is a warning.
+    pub is_fault: bool,
+    /// What it is.
+    pub words: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_fault { "error" } else { "warning" };
+        write!(f, "line {}: {kind}: {}", self.line, self.words)
+    }
+}
+
+impl Scope {
+    /// Whether the block answers for names outside of the cluster.
+    pub(super) fn is_external(&self, block: &Block) -> bool {
+        block.keys.iter().any(|key| !self.is_own(&zone(key)))
+    }
+
+    /// Whether the block is the cluster domain's.
+    pub(super) fn is_cluster(&self, block: &Block) -> bool {
+        let zones = block.keys.iter().map(|key| zone(key));
+        zones
+            .into_iter()
+            .any(|zone| self.cluster_domains.contains(&zone))
+    }
+
+    fn is_own(&self, zone: &str) -> bool {
+        let within = |domain: &str| {
+            let front = zone.strip_suffix(domain);
+            front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
+        };
+        // A network is the zone of its reverse names.
+        zone.contains('/')
+            || within("in-addr.arpa")
+            || within("ip6.arpa")
+            || self.cluster_domains.iter().any(|domain| within(domain))
+    }
+}
+
+/// The zone of a key: `tls://example.org:853` is for `example.org`. The root is empty; a network stays as it is.
+fn zone(key: &str) -> String {
+    let rest = key.split_once("://").map_or(key, |(_, rest)| rest);
+    if rest.contains('/') {
+        return rest.to_owned();
+    }
+    let zone = rest.split(':').next().unwrap_or_default();
+    zone.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The endpoint as CoreDNS takes it: a path may have `unix://` before it.
+fn endpoint(text: &str) -> &str {
+    text.strip_prefix("unix://").unwrap_or(text)
+}
+
+impl Line {
+    /// Whether a directive streams there, in the direction that works.
+    pub(super) fn is_of(&self, directive: &Directive) -> bool {
+        directive.name == "dnstap"
+            && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
+    }
+
+    /// What the directive lacks.
+    fn lack(&self, directive: &Directive) -> Option<String> {
+        if directive.arg(1) != Some("full") {
+            return Some("its `dnstap` line lacks `full`: no answer is in the events".to_owned());
+        }
+        let shown = said(directive, "extra");
+        (self.extra.as_deref() != shown && self.extra.is_some())
+            .then(|| "its `dnstap` line shows another secret in `extra`, or none".to_owned())
+    }
+}
+
+/// What stands behind a word in the directive's own block.
+pub(super) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a str> {
+    let at = directive
+        .nested
+        .iter()
+        .position(|token| token.text == word)?;
+    directive
+        .nested
+        .get(at + 1)
+        .map(|token| token.text.as_str())
+}
+
+impl Imports {
+    /// The contents of the files that a pattern names; nothing if that is not known.
+    fn find(&self, pattern: &str) -> Option<Vec<String>> {
+        let name = |pattern: &str| pattern.rsplit('/').next().unwrap_or_default().to_owned();
+        match self {
+            Self::Unknown => None,
+            // The keys of a ConfigMap are files of one folder; what is elsewhere is of another.
+            Self::Files(files) => {
+                if pattern.trim_start_matches("./").contains('/') {
+                    return None;
+                }
+                let wanted = name(pattern);
+                let found = files.iter().filter(|(file, _)| fits(&wanted, file));
+                Some(found.map(|(_, text)| text.clone()).collect())
+            }
+            Self::Folder(folder) => {
+                let path = folder.join(pattern);
+                let wanted = name(pattern);
+                let mut found: Vec<PathBuf> = fs::read_dir(path.parent()?)
+                    .ok()?
+                    .filter_map(|entry| Some(entry.ok()?.path()))
+                    .filter(|path| {
+                        let name = path.file_name().and_then(|name| name.to_str());
+                        path.is_file() && name.is_some_and(|name| fits(&wanted, name))
+                    })
+                    .collect();
+                found.sort();
+                found
+                    .iter()
+                    .map(|path| fs::read_to_string(path).ok())
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Whether a name fits a pattern with at most one `*`, which is all that CoreDNS takes.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((front, back)) => {
+            name.len() >= front.len() + back.len()
+                && name.starts_with(front)
+                && name.ends_with(back)
+        }
+    }
+}
+
+/// Directives of a block and of what it imports, and the imports that nobody knows.
+#[derive(Debug, Default)]
+pub(super) struct Effective {
+    pub(super) directives: Vec<Directive>,
+    pub(super) unknown: Vec<(usize, String)>,
+}
+
+impl Effective {
+    pub(super) fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
+        let mut all = Self::default();
+        all.take(&block.directives, corefile, imports, 0);
+        all
+    }
+
+    fn take(
+        &mut self,
+        directives: &[Directive],
+        corefile: &Corefile,
+        imports: &Imports,
+        depth: usize,
+    ) {
+        for directive in directives {
+            if directive.name != "import" {
+                self.directives.push(directive.clone());
+                continue;
+            }
+            let pattern = directive.arg(0).unwrap_or_default();
+            if depth >= MAX_DEPTH {
+                self.unknown.push((directive.line, pattern.to_owned()));
+            } else if let Some(snippet) = corefile.snippets.get(pattern) {
+                self.take(&snippet.directives, corefile, imports, depth + 1);
+            } else {
+                match imports.find(pattern) {
+                    Some(texts) => {
+                        for text in texts {
+                            // A file of directives reads as the inside of a block.
+                            match parse(&format!(". {{\n{text}\n}}")) {
+                                Ok(inner) => {
+                                    let inside = inner.blocks.iter().flat_map(|it| &it.directives);
+                                    let inside: Vec<_> = inside
+                                        .cloned()
+                                        .map(|it| Directive {
+                                            line: directive.line,
+                                            ..it
+                                        })
+                                        .collect();
+                                    self.take(&inside, corefile, imports, depth + 1);
+                                }
+                                Err(_) => self.unknown.push((directive.line, pattern.to_owned())),
+                            }
+                        }
+                    }
+                    None => self.unknown.push((directive.line, pattern.to_owned())),
+                }
+            }
+        }
+    }
+}
+
+/// What is to be known of a Corefile, in the order of lines. Without a `line` any that streams somewhere will do.
+///
+/// # Errors
+/// It is no Corefile.
+pub fn findings(
+    text: &str,
+    line: Option<&Line>,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<Vec<Finding>, SyntaxError> {
+    let corefile = parse(text)?;
+    let mut found = Vec::new();
+    let mut tell = |line, is_fault, words: String| {
+        let finding = Finding {
+            line,
+            is_fault,
+            words,
+        };
+        if !found.contains(&finding) {
+            found.push(finding);
+        }
+    };
+    for block in &corefile.blocks {
+        look_at(block, &corefile, line, scope, imports, &mut tell);
+    }
+    for import in &corefile.imports {
+        let pattern = import.arg(0).unwrap_or_default();
+        let inner = imports.find(pattern).unwrap_or_default();
+        let mut inner: Vec<_> = inner.iter().map(|text| parse(text)).collect();
+        if inner.is_empty() {
+            let words = format!("`import {pattern}`: its server blocks are not known here");
+            tell(import.line, false, words);
+        }
+        for result in inner.drain(..) {
+            let mut tell = |_, is_fault, words: String| {
+                tell(
+                    import.line,
+                    is_fault,
+                    format!("`import {pattern}`: {words}"),
+                );
+            };
+            match result {
+                Ok(inner) => {
+                    for block in &inner.blocks {
+                        look_at(block, &inner, line, scope, imports, &mut tell);
+                    }
+                }
+                Err(error) => tell(import.line, true, error.to_string()),
+            }
+        }
+    }
+    found.sort_by_key(|finding| finding.line);
+    Ok(found)
+}
+
+fn look_at(
+    block: &Block,
+    corefile: &Corefile,
+    line: Option<&Line>,
+    scope: &Scope,
+    imports: &Imports,
+    tell: &mut dyn FnMut(usize, bool, String),
+) {
+    if !scope.is_external(block) {
+        return;
+    }
+    let all = Effective::of(block, corefile, imports);
+    let keys = block.keys.join(" ");
+    for (line, pattern) in &all.unknown {
+        tell(
+            *line,
+            false,
+            format!("`import {pattern}`: what is in it is not known here"),
+        );
+    }
+    let streams = |it: &&Directive| match line {
+        Some(line) => line.is_of(it),
+        None => it.name == "dnstap" && it.arg(0) != Some("listen"),
+    };
+    let any = Line {
+        endpoint: String::new(),
+        extra: None,
+    };
+    match all.directives.iter().find(streams) {
+        None => {
+            let words = format!(
+                "the answers of `{keys}` are not seen: it has no `dnstap` line for the collector"
+            );
+            tell(block.line, true, words);
+        }
+        Some(directive) => {
+            if let Some(lack) = line.unwrap_or(&any).lack(directive) {
+                tell(directive.line, true, format!("`{keys}`: {lack}"));
+            }
+        }
+    }
+    for directive in &all.directives {
+        if let Some(words) = hides(directive) {
+            tell(directive.line, false, format!("`{keys}`: {words}"));
+        }
+    }
+}
+
+/// What a directive keeps from being seen.
+fn hides(directive: &Directive) -> Option<&'static str> {
+    match directive.name.as_str() {
+        "autopath" => Some(
+            "`autopath` answers for names of the search path with the addresses of others: of those that pods get so, a rule's name is not in the event",
+        ),
+        "rewrite" => Some(
+            "`rewrite`: what counts is the name as the pod asked for it; a rule for the name that it is rewritten to sees nothing",
+        ),
+        "cache" if directive.nested.iter().any(|it| it.text == "serve_stale") => Some(
+            "`cache` with `serve_stale` gives addresses whose TTL is over: give the collector a `--retain` as long",
+        ),
+        "dnstap" if directive.arg(0) == Some("listen") => Some(
+            "`dnstap listen` breaks frames under load, and holds answers up when its reader stalls",
+        ),
+        _ => None,
+    }
+}

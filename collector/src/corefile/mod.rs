@@ -1,0 +1,146 @@
+//! Corefiles of a CoreDNS that is to stream to the collector.
+//!
+//! - `lex`, `parse`: server blocks and directives, with where they stand.
+//! - `look`: which blocks answer for names outside of the cluster, whether they stream, and what hides names.
+//! - `patch`: the `dnstap` line put in or taken out; all else stays as it is, byte for byte.
+//! - `render`: a Corefile of named servers with zones and upstreams.
+//! - `config_map`: the same for the ConfigMap that holds it.
+
+mod config_map;
+mod lex;
+mod look;
+mod parse;
+mod patch;
+mod render;
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use runtime::UsageError;
+
+pub use self::{
+    config_map::ConfigMapError,
+    look::{Finding, Imports, Line, Scope, findings},
+    parse::SyntaxError,
+    patch::{PatchError, add, forward_to_cluster, remove},
+    render::{RenderError, Servers},
+};
+use crate::args::{CorefileAction, CorefileArgs, PatchArgs};
+
+/// Does what `collector corefile` is told. Returns whether nothing was found to be wrong.
+///
+/// # Errors
+/// [`UsageError`] for a text that is no Corefile, with the line; what cannot be read or written.
+pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
+    match args.action {
+        CorefileAction::Patch(patch) => {
+            let input = read(patch.file.as_deref())?;
+            let output = patched(&patch, &input)?;
+            write(&output)?;
+            Ok(true)
+        }
+        CorefileAction::Check(check) => {
+            let input = read(check.file.as_deref())?;
+            let (corefile, imports) = open(&input, check.configmap, check.file.as_deref())?;
+            let line = check.line.line();
+            let found = usage(findings(
+                &corefile,
+                line.as_ref(),
+                &check.scope.scope(),
+                &imports,
+            ))?;
+            let mut out = String::new();
+            for finding in &found {
+                out.push_str(&format!("{finding}\n"));
+            }
+            write(&out)?;
+            Ok(!found.iter().any(|finding| finding.is_fault))
+        }
+        CorefileAction::Render(render) => {
+            let input = read(Some(&render.file))?;
+            let servers = usage(Servers::read(&input))?;
+            let line = render.line.line();
+            let scope = render.scope.scope();
+            write(&usage(servers.render(line.as_ref(), &scope, render.port))?)?;
+            Ok(true)
+        }
+    }
+}
+
+fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
+    let (corefile, imports) = open(input, args.configmap, args.file.as_deref())?;
+    let scope = args.scope.scope();
+    let line = args.line.line();
+    let output = if args.remove {
+        usage(remove(&corefile, line.as_ref()))?
+    } else if args.node_local {
+        usage(forward_to_cluster(
+            &corefile,
+            &scope,
+            args.cluster_dns.as_deref(),
+        ))?
+    } else {
+        let Some(line) = &line else {
+            return Err(UsageError("--dnstap is missing".to_owned()).into());
+        };
+        usage(add(&corefile, line, &scope, &imports))?
+    };
+    // What is said of a node-local cache is that it has no dnstap.
+    if !args.remove && !args.node_local {
+        for finding in usage(findings(&output, line.as_ref(), &scope, &imports))? {
+            let _closed = writeln!(io::stderr(), "{finding}");
+        }
+    }
+    if args.configmap {
+        return Ok(usage(config_map::with_corefile(input, &output))?);
+    }
+    Ok(output)
+}
+
+/// The Corefile of an input, and where its imports are.
+fn open(input: &str, configmap: bool, file: Option<&Path>) -> anyhow::Result<(String, Imports)> {
+    if configmap {
+        let (corefile, files) = usage(config_map::read(input))?;
+        return Ok((corefile, Imports::Files(files)));
+    }
+    let folder = file.map(|file| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let imports = folder.map_or(Imports::Unknown, Imports::Folder);
+    Ok((input.to_owned(), imports))
+}
+
+fn read(file: Option<&Path>) -> anyhow::Result<String> {
+    let mut text = String::new();
+    match file.filter(|file| *file != Path::new("-")) {
+        Some(file) => {
+            text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        }
+        None => {
+            io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .context("stdin")?;
+        }
+    }
+    if text.trim().is_empty() {
+        bail!("there is nothing in it");
+    }
+    Ok(text)
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to stdout")
+}
+
+fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
+    result.map_err(|error| UsageError(error.to_string()))
+}

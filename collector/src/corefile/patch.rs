@@ -1,0 +1,248 @@
+//! The `dnstap` line put into a Corefile or taken out of it. Whatever else is there stays as it is, byte for byte.
+
+use std::ops::Range;
+
+use super::{
+    look::{Effective, Imports, Line, Scope, said},
+    parse::{Block, Corefile, Directive, SyntaxError, parse},
+};
+
+/// The indentation where nothing in a block shows one.
+const INDENT: &str = "    ";
+
+/// Why a Corefile cannot be changed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PatchError {
+    /// It is none.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// Where the cluster's DNS is cannot be seen.
+    #[error(
+        "no server block of the cluster domain has a `forward` line that shows where the cluster's DNS is: say --cluster-dns"
+    )]
+    NoClusterDns,
+    /// Nothing would be changed.
+    #[error("no server block for names outside of the cluster has a `forward` line")]
+    NoForward,
+}
+
+/// Texts in the place of others.
+#[derive(Debug, Default)]
+struct Edits(Vec<(Range<usize>, String)>);
+
+impl Edits {
+    fn put(&mut self, place: Range<usize>, text: impl Into<String>) {
+        let edit = (place, text.into());
+        // What several blocks import is changed once.
+        if !self.0.contains(&edit) {
+            self.0.push(edit);
+        }
+    }
+
+    fn apply(mut self, text: &str) -> String {
+        self.0.sort_by_key(|(place, _)| place.start);
+        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+        for (place, new) in self.0 {
+            out.push_str(text.get(at..place.start).unwrap_or_default());
+            out.push_str(&new);
+            at = place.end.max(at);
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        out
+    }
+}
+
+/// How the file ends its lines.
+fn newline(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// Every server block that answers for names outside of the cluster streams to the line's endpoint, with whole messages. Once it
+/// does, nothing is changed.
+///
+/// # Errors
+/// [`PatchError::Syntax`].
+pub fn add(
+    text: &str,
+    line: &Line,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<String, PatchError> {
+    let corefile = parse(text)?;
+    let mut edits = Edits::default();
+    for block in corefile
+        .blocks
+        .iter()
+        .filter(|block| scope.is_external(block))
+    {
+        let all = Effective::of(block, &corefile, imports);
+        if all.directives.iter().any(|it| line.is_of(it)) {
+            continue;
+        }
+        let indent = indent(text, block);
+        let end = newline(text);
+        let shown = shown(line, &indent, end);
+        let rest = text.get(block.body..).unwrap_or_default();
+        // Behind a comment on the line of the brace, but before a directive there.
+        let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
+        let of_line_end = block.body + of_line.len();
+        let has_directive = block
+            .directives
+            .first()
+            .is_some_and(|first| first.span.start < of_line_end);
+        if has_directive || !of_line.ends_with('\n') {
+            edits.put(block.body..block.body, format!("{end}{indent}{shown}"));
+        } else {
+            edits.put(of_line_end..of_line_end, format!("{indent}{shown}{end}"));
+        }
+    }
+    for directive in written(&corefile).filter(|it| line.is_of(it)) {
+        complete(text, directive, line, &mut edits);
+    }
+    Ok(edits.apply(text))
+}
+
+/// All directives that stand in the text itself.
+fn written(corefile: &Corefile) -> impl Iterator<Item = &Directive> {
+    let blocks = corefile.blocks.iter().chain(corefile.snippets.values());
+    blocks.flat_map(|block| &block.directives)
+}
+
+/// The line as it is written, without what is before its first character.
+fn shown(line: &Line, indent: &str, end: &str) -> String {
+    let endpoint = &line.endpoint;
+    match &line.extra {
+        None => format!("dnstap {endpoint} full"),
+        Some(extra) => {
+            format!("dnstap {endpoint} full {{{end}{indent}{INDENT}extra {extra}{end}{indent}}}")
+        }
+    }
+}
+
+/// The white space before the directives of a block.
+fn indent(text: &str, block: &Block) -> String {
+    let indents = block
+        .directives
+        .iter()
+        .filter_map(|it| before(text, it.span.start));
+    indents
+        .map(str::to_owned)
+        .next()
+        .unwrap_or_else(|| INDENT.to_owned())
+}
+
+/// What is before a place on its line, if that is white space.
+fn before(text: &str, at: usize) -> Option<&str> {
+    let front = text.get(..at)?;
+    let line = front.rsplit('\n').next()?;
+    line.trim().is_empty().then_some(line)
+}
+
+/// Gives a line that is there already what it lacks.
+fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
+    match directive.args.as_slice() {
+        [_, full, ..] if full.text == "full" => {}
+        [_, other, ..] => edits.put(other.span.clone(), "full"),
+        [endpoint] => edits.put(endpoint.span.end..endpoint.span.end, " full"),
+        [] => {}
+    }
+    let Some(extra) = &line.extra else { return };
+    if said(directive, "extra") == Some(extra) {
+        return;
+    }
+    let indent = before(text, directive.span.start).unwrap_or(INDENT);
+    let end = newline(text);
+    let word = directive.nested.iter().position(|it| it.text == "extra");
+    if let Some(value) = word.and_then(|at| directive.nested.get(at + 1)) {
+        edits.put(value.span.clone(), extra);
+        return;
+    }
+    let place = directive.span.end;
+    let has_block = text
+        .get(directive.span.clone())
+        .is_some_and(|it| it.ends_with('}'));
+    if has_block {
+        edits.put(
+            place - 1..place - 1,
+            format!("{INDENT}extra {extra}{end}{indent}"),
+        );
+    } else {
+        let block = format!(" {{{end}{indent}{INDENT}extra {extra}{end}{indent}}}");
+        edits.put(place..place, block);
+    }
+}
+
+/// No line streams to the endpoint any more, or to anywhere if none is named.
+///
+/// # Errors
+/// [`PatchError::Syntax`].
+pub fn remove(text: &str, line: Option<&Line>) -> Result<String, PatchError> {
+    let corefile = parse(text)?;
+    let mut edits = Edits::default();
+    for directive in written(&corefile) {
+        let is_meant = match line {
+            Some(line) => line.is_of(directive),
+            None => directive.name == "dnstap",
+        };
+        if !is_meant {
+            continue;
+        }
+        let Range { start, end } = directive.span;
+        let behind = text.get(end..).unwrap_or_default();
+        let of_line = behind.split_inclusive('\n').next().unwrap_or_default();
+        match before(text, start) {
+            // The line is its own: it goes as a whole.
+            Some(white) if of_line.trim().is_empty() => {
+                edits.put(start - white.len()..end + of_line.len(), "");
+            }
+            _ => edits.put(start..end, ""),
+        }
+    }
+    Ok(edits.apply(text))
+}
+
+/// A node-local cache sends names outside of the cluster to the cluster's DNS, which streams, and no longer past it.
+///
+/// # Errors
+/// It is not said where the cluster's DNS is, or there is nothing to change.
+pub fn forward_to_cluster(
+    text: &str,
+    scope: &Scope,
+    cluster_dns: Option<&str>,
+) -> Result<String, PatchError> {
+    let corefile = parse(text)?;
+    let forwards = |block: &Block| {
+        let forwards = block.directives.iter().filter(|it| it.name == "forward");
+        forwards.cloned().collect::<Vec<_>>()
+    };
+    let servers = |forward: &Directive| {
+        let from = forward.args.get(1)?.span.start;
+        let to = forward.args.last()?.span.end;
+        Some(from..to)
+    };
+    let own = corefile
+        .blocks
+        .iter()
+        .filter(|block| scope.is_cluster(block));
+    let own = own.flat_map(forwards).find_map(|it| servers(&it));
+    let own = own.and_then(|place| text.get(place));
+    let cluster_dns = cluster_dns.or(own).ok_or(PatchError::NoClusterDns)?;
+    let mut edits = Edits::default();
+    let external = corefile
+        .blocks
+        .iter()
+        .filter(|block| scope.is_external(block));
+    for forward in external.flat_map(forwards) {
+        if let Some(place) = servers(&forward) {
+            edits.put(place, cluster_dns);
+        }
+    }
+    if edits.0.is_empty() {
+        return Err(PatchError::NoForward);
+    }
+    Ok(edits.apply(text))
+}
+
+#[cfg(test)]
+#[path = "patch_tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! A Corefile of named servers with zones and upstreams, as the OpenShift proposal "Configurable DNS Plugins" has them.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write,
+    net::{IpAddr, SocketAddr},
+};
+
+use serde::Deserialize;
+
+use super::look::{Line, Scope};
+
+/// Upstreams of a server, at most.
+const MAX_UPSTREAMS: usize = 15;
+
+/// A service name has at most so many characters (RFC 6335, section 5.1).
+const MAX_NAME: usize = 15;
+
+/// The part of a `DNS` of `operator.openshift.io` that is rendered: in its `spec`, or by itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Servers {
+    #[serde(default)]
+    servers: Vec<Server>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Server {
+    name: String,
+    zones: Vec<String>,
+    forward_plugin: ForwardPlugin,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ForwardPlugin {
+    upstreams: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    spec: Option<Servers>,
+    servers: Option<Vec<Server>>,
+}
+
+/// Why there is no Corefile of it: all of the reasons.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct RenderError(Vec<String>);
+
+impl Servers {
+    /// Reads a `DNS` object, or its `spec` alone.
+    ///
+    /// # Errors
+    /// It is no YAML, or something else.
+    pub fn read(text: &str) -> Result<Self, RenderError> {
+        let document: Document =
+            serde_saphyr::from_str(text).map_err(|error| RenderError(vec![error.to_string()]))?;
+        match (document.spec, document.servers) {
+            (Some(spec), _) => Ok(spec),
+            (None, Some(servers)) => Ok(Self { servers }),
+            (None, None) => Err(RenderError(vec![
+                "there is no `spec` and no list of `servers`".to_owned(),
+            ])),
+        }
+    }
+
+    /// The Corefile: a server block for each server, and last the one for all other names, which asks the servers of
+    /// `/etc/resolv.conf`. CoreDNS itself chooses the block with the longest zone that fits.
+    ///
+    /// # Errors
+    /// What the proposal does not allow.
+    pub fn render(
+        &self,
+        line: Option<&Line>,
+        scope: &Scope,
+        port: u16,
+    ) -> Result<String, RenderError> {
+        self.check(scope)?;
+        let dnstap = match line {
+            None => String::new(),
+            Some(Line {
+                endpoint,
+                extra: None,
+            }) => format!("    dnstap {endpoint} full\n"),
+            Some(Line {
+                endpoint,
+                extra: Some(extra),
+            }) => format!("    dnstap {endpoint} full {{\n        extra {extra}\n    }}\n"),
+        };
+        let mut out = String::new();
+        for server in &self.servers {
+            let keys: Vec<String> = server
+                .zones
+                .iter()
+                .map(|it| format!("{it}:{port}"))
+                .collect();
+            let upstreams = server.forward_plugin.upstreams.join(" ");
+            // Writing to a String cannot fail.
+            let _ = write!(
+                out,
+                "# {}\n{} {{\n{dnstap}    errors\n    forward . {upstreams}\n    cache 30\n    reload\n}}\n",
+                server.name,
+                keys.join(" "),
+            );
+        }
+        let domains = scope.cluster_domains.join(" ");
+        let _ = write!(
+            out,
+            ".:{port} {{
+{dnstap}    errors
+    health
+    kubernetes {domains} in-addr.arpa ip6.arpa {{
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+    }}
+    prometheus :9153
+    forward . /etc/resolv.conf {{
+        policy sequential
+    }}
+    cache 30
+    reload
+}}
+"
+        );
+        Ok(out)
+    }
+
+    fn check(&self, scope: &Scope) -> Result<(), RenderError> {
+        let mut faults = Vec::new();
+        let (mut names, mut zones) = (BTreeSet::new(), BTreeSet::new());
+        for Server {
+            name,
+            zones: own,
+            forward_plugin,
+        } in &self.servers
+        {
+            let mut fault =
+                |words: String| faults.push(format!("server `{}`: {words}", name.escape_debug()));
+            if !is_service_name(name) {
+                fault("its name is no service name of RFC 6335 (1 to 15 letters, digits and inner single `-`, with a letter)".to_owned());
+            }
+            if !names.insert(name) {
+                fault("another one has that name".to_owned());
+            }
+            if own.is_empty() {
+                fault("it has no zones".to_owned());
+            }
+            for zone in own {
+                let shown = zone.escape_debug();
+                let plain = zone.to_ascii_lowercase();
+                if !is_subdomain(zone) {
+                    fault(format!("`{shown}` is no subdomain of RFC 1123"));
+                } else if scope.cluster_domains.contains(&plain) {
+                    fault(format!("`{shown}` is the cluster's own domain"));
+                } else if !zones.insert(plain) {
+                    fault(format!("`{shown}` is a zone twice"));
+                }
+            }
+            let upstreams = &forward_plugin.upstreams;
+            if !(1..=MAX_UPSTREAMS).contains(&upstreams.len()) {
+                fault(format!(
+                    "it has {} upstreams, and may have 1 to {MAX_UPSTREAMS}",
+                    upstreams.len()
+                ));
+            }
+            for upstream in upstreams {
+                let is_one = upstream.parse::<IpAddr>().is_ok()
+                    || upstream
+                        .parse::<SocketAddr>()
+                        .is_ok_and(|it| it.port() != 0);
+                if !is_one {
+                    let shown = upstream.escape_debug();
+                    fault(format!(
+                        "the upstream `{shown}` is no IP address, nor one with a port"
+                    ));
+                }
+            }
+        }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(RenderError(faults))
+        }
+    }
+}
+
+/// RFC 6335, section 5.1.
+fn is_service_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+        && name.bytes().any(|c| c.is_ascii_alphabetic())
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--")
+}
+
+/// RFC 1123, section 2.1, as Kubernetes reads it.
+fn is_subdomain(zone: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || c == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    zone.len() <= 253 && zone.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope {
+            cluster_domains: vec!["cluster.local".to_owned()],
+        }
+    }
+
+    const DNS: &str = "
+apiVersion: operator.openshift.io/v1
+kind: DNS
+metadata:
+  name: default
+spec:
+  servers:
+  - name: foo-server
+    zones: [foo.com]
+    forwardPlugin:
+      upstreams: [1.1.1.1, '2.2.2.2:5353']
+  - name: bar-server
+    zones: [bar.com, example.com]
+    forwardPlugin:
+      upstreams: ['2001:db8::1']
+";
+
+    #[test]
+    fn each_server_is_a_block_that_streams_and_the_rest_is_last() {
+        let line = Line {
+            endpoint: "tcp://192.0.2.1:6000".to_owned(),
+            extra: None,
+        };
+        let text = Servers::read(DNS)
+            .unwrap()
+            .render(Some(&line), &scope(), 5353)
+            .unwrap();
+        let heads: Vec<&str> = text
+            .lines()
+            .filter(|it| it.ends_with('{') && !it.starts_with(' '))
+            .collect();
+        assert_eq!(
+            heads,
+            [
+                "foo.com:5353 {",
+                "bar.com:5353 example.com:5353 {",
+                ".:5353 {"
+            ]
+        );
+        assert_eq!(
+            text.matches("    dnstap tcp://192.0.2.1:6000 full\n")
+                .count(),
+            3
+        );
+        assert!(text.contains("    forward . 1.1.1.1 2.2.2.2:5353\n"));
+        assert!(text.contains("    forward . /etc/resolv.conf {\n"));
+    }
+
+    #[test]
+    fn what_the_proposal_does_not_allow_is_told_all_at_once() {
+        let many = vec!["1.1.1.1"; 16].join(", ");
+        let text = format!(
+            "
+servers:
+- {{name: 'a--b', zones: ['-x.com', 'Cluster.local'], forwardPlugin: {{upstreams: [{many}]}}}}
+- {{name: ok, zones: [a.com, a.com], forwardPlugin: {{upstreams: ['ns.example', '1.1.1.1:0']}}}}
+- {{name: ok, zones: [], forwardPlugin: {{upstreams: []}}}}
+"
+        );
+        let error = Servers::read(&text)
+            .unwrap()
+            .render(None, &scope(), 53)
+            .unwrap_err();
+        for words in [
+            "`a--b`: its name is no service name",
+            "`-x.com` is no subdomain",
+            "`Cluster.local` is the cluster's",
+            "16 upstreams",
+            "`a.com` is a zone twice",
+            "`ns.example` is no IP",
+            "`1.1.1.1:0` is no IP",
+            "another one has that name",
+            "it has no zones",
+            "0 upstreams",
+        ] {
+            assert!(error.to_string().contains(words), "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn something_else_is_told() {
+        assert!(Servers::read("a: b").is_err());
+        assert!(Servers::read("servers: [{name: x}]").is_err());
+        assert!(
+            Servers::read(
+                "servers: [{name: x, zones: [a.b], forwardPlugin: {upstreams: []}, more: 1}]"
+            )
+            .is_err()
+        );
+    }
+}

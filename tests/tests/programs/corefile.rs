@@ -1,0 +1,245 @@
+//! Corefiles that `collector corefile` made, in a stock CoreDNS.
+
+use std::{fs, path::Path, process::Output};
+
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use proto::api::Family;
+use tests::{
+    coredns::{CoreDns, free_port},
+    dns::ask,
+    programs,
+    upstream::{Asked, Scripted, Speech},
+    workdir::Workdir,
+    world::{Setup, World},
+};
+
+async fn corefile(args: &[&str]) -> Output {
+    programs::run("collector", &[&["corefile"], args].concat()).await
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+async fn made(args: &[&str]) -> String {
+    let output = corefile(args).await;
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+/// An upstream that has this address for every name.
+async fn upstream(address: &'static str) -> Scripted {
+    Scripted::start(move |asked: &Asked| {
+        if asked.is_v4() {
+            asked.addresses(&[address], 300).say()
+        } else {
+            asked.reply(ResponseCode::NoError).say()
+        }
+    })
+    .await
+}
+
+fn write(path: &Path, text: &str) -> String {
+    fs::write(path, text).unwrap();
+    path.display().to_string()
+}
+
+#[tokio::test]
+async fn a_patched_corefile_is_taken_by_coredns_and_its_answers_are_seen() {
+    let (all, corp) = (upstream("192.0.2.1").await, upstream("192.0.2.2").await);
+    let mut world = World::start(Setup {
+        allow: &["www.example.org", "www.corp.example"],
+        ..Setup::default()
+    })
+    .await;
+    let before = format!(
+        "(common) {{
+    bind 127.0.0.1
+    errors # to the log
+}}
+import servers/*.server
+.:{{$DNS_PORT}} {{ # all names
+    import common
+    forward . {}
+}}
+cluster.local:{{$DNS_PORT}} {{
+    import common
+}}
+",
+        all.address
+    );
+    fs::create_dir(world.workdir.join("servers")).unwrap();
+    let server = format!(
+        "corp.example:{{$DNS_PORT}} {{\n    import ../common\n    forward . {}\n}}\n",
+        corp.address
+    );
+    // What a file imports is read where it stands; a block of its own is patched by itself.
+    let server = server.replace("import ../common", "bind 127.0.0.1");
+    let server_file = write(&world.workdir.join("servers/corp.server"), &server);
+    let file = write(&world.workdir.join("Corefile"), &before);
+    let socket = world.dnstap_socket().display().to_string();
+    let checked = corefile(&["check", &file, "--dnstap", &socket]).await;
+    assert_eq!(checked.status.code(), Some(1));
+    let found = text(&checked.stdout);
+    assert!(
+        found.contains("line 6: error: the answers of `.:{$DNS_PORT}`"),
+        "{found}"
+    );
+    assert!(
+        found.contains("line 5: error: `import servers/*.server`"),
+        "{found}"
+    );
+    for file in [&server_file, &file] {
+        let after = made(&["patch", file, "--dnstap", &socket]).await;
+        fs::write(file, &after).unwrap();
+        assert_eq!(made(&["patch", file, "--dnstap", &socket]).await, after);
+    }
+    let checked = corefile(&["check", &file, "--dnstap", &socket]).await;
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stdout));
+    world.coredns.restart().await;
+    for (name, address) in [
+        ("www.example.org.", "192.0.2.1"),
+        ("www.corp.example.", "192.0.2.2"),
+    ] {
+        world.expect_flow(name, Family::V4, address).await;
+    }
+    let removed = made(&["patch", &file, "--remove"]).await;
+    assert_eq!(removed, before);
+}
+
+#[tokio::test]
+async fn a_rendered_corefile_is_taken_by_coredns_and_the_longest_zone_wins() {
+    let (short, long) = (upstream("192.0.2.1").await, upstream("192.0.2.2").await);
+    let servers = format!(
+        "spec:
+  servers:
+  - {{name: short, zones: [foo.example], forwardPlugin: {{upstreams: ['{}']}}}}
+  - {{name: long, zones: [a.foo.example, b.foo.example], forwardPlugin: {{upstreams: ['{}']}}}}
+",
+        short.address, long.address
+    );
+    let workdir = Workdir::new();
+    let file = write(&workdir.join("servers.yaml"), &servers);
+    let port = free_port().port().to_string();
+    let socket = workdir.join("none.sock").display().to_string();
+    let args = [
+        "render", &file, "--port", &port, "--dnstap", &socket, "--extra", "secret",
+    ];
+    let rendered = made(&args).await;
+    assert_eq!(rendered.matches("dnstap").count(), 3, "{rendered}");
+    // On this machine: no fixed ports, and no cluster.
+    let here = rendered
+        .replace(&format!(":{port}"), ":{$DNS_PORT}")
+        .replace("    errors\n", "    errors\n    bind 127.0.0.1\n")
+        .replace("    health\n", "    health 127.0.0.1:0\n")
+        .replace("    prometheus :9153\n", "    prometheus 127.0.0.1:0\n")
+        .replace(
+            "        pods insecure\n",
+            "        endpoint http://127.0.0.1:1\n        pods insecure\n",
+        );
+    fs::write(workdir.join("Corefile"), here).unwrap();
+    let coredns = CoreDns::start(workdir.path()).await;
+    for (name, address) in [
+        ("www.foo.example.", "192.0.2.1"),
+        ("www.a.foo.example.", "192.0.2.2"),
+        ("b.foo.example.", "192.0.2.2"),
+    ] {
+        let reply = ask(coredns.address(), name, RecordType::A).await.unwrap();
+        assert_eq!(
+            reply.addresses(),
+            [address.parse::<std::net::IpAddr>().unwrap()],
+            "{name}"
+        );
+    }
+    let file = write(
+        &workdir.join("bad.yaml"),
+        "servers: [{name: '', zones: [], forwardPlugin: {upstreams: []}}]",
+    );
+    let refused = corefile(&["render", &file]).await;
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn names_asked_at_a_node_local_cache_are_seen_once_it_asks_the_clusters_coredns() {
+    let world = World::start(Setup {
+        zone: "www IN A 192.0.2.10",
+        allow: &["www.example.com"],
+        ..Setup::default()
+    })
+    .await;
+    // It sends names outside of the cluster past the cluster's CoreDNS.
+    let elsewhere = upstream("192.0.2.10").await;
+    let node = Workdir::new();
+    let before = format!(
+        "cluster.local:{{$DNS_PORT}} {{
+    bind 127.0.0.1
+    forward . {} {{
+        force_tcp
+    }}
+}}
+.:{{$DNS_PORT}} {{
+    bind 127.0.0.1
+    forward . {}
+    cache 30
+}}
+",
+        world.coredns.address(),
+        elsewhere.address
+    );
+    let file = write(&node.join("Corefile"), &before);
+    let mut cache = CoreDns::start(node.path()).await;
+    cache.look_up("www.example.com.").await;
+    world.settle().await;
+    world.expect_set("www.example.com.", Family::V4, &[]).await;
+    let after = made(&["patch", &file, "--node-local"]).await;
+    fs::write(&file, after).unwrap();
+    cache.restart().await;
+    cache.look_up("www.example.com.").await;
+    world
+        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_config_map_comes_out_with_the_line_and_the_rest_of_it() {
+    let workdir = Workdir::new();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: coredns\n  namespace: kube-system\n  uid: x\ndata:\n  Corefile: |\n    # ours\n    .:53 {\n        forward . /etc/resolv.conf\n    }\n";
+    let file = write(&workdir.join("map.yaml"), map);
+    let args = [
+        "patch",
+        &file,
+        "--configmap",
+        "--dnstap",
+        "tcp://10.96.0.53:6000",
+    ];
+    let after = made(&args).await;
+    for part in [
+        "name: coredns",
+        "# ours",
+        "        dnstap tcp://10.96.0.53:6000 full",
+        "forward . /etc/resolv.conf",
+    ] {
+        assert!(after.contains(part), "{part}: {after}");
+    }
+    let patched = write(&workdir.join("patched.yaml"), &after);
+    let args = [
+        "check",
+        &patched,
+        "--configmap",
+        "--dnstap",
+        "tcp://10.96.0.53:6000",
+    ];
+    assert_eq!(corefile(&args).await.status.code(), Some(0));
+    let wrong = write(&workdir.join("wrong"), ".:53 {\n    forward . 1.1.1.1\n");
+    let refused = corefile(&["patch", &wrong, "--dnstap", "tcp://10.96.0.53:6000"]).await;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("line 1"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
