@@ -10,6 +10,7 @@
 //! - [`leader`]: which replica leads.
 //! - [`networks`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
+//! - [`replicas`]: which replicas live, and what each tells the others.
 //! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`sparse`]: log lines that anybody outside can cause.
@@ -28,6 +29,7 @@ pub mod listen;
 pub mod networks;
 mod program;
 pub mod reload;
+pub mod replicas;
 pub mod report;
 pub mod shutdown;
 pub mod sparse;

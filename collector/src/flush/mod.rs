@@ -10,6 +10,7 @@
 //!
 //! - [`probe`]: the query, and how it is known again; [`streams`]: what readers tell of their streams.
 //! - [`schedule`], [`rendezvous`]: when, and by whom. [`plan`]: both, for all blocks. None of them does IO.
+//! - [`share`]: what replicas tell each other.
 //! - [`prober`]: the connection to one server; [`task`]: the task that holds all together.
 
 pub mod plan;
@@ -17,18 +18,13 @@ pub mod probe;
 pub mod prober;
 pub mod rendezvous;
 pub mod schedule;
+pub mod share;
 pub mod streams;
 pub mod target;
 pub mod task;
 pub mod view;
 
-pub use self::{
-    plan::{Peer, Peers},
-    probe::Template,
-    streams::Streams,
-    task::run,
-    view::BlockView,
-};
+pub use self::{probe::Template, streams::Streams, task::run, view::BlockView};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 

@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use runtime::{endpoints::Endpoints, shutdown::Tasks};
+use runtime::{endpoints::Endpoints, replicas::Replicas, shutdown::Tasks, store::OpenStore};
 use tokio::sync::watch;
 
 use super::{Found, Program, follow};
 use crate::{
     flush::{
-        self, BlockView, Peers, Streams,
-        plan::Config,
-        task::{Inputs, Outputs},
+        self, BlockView, Streams,
+        plan::{Config, Peers},
+        share,
+        task::{Announcement, Inputs, Outputs},
     },
     policy::Wanted,
     resolve,
@@ -55,21 +56,23 @@ impl Program {
             (None, None) => {}
         }
         let (streams, told) = Streams::new(Arc::clone(&templates));
+        let (announcement, announced) = watch::channel(Default::default());
+        let (replica, peers) = self.other_replicas(announced, tasks);
         let config = Config {
             interval: self.args.flush.flush_probe,
             budget: self.args.flush.flush_budget,
-            replica: String::new(),
+            replica,
             names: templates.iter().map(|it| it.name().clone()).collect(),
         };
         let inputs = Inputs {
             servers,
             wanted: wanted.clone(),
-            peers: watch::channel(Peers::default()).1,
+            peers,
             told,
         };
         let outputs = Outputs {
             blocks,
-            announcement: watch::Sender::default(),
+            announcement,
         };
         let task = flush::run(
             config,
@@ -81,6 +84,32 @@ impl Program {
         );
         tasks.spawn("flush probes", task);
         (streams, shown)
+    }
+
+    /// By what the other replicas know this one, and what they tell. With a folder there are two at most, each of which probes: that
+    /// costs little, and harms nobody.
+    fn other_replicas(
+        &self,
+        announced: watch::Receiver<Announcement>,
+        tasks: &mut Tasks,
+    ) -> (String, watch::Receiver<Peers>) {
+        let (sender, peers) = watch::channel(Peers::default());
+        let OpenStore::Kube(store) = &self.store else {
+            return (String::new(), peers);
+        };
+        let namespace = &self.args.common.objects_namespace;
+        let replicas = Replicas::new(store.cluster(), namespace, "collector");
+        let id = replicas.id().to_owned();
+        let pass_on = move |others| {
+            sender.send_replace(share::peers(&others));
+        };
+        let following = follow(replicas.others(), tasks.token(), pass_on);
+        tasks.spawn("other replicas", following);
+        let (text, told) = watch::channel(String::new());
+        let telling = share::tell(announced, self.own.addresses(), text, tasks.token());
+        tasks.spawn("what other replicas are told", telling);
+        tasks.spawn("replicas", replicas.run(told, tasks.token()));
+        (id, peers)
     }
 }
 

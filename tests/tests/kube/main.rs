@@ -23,6 +23,7 @@ mod history;
 mod leader;
 mod nameserver;
 mod peers;
+mod probes;
 mod programs;
 mod proxy;
 mod rbac;

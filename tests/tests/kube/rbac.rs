@@ -10,6 +10,7 @@ use runtime::{
     endpoints::{Discovery, ServiceName},
     leader::Leadership,
     networks::Reading,
+    replicas::Replicas,
     report::{Reporter, Severity},
     store::{
         Event, OpenStore, Precondition, Scope, Store, StoreError,
@@ -91,12 +92,15 @@ async fn the_roles_are_those_that_are_used() {
     let leader = leadership.leader();
     let discovery = Discovery::new(store.cluster(), &ServiceName::of_dns());
     let mut found = discovery.found();
+    let replicas = Replicas::new(store.cluster(), NAMESPACE, "collector");
+    let (_text, told) = tokio::sync::watch::channel("of one".to_owned());
     let reading = Reading::new(store.cluster());
     let mut networks = reading.found();
     let tasks = [
         tokio::spawn(leadership.run(token.clone())),
         tokio::spawn(discovery.run(token.clone())),
         tokio::spawn(reading.run(token.clone())),
+        tokio::spawn(replicas.run(told, token.clone())),
     ];
     let mut reporting = Vec::new();
     for _ in 0..2 {

@@ -1,0 +1,163 @@
+//! Flush probes of several replicas: one of them probes, and a server that any of them hears is named by none.
+
+use std::{fs, net::SocketAddr};
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Api, api::PostParams};
+use proto::api::EgressFirewall;
+use serde_json::{Value, json};
+use tests::{
+    admin::get_over_unix,
+    coredns::{CoreDns, free_port},
+    kube::ApiServer,
+    network::Network,
+    programs::Program,
+    wait::eventually,
+    workdir::Workdir,
+};
+
+const PROBES: &str = "collector_flush_probes_total";
+const BOTH: &str = "flush.cluster.local.";
+const ONE: &str = "flush.inner.test.";
+
+/// Two streams of the block for everything, one of the block for `inner.test`.
+const COREFILE: &str = "
+.:{$DNS_PORT} {
+    bind ADDRESS
+    dnstap tcp://FIRST full
+    dnstap tcp://SECOND full
+    template ANY ANY cluster.local {
+        rcode NXDOMAIN
+    }
+}
+inner.test:{$DNS_PORT} {
+    bind ADDRESS
+    dnstap tcp://FIRST full
+    template ANY ANY inner.test {
+        rcode NXDOMAIN
+    }
+}
+";
+
+struct Replica {
+    program: Program,
+    folder: Workdir,
+}
+
+impl Replica {
+    async fn start(server: &ApiServer, namespace: &str, listener: SocketAddr) -> Self {
+        let folder = Workdir::new();
+        let args = [
+            "--store",
+            "kube",
+            "--objects-namespace",
+            namespace,
+            "--listen",
+            &format!("tcp://{listener}"),
+            "--resolver-service",
+            &format!("{namespace}/dns"),
+            "--flush-name",
+            "flush.cluster.local,flush.inner.test",
+            "--inspect",
+            &format!("unix://{}", folder.join("inspect.sock").display()),
+        ];
+        let environment = vec![("KUBECONFIG", server.kubeconfig().display().to_string())];
+        let args = args.map(str::to_owned).to_vec();
+        let program = Program::start_with(folder.path(), "collector", args, environment).await;
+        program.ready().await;
+        Self { program, folder }
+    }
+
+    async fn state(&self, name: &str) -> Result<String, String> {
+        let socket = self.folder.join("inspect.sock");
+        let (_, body) = get_over_unix(&socket, "/status.json").await.unwrap();
+        let status: Value = serde_json::from_str(&body).unwrap();
+        let blocks = status["dnsBlocks"].as_array().unwrap();
+        let block = blocks.iter().find(|block| block["name"] == *name);
+        let state = block.and_then(|block| block["state"].as_str());
+        state.map(str::to_owned).ok_or(body)
+    }
+
+    async fn metric(&self, name: &str) -> f64 {
+        self.program.admin().metric(name, &[]).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_replicas_one_probes_and_the_other_takes_over_when_it_is_killed() {
+    let workdir = Workdir::new();
+    let Some(network) = Network::new(workdir.path()).await else {
+        return;
+    };
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let client = server.client().await;
+    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), &namespace);
+    let firewalls: Api<EgressFirewall> = Api::namespaced(client, &namespace);
+    let slice = json!({
+        "metadata": { "name": "dns", "labels": { "kubernetes.io/service-name": "dns" } },
+        "addressType": "IPv4",
+        "endpoints": [{ "addresses": [network.inside().to_string()] }],
+        "ports": [{ "name": "dns", "port": 5353, "protocol": "UDP" }],
+    });
+    let slice = serde_json::from_value(slice).unwrap();
+    slices.create(&PostParams::default(), &slice).await.unwrap();
+    let firewall = json!({
+        "metadata": { "name": "default" },
+        "spec": { "egress": [{ "type": "Allow", "to": { "dnsName": "www.example.com" } }] },
+    });
+    let firewall = serde_json::from_value(firewall).unwrap();
+    let post = PostParams::default();
+    firewalls.create(&post, &firewall).await.unwrap();
+
+    let listener = || SocketAddr::new(network.outside(), free_port().port());
+    let (first, second) = (listener(), listener());
+    let corefile = COREFILE
+        .replace("ADDRESS", &network.inside().to_string())
+        .replace("FIRST", &first.to_string())
+        .replace("SECOND", &second.to_string());
+    fs::write(workdir.join("Corefile"), corefile).unwrap();
+    let mut first = Replica::start(&server, &namespace, first).await;
+    let mut second = Replica::start(&server, &namespace, second).await;
+    let _coredns = CoreDns::start_in(workdir.path(), &network).await;
+
+    let first_owns = eventually("one probes the block that both hear", async || {
+        match (&*first.state(BOTH).await?, &*second.state(BOTH).await?) {
+            ("flushed", "elsewhere") => Ok(true),
+            ("elsewhere", "flushed") => Ok(false),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    eventually(
+        "the block that one hears is known to the other",
+        async || match (&*first.state(ONE).await?, &*second.state(ONE).await?) {
+            ("flushed", "elsewhere") => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+    let (owner, other) = match first_owns {
+        true => (&mut first, &mut second),
+        false => (&mut second, &mut first),
+    };
+    // One of the other's may have been under way, and it probes the inner block if that is its own.
+    let (before, owners) = (other.metric(PROBES).await, owner.metric(PROBES).await);
+    owner.program.counts(PROBES, &[], owners + 100.0).await;
+    let probed = other.metric(PROBES).await - before;
+    let of_inner = if first_owns { 0.0 } else { 100.0 };
+    println!("the owner sent 100 probes, the other {probed}");
+    assert!(probed < of_inner + 25.0, "{probed}");
+    for replica in [&*owner, &*other] {
+        assert_eq!(replica.metric("collector_dns_block_blind").await, 0.0);
+    }
+
+    owner.program.process().kill();
+    let before = other.metric(PROBES).await;
+    other.program.counts(PROBES, &[], before + 10.0).await;
+    eventually("the other has taken over", async || {
+        let state = other.state(BOTH).await?;
+        (state == "flushed").then_some(()).ok_or(state)
+    })
+    .await;
+}
