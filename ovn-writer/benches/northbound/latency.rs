@@ -28,6 +28,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 
 #[derive(Default)]
 struct Ways {
+    blind: Times,
     raw: Times,
     ours: Times,
     column: Times,
@@ -63,7 +64,8 @@ fn measure(
     signals: &Signals,
     (size, rounds): (usize, usize),
 ) -> Ways {
-    let mut raw = Raw::connect(&server.remote());
+    let mut blind = Raw::connect(&server.remote());
+    let mut raw = Raw::connect(&server.remote()).monitor();
     let base: Vec<IpAddr> = (0..size).map(v4).collect();
     let uuid = raw
         .make_rows(&format!("raw{size}_"), std::slice::from_ref(&base))
@@ -78,18 +80,21 @@ fn measure(
         add(&mut applied, new);
         let back = plain.clone();
         sleep(PAUSE);
-        // Each of the two comes first as often as the other.
-        for turn in 0..2 {
-            if (round + turn) % 2 == 0 {
-                ways.raw.push(raw.transact(&insert));
-                raw.transact(&delete);
-            } else {
-                continue_with(
-                    writer,
-                    signals,
-                    &mut ways.ours,
-                    (applied.clone(), back.clone()),
-                );
+        // Each of them comes first as often as the others.
+        for turn in 0..3 {
+            match (round + turn) % 3 {
+                0 => {
+                    ways.raw.push(raw.transact(&insert));
+                    raw.transact(&delete);
+                }
+                1 => {
+                    ways.blind.push(blind.transact(&insert));
+                    blind.transact(&delete);
+                }
+                _ => {
+                    let changes = (applied.clone(), back.clone());
+                    continue_with(writer, signals, &mut ways.ours, changes);
+                }
             }
             sleep(PAUSE);
         }
@@ -152,6 +157,7 @@ fn nbctl(server: &Server, uuid: &str, address: IpAddr) -> Duration {
 impl Ways {
     fn judge(&mut self, size: usize, verdicts: &mut Verdicts) {
         let Self {
+            blind,
             raw,
             ours,
             column,
@@ -161,6 +167,7 @@ impl Ways {
             let (median, p99) = (times.median(), times.quantile(0.99));
             println!("{size:>9}  {way:<28}{median:>12.0}{p99:>12.0}");
         };
+        line("raw socket, blind", blind);
         line("raw socket", raw);
         line("writer", ours);
         line("whole column", column);

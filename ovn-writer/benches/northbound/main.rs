@@ -4,6 +4,11 @@
 //! server, so compare the ratios of one run, not the figures. The writer is the whole of it, from an event of the store to the
 //! acknowledged transaction, on the runtime and with the metrics that the program has.
 //!
+//! The raw socket monitors its own rows, as the writer does. Who keeps sets right must know them, so the server compares each of
+//! his changes with his monitor and tells him of it before it answers: that is the server's work, whoever the client is, and the
+//! limits of latency are held against a client that has it done, too. What a blind one takes, which monitors nothing, is printed
+//! beside it.
+//!
 //! The words after `--` choose parts; `quick` makes all of them short. With a whole run the exit status is 1 if a limit does not
 //! hold.
 #![allow(

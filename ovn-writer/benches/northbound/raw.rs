@@ -29,6 +29,24 @@ impl Raw {
         }
     }
 
+    /// Asks for what the writer asks for, but of the rows that [`Raw::make_rows`] makes: so the server has as much to say of
+    /// each change to this client as it has to the writer.
+    pub(crate) fn monitor(mut self) -> Self {
+        let request = json!({ "Address_Set": [{
+            "columns": ["addresses", "external_ids", "name"],
+            "where": [["external_ids", "includes", external_ids()]],
+        }]});
+        let zero = "00000000-0000-0000-0000-000000000000";
+        let params = json!(["OVN_Northbound", ["raw", "OVN_Northbound"], request, zero]);
+        let message = json!({ "method": "monitor_cond_since", "params": params, "id": 0 });
+        self.socket
+            .write_all(message.to_string().as_bytes())
+            .unwrap();
+        let reply: Value = serde_json::from_slice(&self.reply()).unwrap();
+        assert!(reply["error"].is_null(), "{reply}");
+        self
+    }
+
     /// The bytes of a transaction.
     pub(crate) fn prepare(operations: impl IntoIterator<Item = Value>) -> Vec<u8> {
         let mut params = vec![json!("OVN_Northbound")];
@@ -75,7 +93,7 @@ impl Raw {
                 json!({ "op": "insert", "table": "Address_Set", "row": {
                     "name": format!("{prefix}{}", batch * 1000 + n),
                     "addresses": set(addresses),
-                    "external_ids": ["map", [["k8s.ovn.org/owner-type", "Bench"]]],
+                    "external_ids": external_ids(),
                 }})
             };
             let prepared = Self::prepare(rows.iter().enumerate().map(insert));
@@ -93,6 +111,10 @@ impl Raw {
         let mut chunk = [0; 64 << 10];
         loop {
             if let Some(message) = self.framing.decode(&mut self.buffer).unwrap() {
+                // Updates are what a monitor brings; nothing is done with them here.
+                if message.starts_with(br#"{"id":null,"#) {
+                    continue;
+                }
                 return BytesMut::from(message);
             }
             let read = self.socket.read(&mut chunk).unwrap();
@@ -122,6 +144,11 @@ pub(crate) fn whole_column(uuid: &str, addresses: &[IpAddr]) -> Vec<u8> {
     text.pop();
     text.push_str("]]}}]}");
     text.into_bytes()
+}
+
+/// What marks the rows.
+fn external_ids() -> Value {
+    json!(["map", [["k8s.ovn.org/owner-type", "Bench"]]])
 }
 
 fn set(addresses: &[IpAddr]) -> Value {

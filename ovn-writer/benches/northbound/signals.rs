@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
@@ -20,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Something happened in the writer.
 #[derive(Clone, Copy, Debug)]
 enum Signal {
-    /// It took an event of the store.
-    Taken(Instant),
     /// The change of a name was acknowledged.
     Acknowledged(Instant),
     /// The database has become as the store says.
@@ -31,7 +29,8 @@ enum Signal {
 /// The receiving end.
 pub(crate) struct Signals {
     signals: Receiver<Signal>,
-    sender: Sender<Signal>,
+    /// When it last took an event of the store. Nobody waits for that: to wake another thread would take time from the writer.
+    taken: Arc<Mutex<Option<Instant>>>,
     handle: PrometheusHandle,
 }
 
@@ -40,36 +39,26 @@ pub(crate) fn install() -> Signals {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let (sender, signals) = channel();
-    let listening = Listening {
-        recorder,
-        sender: sender.clone(),
-    };
+    let listening = Listening { recorder, sender };
     metrics::set_global_recorder(listening).unwrap();
     Signals {
         signals,
-        sender,
+        taken: Arc::default(),
         handle,
     }
 }
 
 impl Signals {
     /// What tells that an event was taken.
-    pub(crate) fn taken_sender(&self) -> impl Fn() + Send + 'static {
-        let sender = self.sender.clone();
-        move || {
-            // Nobody listens at the end.
-            let _ = sender.send(Signal::Taken(Instant::now()));
-        }
+    pub(crate) fn take(&self) -> impl Fn() + Send + 'static {
+        let taken = self.taken.clone();
+        move || *taken.lock().unwrap() = Some(Instant::now())
     }
 
     /// How long it took from the taking of an event to the acknowledged change of its name.
     pub(crate) fn latency(&self) -> Duration {
-        let taken = loop {
-            if let Signal::Taken(time) = self.next() {
-                break time;
-            }
-        };
-        self.acknowledged(1) - taken
+        let acknowledged = self.acknowledged(1);
+        acknowledged - self.taken.lock().unwrap().expect("an event was taken")
     }
 
     /// When the change of a name was acknowledged: `names` of them.

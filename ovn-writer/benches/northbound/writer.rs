@@ -70,7 +70,7 @@ impl RunningWriter {
         let policy = Policy::new(STORE, desired::Options::default(), CreateSets::default());
         let options = ClientOptions::new(NORTHBOUND);
         let writer = Writer::new(&remotes, options, policy, &Health::new());
-        let taken = signals.taken_sender();
+        let taken = signals.take();
         let objects = stream::poll_fn(move |context| {
             let polled = events.poll_recv(context);
             if polled.is_ready() {
@@ -80,7 +80,15 @@ impl RunningWriter {
         });
         let work = writer.run(objects, token.clone());
         let thread = thread::spawn(|| {
-            let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+            // As the program has it.
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(
+                    thread::available_parallelism().map_or(2, |cores| cores.get().max(2)),
+                )
+                .event_interval(4)
+                .enable_all()
+                .build()
+                .unwrap();
             let work = runtime.spawn(work);
             runtime.block_on(work).unwrap()
         });
