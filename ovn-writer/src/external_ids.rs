@@ -1,5 +1,7 @@
 //! The `external_ids` of a row, of which only some keys matter.
 
+use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, Family};
+
 use crate::ovsdb::{ColumnProblem, Datum};
 
 /// `external_ids`, where owners of rows say what a row is for.
@@ -12,15 +14,24 @@ pub(crate) const OWNER_TYPE: &str = "k8s.ovn.org/owner-type";
 /// The name of that thing: a DNS name, a namespace.
 pub(crate) const OWNER_NAME: &str = "k8s.ovn.org/name";
 
-/// The values of `N` keys, in the order in which the keys are given.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Kept<const N: usize>([Option<Box<str>>; N]);
+/// Values that most rows have: they are kept as a number each.
+const COMMON: [&str; 4] = [
+    ADDRESS_SET_OWNER_TYPE,
+    DEFAULT_NETWORK_CONTROLLER,
+    Family::V4.as_str(),
+    Family::V6.as_str(),
+];
 
-impl<const N: usize> Default for Kept<N> {
-    fn default() -> Self {
-        Self([const { None }; N])
-    }
-}
+/// How a value begins: there is none; it is of this length (from [`SHORT`] on); its length comes in four bytes. Between the first
+/// two: it is one of the [`COMMON`] ones.
+const NONE: u8 = 0;
+const SHORT: u8 = 1 + COMMON.len() as u8;
+const LONG: u8 = u8::MAX;
+
+/// The values of `N` keys, in the order in which the keys are given. Rows are many: the values lie in one piece, one behind the
+/// other, without those at the end that are not there.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Kept<const N: usize>(Box<[u8]>);
 
 impl<const N: usize> Kept<N> {
     /// Takes a difference over: a pair that is there goes, anything else comes or takes the place of what was there.
@@ -29,20 +40,77 @@ impl<const N: usize> Kept<N> {
         keys: &[&str; N],
         difference: Datum,
     ) -> Result<(), ColumnProblem> {
-        for (key, value) in distinct(difference.into_string_map()?)? {
-            let slot = keys.iter().position(|kept| *kept == key);
-            if let Some(slot) = slot.and_then(|slot| self.0.get_mut(slot)) {
-                let value = Some(value.into_boxed_str());
+        let difference = distinct(difference.into_string_map()?)?;
+        let mut values: [Option<&str>; N] = std::array::from_fn(|place| self.get(place));
+        for (key, value) in &difference {
+            let slot = keys.iter().position(|kept| kept == key);
+            if let Some(slot) = slot.and_then(|slot| values.get_mut(slot)) {
+                let value = Some(value.as_str());
                 *slot = if *slot == value { None } else { value };
             }
         }
+        *self = Self::of(values);
         Ok(())
+    }
+
+    fn of(values: [Option<&str>; N]) -> Self {
+        let mut bytes = Vec::new();
+        for value in values {
+            let Some(value) = value else {
+                bytes.push(NONE);
+                continue;
+            };
+            if let Some(at) = COMMON.iter().position(|common| *common == value) {
+                bytes.extend((1..SHORT).nth(at));
+                continue;
+            }
+            match u8::try_from(value.len())
+                .ok()
+                .and_then(|n| n.checked_add(SHORT))
+            {
+                Some(length) if length < LONG => bytes.push(length),
+                _ => {
+                    bytes.push(LONG);
+                    // No message is as long as that.
+                    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+                    bytes.extend_from_slice(&length.to_le_bytes());
+                }
+            }
+            bytes.extend_from_slice(value.as_bytes());
+        }
+        while bytes.last() == Some(&NONE) {
+            bytes.pop();
+        }
+        Self(bytes.into())
     }
 
     /// The value of the key at this place, if the row has one.
     pub(crate) fn get(&self, place: usize) -> Option<&str> {
-        self.0.get(place)?.as_deref()
+        let mut rest = &*self.0;
+        for _ in 0..place {
+            (_, rest) = first(rest)?;
+        }
+        first(rest)?.0
     }
+}
+
+/// The first value, and what is behind it; `None` at the end.
+fn first(bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
+    let (start, rest) = bytes.split_first()?;
+    let (length, rest) = match *start {
+        NONE => return Some((None, rest)),
+        common @ 1..SHORT => {
+            let at = usize::from(common).checked_sub(1)?;
+            return Some((COMMON.get(at).copied(), rest));
+        }
+        LONG => {
+            let (length, rest) = rest.split_first_chunk()?;
+            (usize::try_from(u32::from_le_bytes(*length)).ok()?, rest)
+        }
+        length => (usize::from(length.checked_sub(SHORT)?), rest),
+    };
+    let (value, rest) = rest.split_at_checked(length)?;
+    Some((std::str::from_utf8(value).ok(), rest))
 }
 
 /// Elements that differ. The same one twice would undo itself.
@@ -75,6 +143,29 @@ mod tests {
             assert_eq!([kept.get(0), kept.get(1)], expected);
         }
         assert_eq!(kept.get(2), None);
+    }
+
+    #[test]
+    fn values_of_every_length_are_kept() {
+        let lengths = [0, 1, 249, 250, 251, 255, 256, 70_000];
+        let texts: Vec<_> = lengths.map(|length| "x".repeat(length)).into();
+        let values: Vec<_> = COMMON
+            .into_iter()
+            .chain(texts.iter().map(String::as_str))
+            .collect();
+        for one in &values {
+            for other in &values {
+                let pairs = [("a", *one), ("c", *other)];
+                let mut kept = Kept::<3>::default();
+                kept.modify(&["a", "b", "c"], Datum::string_map(pairs))
+                    .unwrap();
+                let expected = [Some(*one), None, Some(*other)];
+                assert_eq!([kept.get(0), kept.get(1), kept.get(2)], expected);
+                kept.modify(&["a", "b", "c"], Datum::string_map(pairs))
+                    .unwrap();
+                assert_eq!(kept, Kept::default());
+            }
+        }
     }
 
     #[test]

@@ -37,8 +37,12 @@ const KEYS: [&str; 5] = [OWNER_TYPE, OWNER_NAME, IP_FAMILY, OWNER_CONTROLLER, CR
 pub struct AddressSet {
     name: Box<str>,
     addresses: Addresses,
-    /// Members that are no addresses, or not in the spelling that this program writes.
-    others: BTreeSet<Box<str>>,
+    /// Members that are no addresses, or not in the spelling that this program writes; `None` if there are none.
+    #[expect(
+        clippy::box_collection,
+        reason = "an empty set takes three words, and almost all are"
+    )]
+    others: Option<Box<BTreeSet<Box<str>>>>,
     external_ids: Kept<5>,
     identity: Option<Identity>,
 }
@@ -76,19 +80,20 @@ impl AddressSet {
 
     /// The members that this program would never write.
     pub fn others(&self) -> &BTreeSet<Box<str>> {
-        &self.others
+        static NONE: BTreeSet<Box<str>> = BTreeSet::new();
+        self.others.as_deref().unwrap_or(&NONE)
     }
 
     /// Whether it has no members at all.
     pub fn is_empty(&self) -> bool {
-        self.addresses().is_empty() && self.others.is_empty()
+        self.addresses().is_empty() && self.others().is_empty()
     }
 
     /// Whether the address is a member, however it is written.
     pub fn holds(&self, address: &IpAddr) -> bool {
         self.addresses().contains(*address)
             || self
-                .others
+                .others()
                 .iter()
                 .any(|text| address_in(text).as_ref() == Some(address))
     }
@@ -130,12 +135,14 @@ impl AddressSet {
     /// Takes over a difference of the members, each of them once.
     fn toggle_members(&mut self, texts: Vec<String>) {
         let mut addresses = Vec::with_capacity(texts.len());
+        let mut others = self.others.take().unwrap_or_default();
         for text in texts {
             match canonical_address(&text) {
                 Some(address) => addresses.push(address),
-                None => replica::toggle(&mut self.others, text.into()),
+                None => replica::toggle(&mut others, text.into()),
             }
         }
+        self.others = (!others.is_empty()).then_some(others);
         self.addresses.toggle(addresses.into_iter().collect());
     }
 }

@@ -16,6 +16,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -58,7 +59,7 @@ impl Default for Options {
 #[derive(Debug, Default)]
 pub struct Desired {
     options: Options,
-    objects: HashMap<ObjectKey, Object>,
+    objects: HashMap<Arc<ObjectKey>, Object>,
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
@@ -80,14 +81,42 @@ pub struct Desired {
 #[derive(Debug, Default)]
 struct Name {
     /// The objects of this name; almost always one.
-    objects: Vec<ObjectKey>,
+    objects: Vec<Arc<ObjectKey>>,
     seen: bool,
     resolved: bool,
-    left: BTreeSet<IpAddr>,
-    /// Addresses that went with an object, until when they are wanted all the same.
-    held: BTreeMap<IpAddr, Instant>,
     /// If there is no object: until when the name counts as leaving.
     leaving: Option<Instant>,
+    /// Few names have one at a time.
+    past: Option<Box<Past>>,
+}
+
+/// What became of addresses that a name had.
+#[derive(Debug, Default)]
+struct Past {
+    /// Those that left statuses.
+    left: BTreeSet<IpAddr>,
+    /// Those that went with an object, until when they are wanted all the same.
+    held: BTreeMap<IpAddr, Instant>,
+}
+
+impl Name {
+    fn past(&self) -> &Past {
+        static NONE: Past = Past {
+            left: BTreeSet::new(),
+            held: BTreeMap::new(),
+        };
+        self.past.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Keeps of the past what is to be kept.
+    fn clear_past(&mut self, clear: impl FnOnce(&mut Past)) {
+        if let Some(past) = &mut self.past {
+            clear(past);
+            if past.left.is_empty() && past.held.is_empty() {
+                self.past = None;
+            }
+        }
+    }
 }
 
 /// Whether the store has a name.
@@ -164,10 +193,11 @@ impl Desired {
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
         let state = self.names.get(name)?;
         let objects = || state.objects.iter().filter_map(|key| self.objects.get(key));
-        let addresses = match (objects().next(), state.held.is_empty()) {
+        let Past { left, held } = state.past();
+        let addresses = match (objects().next(), held.is_empty()) {
             (Some(one), true) if state.objects.len() == 1 => Cow::Borrowed(&one.addresses),
             _ => {
-                let held = state.held.keys().copied();
+                let held = held.keys().copied();
                 let all = objects().flat_map(|object| object.addresses.all().iter());
                 Cow::Owned(all.chain(held).collect())
             }
@@ -182,7 +212,7 @@ impl Desired {
             seen: state.seen,
             resolved: state.resolved,
             addresses,
-            left: &state.left,
+            left,
         })
     }
 
@@ -253,10 +283,12 @@ impl Desired {
                 changed.insert(name.clone());
             }
             let mut gone = Vec::new();
-            state.held.retain(|address, until| {
-                let ends = *until <= now;
-                gone.extend(ends.then_some(*address));
-                !ends
+            state.clear_past(|past| {
+                past.held.retain(|address, until| {
+                    let ends = *until <= now;
+                    gone.extend(ends.then_some(*address));
+                    !ends
+                });
             });
             if !gone.is_empty() {
                 let gone: Addresses = gone.into_iter().collect();
@@ -273,8 +305,9 @@ impl Desired {
         for (_, name) in std::mem::take(&mut self.deadlines) {
             if let Some(state) = self.names.get_mut(&name) {
                 let leaving = state.leaving.iter_mut();
+                let past = state.past.iter_mut();
                 leaving
-                    .chain(state.held.values_mut())
+                    .chain(past.flat_map(|past| past.held.values_mut()))
                     .for_each(|end| *end = until);
                 self.deadlines.insert((until, name));
             }
@@ -284,7 +317,7 @@ impl Desired {
     /// The database was looked at: of the addresses that left, only those need be remembered that are still in a row.
     pub fn settle(&mut self, name: &DnsName, in_a_row: impl Fn(&IpAddr) -> bool) {
         if let Some(state) = self.names.get_mut(name) {
-            state.left.retain(in_a_row);
+            state.clear_past(|past| past.left.retain(in_a_row));
         }
     }
 
@@ -306,7 +339,8 @@ impl Desired {
     ) {
         let mut there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
         there.extend(self.unreadable.iter().cloned());
-        let known = self.objects.keys().chain(self.unusable.keys());
+        let known = self.objects.keys().map(Arc::as_ref);
+        let known = known.chain(self.unusable.keys());
         let (still, gone): (Vec<_>, Vec<_>) = known.cloned().partition(|key| there.contains(key));
         let is_proof = if self.missing.is_empty() {
             !still.is_empty()
@@ -360,6 +394,8 @@ impl Desired {
         self.came(&name, &came);
         let Some(old) = self.objects.get_mut(&key) else {
             let state = self.names.entry(name.clone()).or_default();
+            let key = Arc::new(key);
+            state.objects.reserve_exact(1);
             state.objects.push(key.clone());
             self.objects.insert(key, new);
             changed.insert(name);
@@ -381,10 +417,10 @@ impl Desired {
         state.leaving = None;
         state.resolved |= came.is_resolved();
         let addresses = came.addresses.all();
-        state.left.retain(|address| !addresses.contains(*address));
-        state
-            .held
-            .retain(|address, _| !addresses.contains(*address));
+        state.clear_past(|past| {
+            past.left.retain(|address| !addresses.contains(*address));
+            past.held.retain(|address, _| !addresses.contains(*address));
+        });
         for reason in &came.skipped {
             *self.skipped.entry(*reason).or_default() += 1;
         }
@@ -401,7 +437,7 @@ impl Desired {
         let Some(state) = self.names.get_mut(&old.name) else {
             return;
         };
-        state.objects.retain(|other| other != key);
+        state.objects.retain(|other| **other != *key);
         if state.objects.is_empty() {
             state.leaving = Some(until);
         }
@@ -412,8 +448,13 @@ impl Desired {
                 .any(|object| object.addresses.all().contains(*address))
         };
         let addresses = old.addresses.all().iter();
-        let held = addresses.filter(|address| !elsewhere(address));
-        state.held.extend(held.map(|address| (address, until)));
+        let held: Vec<_> = addresses
+            .filter(|address| !elsewhere(address))
+            .map(|address| (address, until))
+            .collect();
+        if !held.is_empty() {
+            state.past.get_or_insert_default().held.extend(held);
+        }
         self.deadlines.insert((until, old.name.clone()));
         changed.insert(old.name);
     }
@@ -434,8 +475,8 @@ impl Desired {
         let gone = addresses.without(wanted.addresses.all());
         if let Some(state) = self.names.get_mut(name) {
             // All of one change, or none: a set that loses tens of thousands at once loses all of them.
-            if state.left.len() < MAX_LEFT {
-                state.left.extend(gone);
+            if !gone.is_empty() && state.past().left.len() < MAX_LEFT {
+                state.past.get_or_insert_default().left.extend(gone);
             }
         }
     }

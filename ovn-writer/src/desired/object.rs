@@ -1,6 +1,7 @@
 //! One `DNSNameResolver`, as small as it can be kept.
 
 use proto::api::{DnsName, DnsNameResolver};
+use uuid::Uuid;
 
 use super::{Filter, Skip};
 use crate::addresses::Addresses;
@@ -9,11 +10,28 @@ use crate::addresses::Addresses;
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) name: DnsName,
-    pub(super) uid: Option<Box<str>>,
+    uid: Option<Uid>,
     pub(super) addresses: Addresses,
-    pub(super) skipped: Vec<Skip>,
+    pub(super) skipped: Box<[Skip]>,
     /// If there are enough addresses for it to be of use.
-    texts: Option<Texts>,
+    texts: Option<Box<Texts>>,
+}
+
+/// `metadata.uid`: in a cluster a UUID, which takes less room than its text.
+#[derive(Debug, Eq, PartialEq)]
+enum Uid {
+    Uuid(Uuid),
+    Other(Box<str>),
+}
+
+impl Uid {
+    fn of(object: &DnsNameResolver) -> Option<Self> {
+        let text = object.metadata.uid.as_deref()?;
+        Some(match text.parse() {
+            Ok(uuid) => Self::Uuid(uuid),
+            Err(_) => Self::Other(text.into()),
+        })
+    }
 }
 
 /// With fewer addresses it is as fast to read a status anew as to look for what came.
@@ -53,18 +71,18 @@ impl Object {
         let came = Came::read(texts_of(object), filter);
         let object = Self {
             name,
-            uid: object.metadata.uid.as_deref().map(Box::from),
+            uid: Uid::of(object),
             addresses: came.addresses.clone(),
-            skipped: came.skipped.clone(),
-            texts: Texts::of_many(texts_of(object)),
+            skipped: came.skipped.as_slice().into(),
+            texts: Texts::of_many(texts_of(object)).map(Box::new),
         };
         (object, came)
     }
 
     /// Whether the other is a later version of this one, and not another one in its place.
     pub(super) fn is_same(&self, name: &DnsName, other: &DnsNameResolver) -> bool {
-        let uids = self.uid.as_deref().zip(other.metadata.uid.as_deref());
-        self.name == *name && uids.is_none_or(|(one, other)| one == other)
+        let uids = self.uid.as_ref().zip(Uid::of(other));
+        self.name == *name && uids.is_none_or(|(one, other)| *one == other)
     }
 
     /// Takes over a later version of which the status has what it had, in the same order, with or without some that came at one
@@ -72,14 +90,13 @@ impl Object {
     pub(super) fn grow(&mut self, object: &DnsNameResolver, filter: &Filter) -> Option<Came> {
         let texts = self.texts.as_mut()?.take_over(texts_of(object))?;
         let mut came = Came::read(texts, filter);
-        let uid = object.metadata.uid.as_deref();
-        if self.uid.as_deref() != uid {
-            self.uid = uid.map(Box::from);
-        }
+        self.uid = Uid::of(object);
         let new = came.addresses.all().without(self.addresses.all());
         came.addresses = new.into_iter().collect();
         self.addresses.toggle(came.addresses.clone());
-        self.skipped.extend_from_slice(&came.skipped);
+        if !came.skipped.is_empty() {
+            self.skipped = [&*self.skipped, &came.skipped].concat().into();
+        }
         Some(came)
     }
 }

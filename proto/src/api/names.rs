@@ -24,7 +24,7 @@ impl Family {
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
     /// `v4` or `v6`.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::V4 => "v4",
             Self::V6 => "v6",

@@ -20,6 +20,9 @@ use super::{
     value::{Row, TypeError},
 };
 
+/// As long as no more rows have the same key, no room is kept for one more.
+const FEW: usize = 4;
+
 /// How a row is kept: the client's own type, as small as it likes.
 pub trait Record: Sized + Send + 'static {
     /// The table whose rows these are.
@@ -123,7 +126,8 @@ pub enum ReplicaError {
 #[derive(Clone, Debug)]
 pub struct Replica<R: Record> {
     rows: HashMap<Uuid, R>,
-    by_key: HashMap<R::Key, HashSet<Uuid>>,
+    /// In order; there are few rows with the same key.
+    by_key: HashMap<R::Key, Vec<Uuid>>,
 }
 
 impl<R: Record> Default for Replica<R> {
@@ -238,7 +242,13 @@ impl<R: Record> Replica<R> {
 
     fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
         if let Some(key) = key {
-            self.by_key.entry(key.clone()).or_default().insert(uuid);
+            let uuids = self.by_key.entry(key.clone()).or_default();
+            if let Err(at) = uuids.binary_search(&uuid) {
+                if uuids.len() < FEW {
+                    uuids.reserve_exact(1);
+                }
+                uuids.insert(at, uuid);
+            }
             touched.insert(key);
         }
     }
@@ -246,7 +256,9 @@ impl<R: Record> Replica<R> {
     fn unindex(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
         let Some(key) = key else { return };
         if let Some(uuids) = self.by_key.get_mut(&key) {
-            uuids.remove(&uuid);
+            if let Ok(at) = uuids.binary_search(&uuid) {
+                uuids.remove(at);
+            }
             if uuids.is_empty() {
                 self.by_key.remove(&key);
             }
