@@ -189,13 +189,13 @@ pub(crate) fn transaction(outcome: OutcomeLabel) {
 }
 
 pub(crate) fn done(done: &Done) {
+    for lag in &done.lags {
+        histogram!(LAG).record(*lag);
+    }
     rows_changed(done);
     repaired(done.repaired);
     counter!(INSERTED).increment(done.inserted_addresses as u64);
     counter!(DELETED).increment(done.deleted_addresses as u64);
-    for lag in &done.lags {
-        histogram!(LAG).record(*lag);
-    }
 }
 
 fn rows_changed(done: &Done) {

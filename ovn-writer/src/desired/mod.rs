@@ -217,7 +217,7 @@ impl Desired {
     }
 
     /// The names that the store has, or had since this program started.
-    pub fn names(&self) -> impl Iterator<Item = &DnsName> + Clone {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &DnsName> + Clone {
         self.names.keys()
     }
 

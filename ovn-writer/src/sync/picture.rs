@@ -100,12 +100,16 @@ impl Picture {
         event: &Event<DnsNameResolver>,
         now: Instant,
     ) -> HashSet<DnsName> {
+        let before = self.desired.names().len();
         let names = self.desired.apply(event, now);
         match event {
             Event::Synced(_) => self.evidence.is_due(),
             _ => self.evidence.changed(&names),
         }
-        names.iter().for_each(|name| self.index.add(name));
+        // It forgets none, and those that it had are known.
+        if self.desired.names().len() != before {
+            names.iter().for_each(|name| self.index.add(name));
+        }
         names
     }
 
