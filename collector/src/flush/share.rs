@@ -97,6 +97,14 @@ pub fn peers(others: &runtime::replicas::Others) -> Peers {
     Arc::new(others.map(|(id, text)| (id.clone(), read(text))).collect())
 }
 
+/// From where all others ask. A loopback address is everybody's.
+pub fn addresses(peers: &Peers) -> BTreeSet<IpAddr> {
+    let all = peers.values().flat_map(|peer| &peer.addresses);
+    all.map(IpAddr::to_canonical)
+        .filter(|address| !address.is_loopback() && !address.is_unspecified())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -120,6 +128,21 @@ mod tests {
             forwards,
         };
         assert_eq!(read(&text), expected);
+    }
+
+    #[test]
+    fn others_ask_from_the_addresses_that_they_tell_and_nobody_from_loopback() {
+        let others = [
+            r#"["10.0.0.1","::ffff:10.0.0.2"]"#,
+            r#"["127.0.0.1","fd00::3"]"#,
+        ];
+        let others = others
+            .iter()
+            .enumerate()
+            .map(|(i, addresses)| (i.to_string(), format!(r#"{{"addresses":{addresses}}}"#)));
+        let peers = peers(&Arc::new(others.collect()));
+        let expected = ["10.0.0.1", "10.0.0.2", "fd00::3"].map(|it| it.parse().unwrap());
+        assert_eq!(addresses(&peers), expected.into());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     Ingest,
@@ -308,7 +308,11 @@ impl<'a> Reader<'a> {
                 .map_err(frame_stream::Error::from)?;
         }
         if self.frames.phase() == Phase::Streaming {
-            info!("stream open");
+            match self.standing.is_known() {
+                true => info!("stream open"),
+                // Anybody can have any number of them.
+                false => debug!("stream open, of a peer that is not known"),
+            }
             self.watch();
         }
         if finished && let Some(watched) = self.watched.take() {
@@ -460,14 +464,28 @@ impl<'a> Reader<'a> {
                 "events that are no dnstap, or hold no DNS response"
             );
         }
-        if !self.warned_no_message && self.counts.pending(Outcome::NoMessage) > 0 {
+        if self.standing.is_known()
+            && !self.warned_no_message
+            && self.counts.pending(Outcome::NoMessage) > 0
+        {
             self.warned_no_message = true;
             warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
         }
-        if let Some((rebinding, answers)) = self.counts.take_rebindings() {
+        // Whoever connects could raise Events: what a peer says before it is known is told when it is.
+        if self.standing.is_known()
+            && let Some((rebinding, answers)) = self.counts.take_rebindings()
+        {
             self.ingest.rebindings.tell(rebinding, answers);
         }
         self.counts.flush();
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if !self.held.is_empty() || self.lost_held {
+            self.ingest.losses.unjudged(self.seat.peer());
+        }
     }
 }
 

@@ -36,6 +36,8 @@ use crate::{
 
 #[path = "connection_probe_tests.rs"]
 mod probes;
+#[path = "connection_stranger_tests.rs"]
+mod strangers;
 
 struct Peer {
     stream: DuplexStream,

@@ -45,6 +45,20 @@ struct Lost {
     gap: bool,
     /// Whose last stream broke.
     broken: HashSet<Key, RandomState>,
+    /// There were more of them than are remembered: any that comes may be one.
+    forgot: bool,
+}
+
+impl Lost {
+    fn broke(&mut self, peer: Key) {
+        if self.broken.len() < MAX_BROKEN || self.broken.contains(&peer) {
+            self.broken.insert(peer);
+        } else {
+            // Most of these are of servers that are gone for good.
+            self.broken.clear();
+            self.forgot = true;
+        }
+    }
 }
 
 /// What to ask for again.
@@ -109,12 +123,10 @@ impl Losses {
 
     /// A peer that may speak has opened a stream.
     pub(super) fn open(&self, peer: Key) -> Watched {
-        // A process that comes back is another one.
-        let peer = match peer {
-            Key::Process(_) => Key::Process(None),
-            Key::Address(_) => peer,
-        };
-        let broken = self.lost().broken.remove(&peer);
+        let peer = whose(peer);
+        let mut lost = self.lost();
+        let broken = lost.broken.remove(&peer) || lost.forgot;
+        drop(lost);
         if broken {
             self.gap("reopened");
         } else if self.0.began.elapsed() < START {
@@ -125,6 +137,11 @@ impl Losses {
             peer,
             ended: false,
         }
+    }
+
+    /// What a peer said before it was known is dropped: if it is known when it comes back, it has been lost.
+    pub(super) fn unjudged(&self, peer: Key) {
+        self.lost().broke(whose(peer));
     }
 
     fn lost(&self) -> MutexGuard<'_, Lost> {
@@ -155,10 +172,15 @@ impl Drop for Watched {
             return;
         }
         self.losses.gap("broken");
-        let mut lost = self.losses.lost();
-        if lost.broken.len() < MAX_BROKEN {
-            lost.broken.insert(self.peer);
-        }
+        self.losses.lost().broke(self.peer);
+    }
+}
+
+/// A process that comes back is another one.
+fn whose(peer: Key) -> Key {
+    match peer {
+        Key::Process(_) => Key::Process(None),
+        Key::Address(_) => peer,
     }
 }
 
@@ -222,6 +244,20 @@ mod tests {
         assert!(!losses.take().anything);
         let _third = losses.open(peer(1));
         assert!(!losses.take().anything);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_peers_that_broke_off_than_are_remembered_hide_none() {
+        let losses = losses().await;
+        for i in 0..MAX_BROKEN + 2 {
+            let gone = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(i).unwrap());
+            drop(losses.open(Key::Address(gone.into())));
+        }
+        drop(losses.open(peer(1)));
+        assert!(losses.take().anything);
+        losses.open(peer(1)).ended();
+        assert!(losses.take().anything);
+        assert!(losses.lost().broken.len() <= MAX_BROKEN);
     }
 
     #[tokio::test(start_paused = true)]

@@ -40,7 +40,7 @@ pub struct Ingest {
     pub clock: Clock,
     /// Answers for names that nobody wants yet.
     pub remembered: Remembered,
-    /// Our own look-ups and the leader's, which are no sightings by clients.
+    /// Our own look-ups and the other replicas', which are no sightings by clients.
     pub own: OwnQueries,
     /// Who is told of the streams, and of probes in them.
     pub probed: Streams,

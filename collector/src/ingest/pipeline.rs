@@ -33,7 +33,7 @@ pub struct Context<'a> {
     pub clock: &'a Clock,
     /// Where answers go that nobody wants yet.
     pub remembered: &'a Remembered,
-    /// Our own look-ups and the leader's, which the DNS server reports like any client's.
+    /// Our own look-ups and the other replicas', which the DNS server reports like any client's.
     pub own: &'a OwnQueries,
     /// What an event must show in `extra`, if anything.
     pub secrets: Option<&'a Secrets>,
@@ -202,7 +202,7 @@ fn asker(event: dnstap::ClientResponse<'_>, context: Context<'_>) -> Asker {
 fn client(asker: Asker) -> Option<IpAddr> {
     match asker {
         Asker::Client(address) => Some(address),
-        Asker::Ourselves | Asker::Leader | Asker::Unknown => None,
+        Asker::Ourselves | Asker::Leader | Asker::Replica | Asker::Unknown => None,
     }
 }
 

@@ -99,6 +99,14 @@ pub(crate) fn wanted_frame() -> Vec<u8> {
     ))
 }
 
+/// The same with an address that is never opened.
+pub(crate) fn refused_frame() -> Vec<u8> {
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a("127.0.0.1"))],
+    ))
+}
+
 fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
     run_with(frame, &OwnQueries::default())
 }
@@ -142,6 +150,8 @@ fn a_look_up_of_the_leader_is_an_observation_and_no_sighting() {
     };
     let address = "10.0.0.1".parse().unwrap();
     assert_eq!(asker(&own), (Some(address), false));
+    own.others_ask_from([address].into());
+    assert_eq!(asker(&own), (None, false));
     own.led_from([address].into());
     assert_eq!(asker(&own), (None, true));
 }

@@ -63,8 +63,11 @@ impl Owner {
         for name in missing.names {
             let specs = once(name.clone()).chain(name.wildcard());
             if specs.into_iter().any(|it| self.entries.contains_key(&it)) {
-                counter!("collector_lookups_repeated_total", "reason" => "lost").increment(1);
-                self.schedule.ask(&name, now);
+                match self.schedule.ask_lost(&name, now) {
+                    true => counter!("collector_lookups_repeated_total", "reason" => "lost"),
+                    false => counter!("collector_lost_names_dropped_total"),
+                }
+                .increment(1);
             }
         }
     }

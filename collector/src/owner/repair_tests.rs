@@ -117,6 +117,42 @@ fn a_lost_answer_under_a_wildcard_is_asked_for_though_nothing_is_known_of_the_na
 }
 
 #[test]
+fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    let idle = world.owner.schedule.len();
+    let many = |round: usize| -> Vec<String> {
+        (0..1000)
+            .map(|i| format!("r{round}-{i}.example.com"))
+            .collect()
+    };
+    for round in 0..50 {
+        let names = many(round);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        missed(&mut world, lost(&names));
+    }
+    let waiting = world.owner.schedule.len() - idle;
+    assert!((1000..10_000).contains(&waiting), "{waiting}");
+    // What is asked for makes room.
+    let asked = world.due();
+    assert!(!asked.is_empty());
+    for name in &asked {
+        world.round(name, crate::resolve::FamilyOutcome::NoData);
+    }
+    let left = world.owner.schedule.len() - idle;
+    assert_eq!(left, waiting - asked.len());
+    missed(&mut world, lost(&["after.example.com"]));
+    assert_eq!(world.owner.schedule.len(), left + idle + 1);
+    // After a step of the clock nobody would ask for them again.
+    world.owner.gap(at(world.now));
+    assert_eq!(world.owner.schedule.len(), idle);
+    missed(&mut world, lost(&["after.example.com"]));
+    assert_eq!(world.owner.schedule.len(), idle + 1);
+}
+
+#[test]
 fn without_look_ups_nothing_is_asked() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);

@@ -33,6 +33,10 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// before anything new is seen of them, however many new ones there are.
 const NEW_IN: u32 = 4;
 
+/// Names that are asked for since an answer was lost, and of which nothing else is known: more are not worth their memory, as a
+/// wildcard has far fewer names, of which it is asked for 100 in a second.
+const MAX_LOST: usize = 4_096;
+
 /// Names of which nothing is known are looked up one in so many microseconds, 2,500 in a second. What is looked up together
 /// expires together, and the jitter is only a second: ten thousand names at full speed would be due again at a rate that no
 /// core keeps up with. A store takes longer to make so many objects anyway.
@@ -45,6 +49,8 @@ const NEW_BURST: i64 = 49 * NEW_INTERVAL;
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     names: HashMap<DnsName, Lookup>,
+    /// How many of these were lost, and nothing else was said of them.
+    lost: usize,
     /// Names with addresses.
     known: Queue,
     /// Names of which no address is known.
@@ -75,6 +81,8 @@ struct Lookup {
     done: Timestamp,
     /// It is due at once, whatever else is said.
     hurried: bool,
+    /// It is only here since its answer was lost.
+    lost: bool,
 }
 
 /// Where a name stands in a queue.
@@ -96,6 +104,7 @@ impl Schedule {
     /// The name is to be looked up at `at`. A name whose look-ups give nothing waits longer each time.
     pub(super) fn set(&mut self, name: &DnsName, at: Timestamp, grace: Duration) {
         let lookup = self.names.entry(name.clone()).or_default();
+        self.lost -= usize::from(std::mem::take(&mut lookup.lost));
         let due = (at + jitter(name, at, grace)).max(lookup.not_before);
         let stays = lookup
             .place
@@ -108,6 +117,7 @@ impl Schedule {
     /// Nothing is known of the name: it is to be looked up at once, or when it has waited for long enough.
     pub(super) fn set_unknown(&mut self, name: &DnsName) {
         let lookup = self.names.entry(name.clone()).or_default();
+        self.lost -= usize::from(std::mem::take(&mut lookup.lost));
         let stays = lookup
             .place
             .is_some_and(|place| place.unknown && place.due >= lookup.not_before);
@@ -127,7 +137,8 @@ impl Schedule {
     pub(super) fn unset(&mut self, name: &DnsName, forgotten: bool) {
         self.put(name, None, false);
         if forgotten {
-            self.names.remove(name);
+            let lookup = self.names.remove(name);
+            self.lost -= usize::from(lookup.is_some_and(|lookup| lookup.lost));
             self.budgets.remove(name);
         }
     }
@@ -155,6 +166,24 @@ impl Schedule {
         self.hurry(name, at);
     }
 
+    /// The same now for a name whose answer was lost. Returns false if it is one too many of those of which nothing is known.
+    pub(super) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
+        if !self.names.contains_key(name) {
+            if self.lost >= MAX_LOST {
+                return false;
+            }
+            let lost = true;
+            let lookup = Lookup {
+                lost,
+                ..Lookup::default()
+            };
+            self.names.insert(name.clone(), lookup);
+            self.lost += 1;
+        }
+        self.ask(name, now);
+        true
+    }
+
     /// A client got addresses for the name: what our own look-ups gave before no longer counts.
     pub(super) fn answered(&mut self, name: &DnsName) {
         let barren = |lookup: &&mut Lookup| !lookup.running && lookup.barren > 0;
@@ -173,6 +202,9 @@ impl Schedule {
         self.budgets.clear();
         self.next_new = 0;
         self.now = now;
+        // Nobody sets these anew.
+        self.names.retain(|_, lookup| !lookup.lost);
+        self.lost = 0;
         for lookup in self.names.values_mut() {
             lookup.place = None;
             lookup.hurried = false;

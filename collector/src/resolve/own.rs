@@ -21,8 +21,10 @@ type Endpoint = (IpAddr, u16);
 pub enum Asker {
     /// This process.
     Ourselves,
-    /// The replica that leads, which alone looks names up.
+    /// The replica that leads, which alone looks names up on time.
     Leader,
+    /// Another replica: it probes, and asks for what it missed.
+    Replica,
     /// Anybody else.
     Client(IpAddr),
     /// The event does not say.
@@ -42,6 +44,8 @@ struct Inner {
     /// Those by which others can know us.
     announced: watch::Sender<BTreeSet<IpAddr>>,
     leader: ArcSwap<BTreeSet<IpAddr>>,
+    /// The addresses that the other replicas ask from.
+    others: ArcSwap<BTreeSet<IpAddr>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +82,8 @@ impl OwnQueries {
             Asker::Ourselves
         } else if self.0.leader.load().contains(&canonical) {
             Asker::Leader
+        } else if self.0.others.load().contains(&canonical) {
+            Asker::Replica
         } else {
             Asker::Client(address)
         }
@@ -91,6 +97,11 @@ impl OwnQueries {
     /// From now on the leader asks from these addresses, if it is another.
     pub fn led_from(&self, addresses: BTreeSet<IpAddr>) {
         self.0.leader.store(Arc::new(addresses));
+    }
+
+    /// From now on the other replicas ask from these addresses.
+    pub fn others_ask_from(&self, addresses: BTreeSet<IpAddr>) {
+        self.0.others.store(Arc::new(addresses));
     }
 
     pub(super) fn contains(&self, endpoint: Endpoint) -> bool {
@@ -207,6 +218,13 @@ mod tests {
         }
         assert_eq!(own.asker(Some(client), Some(7)), Asker::Client(client));
         assert_eq!(own.asker(None, Some(7)), Asker::Unknown);
+        own.others_ask_from([leader, "10.0.0.4".parse().unwrap()].into());
+        assert_eq!(own.asker(Some(leader), Some(7)), Asker::Leader);
+        assert_eq!(
+            own.asker("::ffff:10.0.0.4".parse().ok(), Some(7)),
+            Asker::Replica
+        );
+        own.others_ask_from(BTreeSet::new());
         own.led_from(BTreeSet::new());
         assert_eq!(own.asker(Some(leader), Some(7)), Asker::Client(leader));
     }

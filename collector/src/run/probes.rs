@@ -100,8 +100,11 @@ impl Program {
         let namespace = &self.args.common.objects_namespace;
         let replicas = Replicas::new(store.cluster(), namespace, "collector");
         let id = replicas.id().to_owned();
+        let own = self.own.clone();
         let pass_on = move |others| {
-            sender.send_replace(share::peers(&others));
+            let peers = share::peers(&others);
+            own.others_ask_from(share::addresses(&peers));
+            sender.send_replace(peers);
         };
         let following = follow(replicas.others(), tasks.token(), pass_on);
         tasks.spawn("other replicas", following);

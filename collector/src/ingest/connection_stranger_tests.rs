@@ -1,0 +1,64 @@
+//! What peers can do that nobody knows yet.
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{ingest::pipeline::tests::refused_frame, policy::rebinding::Rebinding};
+
+struct Stranger {
+    peer: Peer,
+    endpoints: watch::Sender<Option<Endpoints>>,
+    rebindings: mpsc::Receiver<Rebinding>,
+    losses: Losses,
+}
+
+/// Of a program that has run for a while.
+async fn stranger() -> Stranger {
+    let losses = Losses::default();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let (endpoints, listed) = watch::channel(None);
+    let (told, rebindings) = Rebindings::channel();
+    let peer = Peer::with(1 << 20, |ingest| {
+        ingest.admission.endpoints = Some(listed);
+        ingest.rebindings = told;
+        ingest.losses = losses.clone();
+    });
+    Stranger {
+        peer,
+        endpoints,
+        rebindings,
+        losses,
+    }
+}
+
+fn here() -> Option<Endpoints> {
+    listed(&["192.0.2.1:53"])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_raises_no_event_before_it_is_known() {
+    let mut it = stranger().await;
+    it.peer.open().await;
+    it.peer.send(&data(&refused_frame())).await;
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    assert!(it.rebindings.is_empty());
+    it.endpoints.send_replace(here());
+    let told = it.rebindings.recv().await.unwrap();
+    assert_eq!(told.name.as_str(), "www.example.com.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
+    let mut it = stranger().await;
+    it.peer.open().await;
+    it.peer.send(&data(&wanted_frame())).await;
+    let closed = it.peer.reader.await.unwrap();
+    assert!(matches!(closed, Err(Error::UnknownPeer)));
+    let mut again = Peer::with(1 << 20, |ingest| {
+        ingest.admission.endpoints = Some(watch::channel(here()).1);
+        ingest.losses = it.losses.clone();
+    });
+    again.open().await;
+    let missing = tokio::time::timeout(Duration::from_secs(1), it.losses.next()).await;
+    assert!(missing.expect("a gap").anything);
+}
