@@ -13,7 +13,8 @@ use crate::flush::Template;
 pub struct FlushArgs {
     /// How often CoreDNS is asked to write out what it holds back of its dnstap stream, at least 1ms: it would do so once a
     /// second. Each time is one DNS query over TCP of 4 KB, to each CoreDNS whose stream does not flow as fast by itself, while
-    /// any name is wanted. 0: never, and nothing tells of a CoreDNS without a stream.
+    /// any name is wanted. More than 45s is as 45s, so that each is looked at once a minute. 0: never, and nothing tells of a
+    /// CoreDNS without a stream.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub flush_probe: Duration,
 

@@ -38,11 +38,12 @@ pub struct Last {
     pub moved: Option<Instant>,
 }
 
-/// The interval at which so many blocks can be probed, in all no more than `budget` a second.
+/// The interval at which so many blocks can be probed, in all no more than `budget` a second. As far as that allows it is no longer
+/// than [`COVERAGE`], whatever is wanted.
 pub fn interval(wanted: Duration, budget: u32, blocks: usize) -> Duration {
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
     let least = Duration::from_secs(1).saturating_mul(blocks) / budget.max(1);
-    wanted.max(least)
+    wanted.min(COVERAGE).max(least)
 }
 
 /// When the next probe is due; it may be in the past.
@@ -93,6 +94,9 @@ mod tests {
             (10, 1000, 100, 100),
             (1, 1, 3, 3000),
             (1, 0, 3, 3000),
+            // Who wants none so often still wants to know who is not heard.
+            (600_000, 1000, 1, 45_000),
+            (600_000, 1, 100, 100_000),
         ] {
             let interval = interval(MS * wanted, budget, blocks);
             assert_eq!(interval, MS * expected);

@@ -174,7 +174,7 @@ pub fn describe() {
     );
     describe_counter!(
         "collector_lost_names_dropped_total",
-        "Lost observations of which not even the name was kept: every wanted name is asked for again, and what was first seen under a wildcard is lost until it is asked for again"
+        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under a wildcard is lost until a pod asks again"
     );
     describe_counter!(
         "collector_capture_lost_bytes_total",

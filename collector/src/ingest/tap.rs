@@ -51,7 +51,7 @@ impl Taps {
     }
 
     /// Hands on whole data frames with their lengths; without what every event has to show, if `secret`. Never waits.
-    pub(super) fn offer(&self, frames: &[u8], secret: bool) {
+    pub(crate) fn offer(&self, frames: &[u8], secret: bool) {
         let frames = if secret {
             without_extra(frames)
         } else {

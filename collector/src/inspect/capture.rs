@@ -24,6 +24,7 @@ pub(super) fn body(tap: Tap, duration: Duration, bytes: usize) -> Body {
 enum Part {
     Start(Tap),
     Frames(Tap),
+    Stop,
     End,
 }
 
@@ -38,14 +39,37 @@ fn stream(
         let (chunk, next) = match part {
             Part::Start(tap) => (control(ControlKind::Start), Part::Frames(tap)),
             Part::Frames(mut tap) => match timeout_at(until, tap.recv()).await {
-                Ok(Some(frames)) if frames.len() <= left => (frames, Part::Frames(tap)),
+                Ok(Some(frames)) => match fitting(&frames, left) {
+                    0 => (control(ControlKind::Stop), Part::End),
+                    fits if fits < frames.len() => (frames.slice(..fits), Part::Stop),
+                    _ => (frames, Part::Frames(tap)),
+                },
                 _ => (control(ControlKind::Stop), Part::End),
             },
+            Part::Stop => (control(ControlKind::Stop), Part::End),
             Part::End => return None,
         };
         let left = left.saturating_sub(chunk.len());
         Some((Ok(chunk), (next, left)))
     })
+}
+
+/// How many bytes the first of these frames have that are no more than `left` together.
+fn fitting(frames: &[u8], left: usize) -> usize {
+    let mut rest = frames;
+    let mut fits = 0;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((_, behind)) = behind.split_at_checked(length) else {
+            break;
+        };
+        rest = behind;
+        match frames.len() - rest.len() {
+            end if end <= left => fits = end,
+            _ => break,
+        }
+    }
+    fits
 }
 
 fn control(kind: ControlKind) -> Bytes {
@@ -59,4 +83,40 @@ fn control(kind: ControlKind) -> Bytes {
     // These are far shorter than the limit; nothing would be a file that cannot be read.
     let _short = control.encode(&Limits::default(), &mut bytes);
     bytes.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+
+    use super::*;
+    use crate::ingest::Taps;
+
+    #[tokio::test]
+    async fn a_capture_holds_as_many_whole_frames_as_fit_however_many_come_at_once() {
+        let frame = b"\0\0\0\x04abcd";
+        for (reads, left, expected) in [
+            (&[5][..], 25, 3),
+            (&[5], 7, 0),
+            (&[2, 2, 2], 40, 5),
+            (&[2, 2], 1000, 4),
+        ] {
+            let taps = Taps::default();
+            let tap = taps.open().unwrap();
+            for frames in reads {
+                taps.offer(&frame.repeat(*frames), false);
+            }
+            drop(taps);
+            let start = control(ControlKind::Start);
+            let parts = stream(tap, Duration::from_secs(60), left + start.len());
+            let parts: Vec<_> = parts.map(|part| part.unwrap()).collect().await;
+            let all = parts.concat();
+            let file = [
+                &start,
+                &frame.repeat(expected)[..],
+                &control(ControlKind::Stop),
+            ];
+            assert_eq!(all, file.concat(), "{reads:?} {left}");
+        }
+    }
 }

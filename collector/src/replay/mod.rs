@@ -200,6 +200,8 @@ impl<W: Write> Replay<W> {
         self.frames += 1;
         let response = dnstap::ClientResponse::parse(payload).ok().flatten();
         let at = response.and_then(|it| pipeline::timestamp(it.time()?));
+        // One event with a time of no calendar is not to make all that follows as late.
+        let at = at.filter(|at| print::is_of_a_calendar(*at));
         // Several threads of a DNS server write in no strict order.
         let now = self.clock.now().max(at.unwrap_or_default());
         self.clock.set(now);

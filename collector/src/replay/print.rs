@@ -101,6 +101,11 @@ fn entries(object: &DnsNameResolver) -> BTreeSet<(String, String)> {
     entries.collect()
 }
 
+/// Whether there is a date for the time: up to the year 9999.
+pub(super) fn is_of_a_calendar(at: Timestamp) -> bool {
+    jiff::Timestamp::from_millisecond(at.as_millis()).is_ok()
+}
+
 fn text(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
     format!("{at:.3}")

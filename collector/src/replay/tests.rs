@@ -1,5 +1,7 @@
 use std::io::Cursor;
 
+use prost::Message as _;
+use proto::dnstap::pb;
 use serde_json::{Value, json};
 
 use super::*;
@@ -35,6 +37,25 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
     let read = replay.read(&mut Cursor::new(parts.concat()));
     replay.end().unwrap();
     (String::from_utf8(out).unwrap(), read)
+}
+
+#[test]
+fn an_event_of_a_time_that_cannot_be_changes_the_time_of_no_other() {
+    let wanted = wanted_frame();
+    let mut event = pb::Dnstap::decode(wanted.as_slice()).unwrap();
+    let message = event.message.as_mut().unwrap();
+    message.response_time_sec = Some((i64::MAX / 1000).unsigned_abs());
+    let odd = data(&event.encode_to_vec());
+    let (text, read) = replay(&[START, &odd, &data(&wanted), STOP], Format::Text);
+    read.unwrap();
+    assert!(
+        text.contains("2027-01-15T08:00:00.500Z observed www.example.com."),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("*.example.com. www.example.com.: 1.2.3.4\n  quiet.example.org.: nothing\n"),
+        "{text}"
+    );
 }
 
 #[test]
