@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::SelectAll};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,7 @@ use crate::{
 /// The label by which a slice says whose it is.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// The port of a DNS server in its Service, over UDP.
+/// The name of the port of a DNS server in its Service, over UDP, if that has several.
 const PORT: &str = "dns";
 
 /// The name of a Service.
@@ -192,10 +192,15 @@ impl Known {
 
 /// The endpoints in a slice that have a DNS port and an address that can be asked.
 fn endpoints(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
-    let ports = slice.ports.iter().flatten().filter(|port| {
-        port.name.as_deref() == Some(PORT) && port.protocol.as_deref() == Some("UDP")
-    });
-    let ports: Vec<u16> = ports
+    let ports = slice.ports.iter().flatten();
+    let udp: Vec<_> = ports
+        .filter(|port| port.protocol.as_deref() == Some("UDP"))
+        .collect();
+    let is_named = |port: &&&EndpointPort| port.name.as_deref() == Some(PORT);
+    let ports: Vec<u16> = udp
+        .iter()
+        // Where it has another name, as in CoreDNS's own Helm chart, it is the only one.
+        .filter(|port| udp.len() == 1 || is_named(port))
         .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
         .filter(|port| *port != 0)
         .collect();
@@ -271,6 +276,31 @@ mod tests {
             );
             assert_eq!(endpoints(&slice), []);
         }
+    }
+
+    #[test]
+    fn the_only_udp_port_is_that_of_dns_whatever_its_name() {
+        let of = |names: &[&str]| {
+            let ports = names.iter().zip(53..).map(|(name, port)| {
+                let protocol = if name.starts_with("tcp") {
+                    "TCP"
+                } else {
+                    "UDP"
+                };
+                json!({ "name": name, "port": port, "protocol": protocol })
+            });
+            let ports: Vec<_> = ports.collect();
+            let slice = slice(
+                "a",
+                json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": ports }),
+            );
+            let found = endpoints(&slice);
+            found.iter().map(|(it, _)| it.port()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["tcp-53", "udp-53"]), [54]);
+        assert_eq!(of(&[""]), [53]);
+        assert_eq!(of(&["quic", "dns"]), [54]);
+        assert_eq!(of(&["quic", "udp-53"]), [0; 0]);
     }
 
     #[test]
