@@ -36,7 +36,17 @@ pub struct Sender {
 
 /// What one peer may fill of the queue. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Share(Arc<Semaphore>);
+pub(super) struct Share {
+    room: Arc<Semaphore>,
+    size: usize,
+}
+
+impl Share {
+    /// Whether nothing of the peer's waits.
+    pub(super) fn is_unused(&self) -> bool {
+        self.room.available_permits() == self.size
+    }
+}
 
 /// The owner's end.
 #[derive(Debug)]
@@ -77,7 +87,10 @@ pub(super) fn size(observation: &Observation) -> usize {
 impl Sender {
     /// What a peer may fill.
     pub(super) fn share(&self) -> Share {
-        Share(Arc::new(Semaphore::new(self.share)))
+        Share {
+            room: Arc::new(Semaphore::new(self.share)),
+            size: self.share,
+        }
     }
 
     /// Hands an observation over, unless there is no room: then its name comes back. Never waits.
@@ -88,7 +101,7 @@ impl Sender {
     ) -> Result<(), (Full, DnsName)> {
         let size = u32::try_from(size(&observation)).unwrap_or(u32::MAX);
         let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(size);
-        let Ok(of_share) = take(&share.0) else {
+        let Ok(of_share) = take(&share.room) else {
             return Err((Full::Share, observation.name));
         };
         let Ok(of_queue) = take(&self.room) else {
@@ -128,13 +141,13 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proto::api::Family;
     use runtime::clock::Timestamp;
 
     use super::*;
 
-    fn observation(addresses: u32) -> Observation {
+    pub(in crate::ingest) fn observation(addresses: u32) -> Observation {
         let ip = |i: u32| std::net::Ipv4Addr::from(0xcb00_7100 + i).into();
         Observation {
             name: DnsName::parse("www.example.com").unwrap(),

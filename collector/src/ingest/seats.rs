@@ -15,6 +15,9 @@ use super::queue;
 /// Of the connections, those of peers that are not known yet may take one part in so many: known ones always find room.
 const UNKNOWN_PART: usize = 2;
 
+/// Peers that have left are looked through when there are so many, or twice as many as were left the last time.
+const SWEEP: usize = 1 << 10;
+
 /// How many connections there may be, and how fast they may be.
 #[derive(Clone, Copy, Debug)]
 pub struct SeatLimits {
@@ -58,6 +61,18 @@ struct Table {
     taken: usize,
     unknown: usize,
     peers: HashMap<Key, Guest>,
+    /// With so many peers those are forgotten that can be.
+    sweep_at: usize,
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        if self.peers.len() >= self.sweep_at {
+            let now = Instant::now();
+            self.peers.retain(|_, guest| !guest.is_over(now));
+            self.sweep_at = SWEEP.max(self.peers.len() * 2);
+        }
+    }
 }
 
 /// A peer, whatever its connections are.
@@ -73,6 +88,14 @@ struct Guest {
     seats: usize,
     share: queue::Share,
     pace: Arc<Mutex<Pace>>,
+}
+
+impl Guest {
+    /// Whether it has left and owes nothing: who comes back at once has no other share of the queue, and may send no faster.
+    fn is_over(&self, now: Instant) -> bool {
+        let pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        self.seats == 0 && pace.full_at <= now && self.share.is_unused()
+    }
 }
 
 /// What a peer may still send: a token bucket that holds a second's frames, and may be overdrawn by one read.
@@ -124,6 +147,7 @@ impl Seats {
         if !is_known && table.unknown >= self.limits.connections.div_ceil(UNKNOWN_PART) {
             return Err(Taken::OfUnknown);
         }
+        table.sweep();
         table.taken += 1;
         table.unknown += usize::from(!is_known);
         let guest = table.peers.entry(key).or_insert_with(|| Guest {
@@ -205,7 +229,7 @@ impl Drop for Seat {
         table.unknown = table.unknown.saturating_sub(usize::from(!self.is_known));
         if let Some(guest) = table.peers.get_mut(&self.key) {
             guest.seats = guest.seats.saturating_sub(1);
-            if guest.seats == 0 {
+            if guest.is_over(Instant::now()) {
                 table.peers.remove(&self.key);
             }
         }
@@ -214,7 +238,10 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+    use crate::ingest::queue::tests::observation;
 
     fn seats(limits: SeatLimits) -> Seats {
         Seats::new(limits, queue::channel(1 << 20).0)
@@ -273,6 +300,45 @@ mod tests {
         let table = seats.table();
         assert_eq!((table.taken, table.unknown), (0, 0));
         assert!(table.peers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_comes_back_may_send_no_more_than_one_that_stays() {
+        let (sender, mut queue) = queue::channel(64 << 10);
+        let seats = Seats::new(limits(), sender);
+        let take = |text: &str| seats.take(&peer(text), true).unwrap();
+        let fill = |seat: &Seat| {
+            let send = || seats.observations().try_send(observation(1), seat.share());
+            std::iter::from_fn(|| send().ok()).count()
+        };
+        let first = take("192.0.2.1:1");
+        let share = fill(&first);
+        assert!(share > 10);
+        assert_eq!(first.pause(1000), None);
+        drop(first);
+        let again = take("192.0.2.1:2");
+        assert_eq!(fill(&again), 0);
+        assert_eq!(again.pause(100), Some(Duration::from_millis(100)));
+        assert_eq!(fill(&take("192.0.2.2:1")), share);
+        // What it owed is forgotten with it.
+        drop(again);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        for _ in 0..2 * share {
+            queue.recv().await.unwrap();
+        }
+        for i in 0..2 * SWEEP {
+            let ip = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(i).unwrap());
+            let seat = seats.take(&Peer::Address((ip, 1).into()), true).unwrap();
+            seat.pause(1);
+        }
+        assert!(seats.table().peers.len() > 1000);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for i in 0..2 * SWEEP {
+            drop(take(&format!("10.9.{}.{}:1", i / 250, i % 250)));
+        }
+        let left = seats.table().peers.len();
+        assert!(left <= 2 * SWEEP, "{left}");
+        assert_eq!(fill(&take("192.0.2.1:1")), share);
     }
 
     #[tokio::test(start_paused = true)]
