@@ -171,20 +171,19 @@ async fn ask(
     sync: &mut Reconciler,
     question: Vec<Operation>,
 ) -> Result<Outcome, VerifyError> {
-    let asked = client.transact(question).map(Box::pin);
-    let mut asked = asked.ok_or(VerifyError::Lost(None))?;
+    let asked = client.transact(question);
+    let asked = asked.ok_or(VerifyError::Lost(None))?;
     loop {
-        let event = tokio::select! {
-            outcome = &mut asked => match outcome {
+        match (client.next().await, client.replica()) {
+            (Event::Changed(changes), Some(replica)) => sync.database_changed(replica, changes),
+            (Event::Ended { id, outcome }, _) if id == asked => match outcome {
                 Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
                 outcome => return Ok(outcome),
             },
-            event = client.next() => event,
-        };
-        match (event, client.replica()) {
-            (Event::Changed(changes), Some(replica)) => sync.database_changed(replica, changes),
             (Event::Down { error, .. }, _) => return Err(VerifyError::Lost(Some(error))),
-            (Event::Up { .. } | Event::Changed(_), _) => return Err(VerifyError::Lost(None)),
+            (Event::Up { .. } | Event::Changed(_) | Event::Ended { .. }, _) => {
+                return Err(VerifyError::Lost(None));
+            }
         }
     }
 }
@@ -226,7 +225,7 @@ async fn read_database(
         loop {
             match client.next().await {
                 Event::Up { .. } => return,
-                Event::Changed(_) => {}
+                Event::Changed(_) | Event::Ended { .. } => {}
                 Event::Down { remote, error, .. } => reason = Some(format!("{remote}: {error}")),
             }
         }

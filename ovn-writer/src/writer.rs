@@ -1,31 +1,23 @@
 //! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
 
-use std::{
-    future::{Future, pending},
-    pin::{Pin, pin},
-    task::Poll,
-    time::Duration,
-};
+use std::{future::pending, pin::pin, time::Duration};
 
 use anyhow::Context;
-use futures_util::{Stream, StreamExt, poll};
+use futures_util::{Stream, StreamExt};
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
     leader::Leader,
     store,
 };
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
     dry_run::DryRun,
     metrics::{self, EndLabel, OutcomeLabel},
-    ovsdb::{self, Client, ClientOptions, Outcome, Remotes},
+    ovsdb::{self, Client, ClientOptions, Outcome, Remotes, TransactionId},
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, StartOver},
 };
@@ -36,14 +28,12 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// How old what is said of the state may be while a transaction is under way.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-type Transaction = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-
 /// Keeps the rows of a database as a store says.
 pub struct Writer {
     sync: Reconciler,
     client: Client<Northbound>,
     mode: Mode,
-    in_flight: Option<Transaction>,
+    in_flight: Option<TransactionId>,
     /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
     stood_by: bool,
     /// Whether the store can be read, and was.
@@ -104,7 +94,7 @@ impl Writer {
         let mut taken_over = None;
         let mut reported = None::<Instant>;
         loop {
-            while self.work()? && self.ends_at_once().await {}
+            self.work()?;
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
             if self.in_flight.is_none() {
                 drop(taken_over.take());
@@ -122,36 +112,29 @@ impl Writer {
                     taken_over = Some(event);
                 }
                 event = self.client.next() => self.database_changed(event),
-                outcome = ended(&mut self.in_flight) => self.transaction_ended(outcome),
                 () = until(timer) => {}
                 () = lead_changes(&mut self.mode) => {}
             }
         }
-        if let Some(mut transaction) = self.in_flight.take() {
-            let ended = async {
-                loop {
-                    tokio::select! {
-                        outcome = &mut transaction => break outcome,
-                        // The answer comes behind all that the server said before.
-                        event = self.client.next() => self.database_changed(event),
-                    }
-                }
-            };
-            match timeout(DRAIN, ended).await {
-                Ok(outcome) => self.transaction_ended(outcome),
-                Err(_) => warn!("the server did not answer the last transaction in time"),
+        let ended = async {
+            while self.in_flight.is_some() {
+                let event = self.client.next().await;
+                self.database_changed(event);
             }
+        };
+        if timeout(DRAIN, ended).await.is_err() {
+            warn!("the server did not answer the last transaction in time");
         }
         Ok(())
     }
 
-    /// Starts what there is to do, if nothing is under way, and says whether it did.
-    fn work(&mut self) -> anyhow::Result<bool> {
+    /// Starts what there is to do, if nothing is under way.
+    fn work(&mut self) -> anyhow::Result<()> {
         if self.in_flight.is_some() {
-            return Ok(false);
+            return Ok(());
         }
         let Some(replica) = self.client.replica() else {
-            return Ok(false);
+            return Ok(());
         };
         let operations = match &mut self.mode {
             Mode::Write(leader) if !leader.is_leading() => {
@@ -191,24 +174,12 @@ impl Writer {
             }
         };
         if let Some(operations) = operations {
-            match self.client.transact(operations) {
-                Some(transaction) => self.in_flight = Some(Box::pin(transaction)),
-                None => self.sync.database_lost(),
+            self.in_flight = self.client.transact(operations);
+            if self.in_flight.is_none() {
+                self.sync.database_lost();
             }
         }
-        Ok(self.in_flight.is_some())
-    }
-
-    /// Lets a transaction that was begun go out before anything else is done, and says whether it has ended.
-    async fn ends_at_once(&mut self) -> bool {
-        let polled = poll!(pin!(ended(&mut self.in_flight)));
-        if let Poll::Ready(outcome) = polled {
-            self.transaction_ended(outcome);
-            return true;
-        }
-        // It is another task that writes to the socket.
-        yield_now().await;
-        false
+        Ok(())
     }
 
     /// When [`Writer::work`] has something to do even if nothing happens. A time that is over must not wake the loop again and
@@ -240,6 +211,7 @@ impl Writer {
                     self.sync.database_changed(replica, changes);
                 }
             }
+            ovsdb::Event::Ended { outcome, .. } => self.transaction_ended(outcome),
             ovsdb::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
@@ -257,6 +229,7 @@ impl Writer {
                 remote,
                 was_up,
                 error,
+                unknown,
             } => {
                 if was_up {
                     metrics::session_end(EndLabel::Lost);
@@ -265,7 +238,8 @@ impl Writer {
                     metrics::connection_failure();
                 }
                 self.database_gate.not_ready(format!("{remote}: {error}"));
-                if self.in_flight.take().is_some() {
+                self.in_flight = None;
+                for _ in unknown {
                     metrics::transaction(OutcomeLabel::Unknown);
                 }
                 self.sync.database_lost();
@@ -275,10 +249,6 @@ impl Writer {
 
     fn transaction_ended(&mut self, outcome: Outcome) {
         self.in_flight = None;
-        // What the transaction changed, and all that came before it, must be known before anything follows from its outcome.
-        while let Some(event) = self.client.ready() {
-            self.database_changed(event);
-        }
         metrics::transaction(OutcomeLabel::of(&outcome));
         let Some(replica) = self.client.replica() else {
             return;
@@ -356,13 +326,6 @@ async fn lead_changes(mode: &mut Mode) {
 /// The time, which tests may pause.
 fn now() -> std::time::Instant {
     Instant::now().into_std()
-}
-
-async fn ended(transaction: &mut Option<Transaction>) -> Outcome {
-    match transaction {
-        Some(transaction) => transaction.await,
-        None => pending().await,
-    }
 }
 
 async fn until(time: Option<std::time::Instant>) {

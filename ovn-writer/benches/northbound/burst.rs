@@ -28,7 +28,7 @@ pub(crate) fn run(bench: &mut Bench) {
     let objects =
         |each| (0..SETS).map(move |set| object(&format!("set{set}"), addresses(set, 0..each)));
     let (writer, ..) = RunningWriter::start(&server.remote(), objects(EACH).collect(), signals);
-    let mut raw = Raw::connect(&server.remote());
+    let mut raw = Raw::connect(&server.remote()).monitor();
     let rows: Vec<_> = (0..SETS).map(|set| addresses(set, 0..EACH)).collect();
     let uuids = raw.make_rows("raw", &rows);
     let prepared = |mutator| {

@@ -2,7 +2,6 @@
 
 use std::{future::Future, mem, pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
     remote::{Remote, Remotes},
     replica::Replica,
     server::{Progress, SERVER_DATABASE, ServedDatabase},
-    session::{Kept, Notifications, Session, SessionOptions},
+    session::{Kept, Session, SessionOptions, Told, TransactionId},
     tables::Tables,
     transact::{Operation, Outcome},
 };
@@ -58,12 +57,21 @@ pub enum Event<C> {
     },
     /// Rows with these keys changed.
     Changed(C),
+    /// A transaction ended. All that it changed, and what changed before it, is in the replica.
+    Ended {
+        /// Which one.
+        id: TransactionId,
+        /// How.
+        outcome: Outcome,
+    },
     /// There is no replica, until the next [`Event::Up`].
     Down {
         /// Which remote was lost, or not reached.
         remote: Remote,
         /// Whether there was a replica before.
         was_up: bool,
+        /// The transactions that were under way: their outcome is [unknown](Outcome::Unknown), and is no event.
+        unknown: Vec<TransactionId>,
         /// Why.
         error: Error,
     },
@@ -93,7 +101,6 @@ struct Memory<T: Tables> {
 struct Link<T: Tables> {
     remote: Remote,
     session: Session,
-    notifications: Notifications,
     id: MonitorId<'static>,
     leader_only: bool,
     progress: Progress,
@@ -148,19 +155,21 @@ impl<T: Tables> Client<T> {
                         return Event::Down {
                             remote,
                             was_up: false,
+                            unknown: Vec::new(),
                             error,
                         };
                     }
                 },
                 State::Up(link) => match link.next().await {
-                    Ok(changes) if T::nothing_changed(&changes) => {}
-                    Ok(changes) => return Event::Changed(changes),
+                    Ok(Event::Changed(changes)) if T::nothing_changed(&changes) => {}
+                    Ok(event) => return event,
                     Err(error) => {
-                        let remote = link.remote.clone();
+                        let (remote, unknown) = (link.remote.clone(), link.session.under_way());
                         self.end(error.leaves_the_replica_intact());
                         return Event::Down {
                             remote,
                             was_up: true,
+                            unknown,
                             error,
                         };
                     }
@@ -169,30 +178,25 @@ impl<T: Tables> Client<T> {
         }
     }
 
-    /// An event that is there already. After the outcome of a transaction, this brings in all updates that came before it.
-    pub fn ready(&mut self) -> Option<Event<T::Changes>> {
-        // Tokio makes a task wait that has done much; here that would look like the end of the updates.
-        tokio::task::unconstrained(self.next()).now_or_never()
-    }
-
-    /// Carries a transaction out, while [`Client::next`] goes on; `None` if the client is [down](Event::Down).
-    pub fn transact(
-        &self,
-        operations: Vec<Operation>,
-    ) -> Option<impl Future<Output = Outcome> + Send + 'static> {
-        let State::Up(link) = &self.state else {
+    /// Sends a transaction, of which [`Client::next`] tells how it [ended](Event::Ended); `None` if the client is
+    /// [down](Event::Down). What the socket does not take at once goes out in [`Client::next`].
+    pub fn transact(&mut self, operations: Vec<Operation>) -> Option<TransactionId> {
+        let State::Up(link) = &mut self.state else {
             return None;
         };
-        let (session, options) = (link.session.clone(), self.options.clone());
-        Some(async move {
-            session
-                .transact(&options.database, &operations, options.transact_deadline)
-                .await
-        })
+        let ClientOptions {
+            database,
+            transact_deadline,
+            ..
+        } = &*self.options;
+        Some(
+            link.session
+                .transact(database, operations, *transact_deadline),
+        )
     }
 
     /// Ends the session, if there is one, connects anew, and reads what happened since. To be called after
-    /// [`Outcome::Unknown`].
+    /// [`Outcome::Unknown`]. No other outcome of the session comes after that.
     pub fn restart(&mut self) {
         self.end(true);
     }
@@ -244,7 +248,7 @@ impl<T: Tables> Link<T> {
         options: &ClientOptions,
         memory: &mut Memory<T>,
     ) -> Result<Self, Error> {
-        let (session, notifications) = Session::open(&remote, &options.session).await?;
+        let mut session = Session::open(&remote, &options.session).await?;
         let requests = T::requests(&session.schema(&options.database).await?)?;
         let leader_only = options.leader_only.unwrap_or_default();
         let server = session.served_databases().await?;
@@ -258,7 +262,6 @@ impl<T: Tables> Link<T> {
         Ok(Self {
             remote,
             session,
-            notifications,
             id,
             leader_only,
             progress: memory.progress,
@@ -270,9 +273,12 @@ impl<T: Tables> Link<T> {
         })
     }
 
-    /// Takes over the next notification.
-    async fn next(&mut self) -> Result<T::Changes, Error> {
-        let notification = self.notifications.next().await?;
+    /// Takes over what happens next: [`Event::Changed`] or [`Event::Ended`].
+    async fn next(&mut self) -> Result<Event<T::Changes>, Error> {
+        let notification = match self.session.next().await? {
+            Told::Notification(notification) => notification,
+            Told::Ended(id, outcome) => return Ok(Event::Ended { id, outcome }),
+        };
         let mut changes = T::Changes::default();
         match Update::parse(&notification)? {
             Update::Rows { id, last, updates } if id == self.id => {
@@ -293,7 +299,7 @@ impl<T: Tables> Link<T> {
             }
             Update::Canceled(id) => return Err(Error::Canceled(id.1.into_owned())),
         }
-        Ok(changes)
+        Ok(Event::Changed(changes))
     }
 
     /// What a next session needs of this one, which is then of no more use.

@@ -1,6 +1,6 @@
 //! Why a session ended, or never came to be. The one thing to do about each is to connect again and to read again.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
@@ -51,7 +51,7 @@ pub enum Error {
     Connect(TransportError),
     /// The connection ended.
     #[error("the connection is lost: {0}")]
-    Lost(Arc<TransportError>),
+    Lost(#[from] TransportError),
     /// The server did not answer in time.
     #[error("no answer to {method} within {deadline:?}")]
     Deadline {

@@ -8,7 +8,6 @@
 //! | `attempts` | the order in which remotes are tried, and the waits between |
 //! | [`transport`] | a socket as a stream of messages: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
-//! | `waiting` | its requests, until their replies come |
 //! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
 //! | [`monitor`] | what to ask of tables, and what comes |
 //! | [`replica`] | a copy of a table's rows in the client's own types, kept equal by updates |
@@ -16,17 +15,21 @@
 //! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
 //! | [`client`] | all of it together: a database that is kept replicated, whatever happens |
 //!
-//! `value`, `schema`, `remote`, `attempts`, `waiting`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
+//! `value`, `schema`, `remote`, `attempts`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
 //! IO.
 //!
 //! # Use
 //! A client says which columns of which rows it wants and how it keeps a row ([`Record`]), and calls [`Client::next`] for as
 //! long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the calls it looks at
-//! [`Client::replica`], works out what is to be different, and sends that with [`Client::transact`]:
+//! [`Client::replica`], works out what is to be different, and sends that with [`Client::transact`]. Its outcome is an event
+//! like others, [`Event::Ended`]:
 //!
 //! - [`Outcome::Done`]: it is in the database, and the updates that say so came before.
 //! - [`Outcome::Refused`]: it is not; the server's words say why.
 //! - [`Outcome::Unknown`]: call [`Client::restart`], and work it out again from the replica that [`Event::Up`] brings.
+//!
+//! A client has no task of its own: whoever calls [`Client::next`] has all of the work done that belongs to the connection, and
+//! holds the server up by not calling it. A server gives up who says nothing for 10 s.
 //!
 //! Every error ends the session: there is a new connection, and no guess. What happened in between is read if the server
 //! knows (`monitor_cond_since`) and if nothing was in doubt; everything is read otherwise.
@@ -79,6 +82,7 @@
 //!     match client.next().await {
 //!         Event::Up { remote, .. } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
 //!         Event::Changed(names) => println!("changed: {names:?}"),
+//!         Event::Ended { outcome, .. } => println!("a transaction ended: {outcome:?}"),
 //!         Event::Down { remote, error, .. } => println!("{remote}: {error}"),
 //!     }
 //! }
@@ -98,7 +102,6 @@ pub mod tables;
 pub mod transact;
 pub mod transport;
 pub mod value;
-mod waiting;
 
 pub use self::{
     attempts::Backoff,
@@ -107,7 +110,7 @@ pub use self::{
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{ColumnError, ColumnProblem, Record, Replica, ReplicaError},
     schema::{BaseType, Column, ColumnType, Schema, SchemaError},
-    session::{Session, SessionOptions},
+    session::{SessionOptions, TransactionId},
     tables::Tables,
     transact::{Condition, Function, Mutation, Mutator, Operation, Outcome, Refusal, Until},
     transport::{Limits, TlsIdentity, TlsOptions, TransportError, TransportOptions, Verify},

@@ -1,20 +1,10 @@
-//! One connection to one server, from its opening to its end, as requests with a deadline and notifications in their order.
+//! One connection to one server, from its opening to its end: requests with a deadline, and what comes, in its order.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::value::RawValue;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::timeout,
-};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
     error::{Error, ServerError},
@@ -25,17 +15,18 @@ use super::{
     server::{SERVER_DATABASE, ServedDatabase},
     tables::Tables,
     transact::{self, Operation, Outcome},
-    transport::{self, Notification, Received, Receiver, Sender, Text, TransportOptions},
-    waiting::Waiting,
+    transport::{
+        self, Connection, MessageError, Notification, Received, Reply, Text, TransportError,
+        TransportOptions,
+    },
 };
 
 /// Replies longer than this, in bytes, are read by a thread of their own: a megabyte takes about 10 ms.
 const LONG_REPLY: usize = 1 << 20;
 
-/// Notifications that wait to be taken, and their bytes; one that is longer waits alone. When there are more, nothing is read
-/// until some are taken. The server sees that, and adds up what happens meanwhile instead of sending it bit by bit.
-const QUEUED_NOTIFICATIONS: usize = 4096;
-const QUEUED_BYTES: u32 = 16 << 20;
+/// Bytes of the notifications that may come before the reply to a request is there, and what each takes at least.
+const QUEUED_BYTES: usize = 16 << 20;
+const LEAST_BYTES: usize = 256;
 
 /// How to connect, and how long to wait.
 #[derive(Clone, Debug)]
@@ -59,58 +50,36 @@ impl Default for SessionOptions {
     }
 }
 
-/// A connection to a server. Clones share it; it is closed when the last one is dropped.
-#[derive(Clone)]
-pub struct Session(Arc<Inner>);
-
-struct Inner {
-    sender: Sender,
+/// A connection to a server, and what it is asked.
+pub(super) struct Session {
+    connection: Connection,
     /// The id of the next request. They start at 1.
-    next_id: AtomicU64,
-    waiting: Arc<Waiting>,
+    next_id: u64,
+    /// Those that are under way, the oldest first.
+    transactions: VecDeque<Transaction>,
+    /// What is known and was not told yet.
+    untold: VecDeque<Told>,
     options: SessionOptions,
-    _reader: AbortOnDropHandle<()>,
 }
 
-/// The notifications of a session, in the order in which they came.
-pub struct Notifications {
-    queue: mpsc::Receiver<Queued>,
-    waiting: Arc<Waiting>,
+/// A transaction that was begun: its place among those of its session.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TransactionId(u64);
+
+/// A transaction that is under way.
+struct Transaction {
+    id: TransactionId,
+    operations: Vec<Operation>,
+    deadline: Duration,
+    until: Instant,
 }
 
-/// A notification, and the room that it takes in the queue.
-struct Queued(Notification, OwnedSemaphorePermit);
-
-/// Hands everything that comes to those who wait for it, until the connection ends, and then closes it.
-async fn read_all(
-    mut receiver: Receiver,
-    _writer: AbortOnDropHandle<()>,
-    waiting: Arc<Waiting>,
-    notifications: mpsc::Sender<Queued>,
-) {
-    let room = Arc::new(Semaphore::new(QUEUED_BYTES as usize));
-    let end = loop {
-        let taken = match receiver.receive().await {
-            Ok(Received::Reply(reply)) => waiting.replied(reply),
-            Ok(Received::Notification(notification)) => {
-                let length = u32::try_from(notification.params.len());
-                let length = length.map_or(QUEUED_BYTES, |length| length.min(QUEUED_BYTES));
-                let queued = async {
-                    if let Ok(permit) = room.clone().acquire_many_owned(length).await {
-                        // Nobody may want any more of them.
-                        let _unwanted = notifications.send(Queued(notification, permit)).await;
-                    }
-                };
-                receiver.hold(queued).await;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        };
-        if let Err(end) = taken {
-            break end;
-        }
-    };
-    waiting.end(end);
+/// What happens in a session.
+pub(super) enum Told {
+    /// The server says something unasked.
+    Notification(Notification),
+    /// A transaction ended. The updates that it brought were told before.
+    Ended(TransactionId, Outcome),
 }
 
 impl Session {
@@ -118,74 +87,104 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Connect`], and those of any request.
-    pub async fn open(
-        remote: &Remote,
-        options: &SessionOptions,
-    ) -> Result<(Self, Notifications), Error> {
+    pub(super) async fn open(remote: &Remote, options: &SessionOptions) -> Result<Self, Error> {
         let connection = transport::connect(remote, &options.transport)
             .await
             .map_err(Error::Connect)?;
-        let waiting = Arc::new(Waiting::new());
-        let (notifications, queue) = mpsc::channel(QUEUED_NOTIFICATIONS);
-        let reader = read_all(
-            connection.receiver,
-            connection.writer,
-            waiting.clone(),
-            notifications,
-        );
-        let reader = tokio::spawn(reader);
-        let session = Self(Arc::new(Inner {
-            sender: connection.sender,
-            next_id: AtomicU64::new(1),
-            waiting: waiting.clone(),
+        let mut session = Self {
+            connection,
+            next_id: 1,
+            transactions: VecDeque::new(),
+            untold: VecDeque::new(),
             options: options.clone(),
-            _reader: AbortOnDropHandle::new(reader),
-        }));
+        };
         let deadline = options.request_deadline;
         match session.call("set_db_change_aware", &[true], deadline).await {
             // Servers before Open vSwitch 2.9.
             Err(error) if is_unknown_method(&error) => {}
             answer => drop(answer?),
         }
-        Ok((session, Notifications { queue, waiting }))
+        Ok(session)
     }
 
     /// The schema of a database.
     ///
     /// # Errors
     /// [`Error::Refused`] if the server does not have it, and those of any request.
-    pub async fn schema(&self, database: &str) -> Result<Schema, Error> {
-        let method = "get_schema";
-        let reply = self
-            .call(method, &[database], self.0.options.request_deadline)
-            .await?;
+    pub(super) async fn schema(&mut self, database: &str) -> Result<Schema, Error> {
+        let deadline = self.options.request_deadline;
+        let reply = self.call("get_schema", &[database], deadline).await?;
         reply.read().map_err(|source| Error::Malformed {
             what: "the schema",
             source,
         })
     }
 
-    /// Carries a transaction out, or finds out that it was not, within the deadline.
-    ///
-    /// Updates of one's own changes come before the outcome: take [`Notifications`] before judging what is left to do.
-    pub async fn transact(
-        &self,
+    /// Sends a transaction, and [tells](Session::next) its outcome when it is known, or within the deadline that it is not.
+    pub(super) fn transact(
+        &mut self,
         database: &str,
-        operations: &[Operation],
+        operations: Vec<Operation>,
         deadline: Duration,
-    ) -> Outcome {
-        match self
-            .call(
-                "transact",
-                &Transact {
-                    database,
-                    operations,
-                },
+    ) -> TransactionId {
+        let id = TransactionId(self.next_id);
+        let params = Transact {
+            database,
+            operations: &operations,
+        };
+        match self.send("transact", &params) {
+            Ok(_) => self.transactions.push_back(Transaction {
+                id,
+                operations,
                 deadline,
-            )
-            .await
-        {
-            Ok(reply) => transact::outcome(operations, &reply),
+                until: Instant::now() + deadline,
+            }),
+            Err(error) => self
+                .untold
+                .push_back(Told::Ended(id, Outcome::Unknown(error))),
+        }
+        id
+    }
+
+    /// The transactions that have no outcome yet.
+    pub(super) fn under_way(&self) -> Vec<TransactionId> {
+        self.transactions.iter().map(|sent| sent.id).collect()
+    }
+
+    /// Waits for what happens next. It can be dropped and called again, and nothing is lost.
+    ///
+    /// # Errors
+    /// The end of the session.
+    pub(super) async fn next(&mut self) -> Result<Told, Error> {
+        loop {
+            if let Some(told) = self.untold.pop_front() {
+                return Ok(told);
+            }
+            let until = self.transactions.front().map(|sent| sent.until);
+            if until.is_some_and(|until| until <= Instant::now())
+                && let Some(late) = self.transactions.pop_front()
+            {
+                let (method, deadline) = ("transact", late.deadline);
+                let outcome = Outcome::Unknown(Error::Deadline { method, deadline });
+                return Ok(Told::Ended(late.id, outcome));
+            }
+            match self.connection.receive(until).await? {
+                Some(Received::Notification(notification)) => {
+                    return Ok(Told::Notification(notification));
+                }
+                Some(Received::Reply(reply)) => return self.replied(reply),
+                None => {}
+            }
+        }
+    }
+
+    fn replied(&mut self, reply: Reply) -> Result<Told, Error> {
+        let mut sent = self.transactions.iter();
+        let at = sent.position(|sent| sent.id.0 == reply.id);
+        let sent = at.and_then(|at| self.transactions.remove(at));
+        let Transaction { id, operations, .. } = sent.ok_or_else(|| no_request(&reply))?;
+        let outcome = match result("transact", reply) {
+            Ok(results) => transact::outcome(&operations, &results),
             // A server that gives the database up, or converts it, cancels what may be on its way through the cluster.
             Err(Error::Refused { reason, .. }) if reason.error != "canceled" => {
                 Outcome::Refused(transact::Refusal {
@@ -194,11 +193,14 @@ impl Session {
                 })
             }
             Err(error) => Outcome::Unknown(error),
-        }
+        };
+        Ok(Told::Ended(id, outcome))
     }
 
     /// Starts to monitor what the server says of its databases; `None` if it says nothing, as before Open vSwitch 2.9.
-    pub(super) async fn served_databases(&self) -> Result<Option<Replica<ServedDatabase>>, Error> {
+    pub(super) async fn served_databases(
+        &mut self,
+    ) -> Result<Option<Replica<ServedDatabase>>, Error> {
         let id = MonitorId::new("server", SERVER_DATABASE);
         let requests = Requests::of::<ServedDatabase>();
         match self
@@ -216,19 +218,20 @@ impl Session {
     /// # Errors
     /// Those of any request; `kept` is left as it was if the server was not asked or did not answer.
     pub(super) async fn monitor<T: Tables>(
-        &self,
+        &mut self,
         id: &MonitorId<'static>,
         requests: Requests,
         kept: &mut Option<Kept<T>>,
     ) -> Result<Monitored<T>, Error> {
-        let deadline = self.0.options.monitor_deadline;
+        let deadline = self.options.monitor_deadline;
         kept.take_if(|kept| kept.requests != requests);
         let since = kept.as_ref().map_or(NO_TRANSACTION, |kept| &kept.last);
         let (method, params) = ("monitor_cond_since", (&id.1, id, &requests, since));
         match self.call(method, &params, deadline).await {
             Ok(reply) => {
                 let kept = kept.take().map(|kept| kept.replica);
-                return read_rows(reply, move |reply| since_reply(reply, kept, requests)).await;
+                let read = move |reply: &Text| since_reply(reply, kept, requests);
+                return self.read_rows(reply, read).await;
             }
             Err(error) if !is_unknown_method(&error) => return Err(error),
             Err(_) => *kept = None,
@@ -239,7 +242,7 @@ impl Session {
             Ok(reply) => {
                 let all =
                     |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_differences);
-                return read_rows(reply, all).await;
+                return self.read_rows(reply, all).await;
             }
             Err(error) if !is_unknown_method(&error) => return Err(error),
             Err(_) => {}
@@ -248,56 +251,71 @@ impl Session {
         let (method, params) = ("monitor", (&id.1, id, requests.without_conditions()));
         let reply = self.call(method, &params, deadline).await?;
         let all = |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_rows);
-        read_rows(reply, all).await
+        self.read_rows(reply, all).await
     }
 
+    /// Reads the first rows of a monitor, by a thread of its own if they are many.
+    async fn read_rows<T: Tables>(
+        &mut self,
+        reply: Text,
+        read: impl FnOnce(&Text) -> Result<Monitored<T>, Error> + Send + 'static,
+    ) -> Result<Monitored<T>, Error> {
+        if reply.len() < LONG_REPLY {
+            return read(&reply);
+        }
+        let reading = spawn_blocking(move || read(&reply));
+        self.connection.hold(reading).await?
+    }
+
+    /// Sends a request and waits for its reply. What else comes is told later.
     async fn call(
-        &self,
+        &mut self,
         method: &'static str,
         params: &impl Serialize,
         deadline: Duration,
     ) -> Result<Text, Error> {
-        let Inner {
-            sender,
-            next_id,
-            waiting,
-            ..
-        } = &*self.0;
-        let id = next_id.fetch_add(1, Ordering::Relaxed);
+        let id = self.send(method, params)?;
+        let until = Instant::now() + deadline;
+        let mut room = QUEUED_BYTES;
+        loop {
+            match self.connection.receive(Some(until)).await? {
+                Some(Received::Reply(reply)) if reply.id == id => return result(method, reply),
+                Some(Received::Reply(reply)) => return Err(no_request(&reply)),
+                Some(Received::Notification(notification)) => {
+                    let length = notification.params.len().max(LEAST_BYTES);
+                    room = room.checked_sub(length).ok_or_else(|| {
+                        Error::Unexpected(format!("too many before the reply to {method}"))
+                    })?;
+                    self.untold.push_back(Told::Notification(notification));
+                }
+                None => return Err(Error::Deadline { method, deadline }),
+            }
+        }
+    }
+
+    /// Sends a request, and returns its id.
+    fn send(&mut self, method: &'static str, params: &impl Serialize) -> Result<u64, Error> {
+        let id = self.next_id;
+        self.next_id += 1;
         let request =
             transport::request(id, method, params).map_err(|source| Error::Malformed {
                 what: "a request",
                 source,
             })?;
-        let reply = waiting.add(id)?;
-        let answer = async {
-            // If nothing is written any more, the reader finds the end of the connection, too, and says why.
-            let _ended = sender.send(request).await;
-            reply.await
-        };
-        match timeout(deadline, answer).await {
-            Ok(Ok(Ok(result))) => Ok(result),
-            Ok(Ok(Err(error))) => Err(Error::Refused {
-                method,
-                reason: ServerError::parse(&error.lossy()),
-            }),
-            Ok(Err(_)) => Err(waiting.why()),
-            Err(_) => Err(Error::Deadline { method, deadline }),
-        }
+        self.connection.send(request);
+        Ok(id)
     }
 }
 
-impl Notifications {
-    /// The next one, in the order in which the server sent them. It can be dropped and called again.
-    ///
-    /// # Errors
-    /// The end of the session.
-    pub(super) async fn next(&mut self) -> Result<Notification, Error> {
-        match self.queue.recv().await {
-            Some(Queued(notification, _room)) => Ok(notification),
-            None => Err(self.waiting.why()),
-        }
-    }
+fn result(method: &'static str, reply: Reply) -> Result<Text, Error> {
+    reply.result.map_err(|error| Error::Refused {
+        method,
+        reason: ServerError::parse(&error.lossy()),
+    })
+}
+
+fn no_request(reply: &Reply) -> Error {
+    TransportError::from(MessageError::NoRequest(reply.id.to_string())).into()
 }
 
 /// The parameters of `transact`: the database, then the operations, in one array.
@@ -377,15 +395,4 @@ fn malformed(source: serde_json::Error) -> Error {
         what: "the reply to a monitor",
         source,
     }
-}
-
-/// Reads the first rows of a monitor, by a thread of its own if they are many.
-async fn read_rows<T: Tables>(
-    reply: Text,
-    read: impl FnOnce(&Text) -> Result<Monitored<T>, Error> + Send + 'static,
-) -> Result<Monitored<T>, Error> {
-    if reply.len() < LONG_REPLY {
-        return read(&reply);
-    }
-    tokio::task::spawn_blocking(move || read(&reply)).await?
 }

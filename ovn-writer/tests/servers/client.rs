@@ -14,7 +14,7 @@ use tests::workdir::Workdir;
 use tokio::time::timeout;
 
 use crate::{
-    follow::{PATIENCE, add, client, down, event, insert, make_row, transact, up},
+    follow::{add, client, down, event, insert, make_row, transact, up},
     harness::Database,
     server::{Server, create},
 };
@@ -134,16 +134,15 @@ async fn a_transaction_whose_server_dies_is_unknown() {
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
     database.northbound.process().signal(Signal::STOP);
-    let transaction = client.transact(vec![insert("a1")]).unwrap();
-    let transaction = tokio::spawn(transaction);
+    let sent = client.transact(vec![insert("a1")]).unwrap();
     database.northbound.process().kill();
-    let outcome = timeout(PATIENCE, transaction).await.unwrap().unwrap();
-    assert!(
-        matches!(outcome, Outcome::Unknown(Error::Lost(_))),
-        "{outcome:?}"
-    );
-    let error = down(&mut client).await;
-    assert!(matches!(error, Error::Lost(_)), "{error}");
+    match event(&mut client).await {
+        Event::Down { error, unknown, .. } => {
+            assert!(matches!(error, Error::Lost(_)), "{error}");
+            assert_eq!(unknown, [sent]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Starts a server of a database with another schema, and returns what the client has to say.

@@ -37,7 +37,7 @@ pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
     loop {
         match event(client).await {
             Event::Up { remote, resumed } => return (remote.to_string(), resumed),
-            Event::Down { .. } | Event::Changed(_) => {}
+            Event::Down { .. } | Event::Changed(_) | Event::Ended { .. } => {}
         }
     }
 }
@@ -104,10 +104,17 @@ pub(crate) fn add(row: Uuid, address: &str) -> Operation {
 
 /// Carries a transaction out, and takes over what it changed.
 pub(crate) async fn transact(client: &mut Follower, operations: Vec<Operation>) -> Outcome {
-    let transaction = client.transact(operations).expect("a session");
-    let outcome = timeout(PATIENCE, transaction).await.expect("an outcome");
-    while client.ready().is_some() {}
-    outcome
+    let sent = client.transact(operations).expect("a session");
+    loop {
+        match event(client).await {
+            Event::Ended { id, outcome } if id == sent => return outcome,
+            Event::Down { error, unknown, .. } if unknown == [sent] => {
+                return Outcome::Unknown(error);
+            }
+            Event::Changed(_) => {}
+            other => panic!("{other:?} before the outcome of {sent:?}"),
+        }
+    }
 }
 
 /// Makes a row, and returns its `_uuid`.

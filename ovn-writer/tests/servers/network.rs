@@ -7,12 +7,10 @@ use ovn_writer::{
     ovsdb::{ClientOptions, Error, Outcome},
 };
 use tests::workdir::Workdir;
-use tokio::{net::TcpListener, time::timeout};
+use tokio::net::TcpListener;
 
 use crate::{
-    follow::{
-        Follower, PATIENCE, add, addresses, client_with, down, make_row, transact, until, up,
-    },
+    follow::{add, addresses, client_with, down, make_row, transact, until, up},
     harness::Database,
     namespace::Apart,
     proxy::{Proxy, swallow},
@@ -27,12 +25,6 @@ fn impatient() -> ClientOptions {
     options.session.transport.connect_timeout = Duration::from_secs(1);
     options.session.transport.inactivity_probe = Some(Duration::from_secs(1));
     options
-}
-
-/// The outcome of a transaction that is sent and follows what happens meanwhile.
-async fn sent(client: &mut Follower, address: &str, row: uuid::Uuid) -> Outcome {
-    let transaction = client.transact(vec![add(row, address)]).unwrap();
-    timeout(PATIENCE, transaction).await.unwrap()
 }
 
 #[tokio::test]
@@ -51,7 +43,7 @@ async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubl
         let address = format!("10.0.0.{round}");
         server.plug(false);
         let cut = Instant::now();
-        let outcome = sent(&mut client, &address, row).await;
+        let outcome = transact(&mut client, vec![add(row, &address)]).await;
         assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
         let error = down(&mut client).await;
         let inactive = "nothing came for 2s";
@@ -83,7 +75,7 @@ async fn a_server_that_goes_silent_on_a_local_socket_is_left_by_the_deadline() {
     up(&mut client).await;
     let row = make_row(&mut client, "a1").await;
     proxy.forward(false);
-    let outcome = sent(&mut client, "10.0.0.1", row).await;
+    let outcome = transact(&mut client, vec![add(row, "10.0.0.1")]).await;
     assert!(
         matches!(outcome, Outcome::Unknown(Error::Deadline { .. })),
         "{outcome:?}"

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{
     super::remote::{HostPort, Remote},
-    Connection, TransportError, TransportOptions, split,
+    Connection, TransportError, TransportOptions,
     tls::{Handshake, TlsError},
 };
 
@@ -26,11 +26,11 @@ pub(crate) async fn connect(
         Remote::Unix(path) => {
             let stream = within(limit, UnixStream::connect(path)).await??;
             // The kernel says when the other side of a local socket is gone; servers do not probe there either.
-            Ok(split(stream, None, options))
+            Ok(Connection::new(stream, None, options))
         }
         Remote::Tcp(address) => {
             let stream = tcp(address, limit).await?;
-            Ok(split(stream, options.inactivity_probe, options))
+            Ok(Connection::new(stream, options.inactivity_probe, options))
         }
         Remote::Ssl(address) => {
             let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
@@ -39,7 +39,7 @@ pub(crate) async fn connect(
             let stream = within(limit, handshake.make(stream))
                 .await?
                 .map_err(TransportError::Handshake)?;
-            Ok(split(stream, options.inactivity_probe, options))
+            Ok(Connection::new(stream, options.inactivity_probe, options))
         }
     }
 }

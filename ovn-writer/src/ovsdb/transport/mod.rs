@@ -1,25 +1,32 @@
-//! The connection under a session: a socket, messages, and `echo`, in two halves.
+//! The connection under a session: a socket, messages, and `echo`.
 //!
-//! A task of its own does all writing, so that an `echo` is answered before all that waits, and reading does not wait for
-//! writing. It ends with the guard of the connection.
+//! There is no task of its own: a message is written at once, as far as the socket takes it, and whoever waits for messages
+//! writes the rest, answers what the server asks, and sees to it that the server is there. Who does not wait reads nothing; the
+//! server sees that, and adds up what happens meanwhile instead of sending it bit by bit.
 
 mod connect;
 mod framing;
 mod message;
+mod output;
+mod timer;
 mod tls;
 
-use std::{io, pin::pin, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::mpsc,
-    task::spawn_blocking,
-    time::{Instant, timeout, timeout_at},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, timeout},
 };
-use tokio_util::{codec::Decoder, task::AbortOnDropHandle};
+use tokio_util::codec::Decoder;
 
-use self::message::Incoming;
 pub(crate) use self::{
     connect::connect,
     message::{Notification, Reply, Text, request},
@@ -29,12 +36,7 @@ pub use self::{
     message::MessageError,
     tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
-
-/// Requests that wait for the socket; more make their senders wait.
-const QUEUED_REQUESTS: usize = 16;
-
-/// Echo answers that wait for the socket; then reading waits, too.
-const QUEUED_ECHOES: usize = 4;
+use self::{message::Incoming, output::Output, timer::Timer};
 
 /// How long reading waits for echo answers to be read. A server that asks again and again and reads nothing for this long is
 /// not worth keeping.
@@ -83,9 +85,6 @@ pub enum TransportError {
     /// The server asks for echoes and does not read them.
     #[error("the server asks for echoes and does not read them")]
     EchoFlood,
-    /// The writing half has ended.
-    #[error("the connection is no longer written to")]
-    NotWriting,
     /// A thread that reads a long message could not be had.
     #[error("a worker thread failed: {0}")]
     Worker(#[from] tokio::task::JoinError),
@@ -119,72 +118,32 @@ impl Default for TransportOptions {
     }
 }
 
-/// A connection: its two halves, and the guard of its writing task.
+/// A socket, or TLS on one.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A connection.
 pub(crate) struct Connection {
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
-    pub(crate) writer: AbortOnDropHandle<()>,
-}
-
-fn split<S>(stream: S, probe: Option<Duration>, options: &TransportOptions) -> Connection
-where
-    S: AsyncRead + AsyncWrite + Send + 'static,
-{
-    let (read, write) = tokio::io::split(stream);
-    let (requests, request_queue) = mpsc::channel(QUEUED_REQUESTS);
-    let (echoes, echo_queue) = mpsc::channel(QUEUED_ECHOES);
-    let writer = tokio::spawn(write_all(write, request_queue, echo_queue));
-    Connection {
-        sender: Sender(requests),
-        receiver: Receiver {
-            read: Box::new(read),
-            buffer: BytesMut::new(),
-            framing: Framing::new(options.limits),
-            echoes,
-            probe,
-            heard: Instant::now(),
-            probed: false,
-        },
-        writer: AbortOnDropHandle::new(writer),
-    }
-}
-
-/// Writes until both queues are closed or the socket fails; the reading half then sees the end of the socket.
-async fn write_all(
-    mut write: impl AsyncWrite + Unpin,
-    mut requests: mpsc::Receiver<Bytes>,
-    mut echoes: mpsc::Receiver<Bytes>,
-) {
-    loop {
-        let message = tokio::select! {
-            biased;
-            Some(echo) = echoes.recv() => echo,
-            Some(request) = requests.recv() => request,
-            else => break,
-        };
-        let written = async {
-            write.write_all(&message).await?;
-            // TLS keeps what the socket does not take at once.
-            write.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::debug!(%error, "cannot write to the OVSDB server");
-            break;
-        }
-    }
-}
-
-/// The sending half: hands messages to the writing task.
-pub(crate) struct Sender(mpsc::Sender<Bytes>);
-
-impl Sender {
-    /// Sends a message when those before it are sent.
-    pub(crate) async fn send(&self, message: Bytes) -> Result<(), TransportError> {
-        self.0
-            .send(message)
-            .await
-            .map_err(|_| TransportError::NotWriting)
-    }
+    stream: Box<dyn Stream>,
+    input: BytesMut,
+    framing: Framing,
+    /// A long message, while it is read by a thread of its own.
+    long: Option<JoinHandle<Result<Incoming, MessageError>>>,
+    output: Output,
+    /// Why nothing can be written any more. What the server said before is read all the same.
+    broken: Option<io::Error>,
+    /// Since when too many echo answers wait.
+    held_up: Option<Instant>,
+    /// After how long a silence to ask, if at all.
+    probe: Option<Duration>,
+    /// When the last bytes came, or the question went out.
+    heard: Instant,
+    /// Whether the question is out.
+    probed: bool,
+    /// When the server was last told that we are there, or could see it.
+    told: Instant,
+    timer: Timer,
 }
 
 /// What is for the session.
@@ -194,96 +153,193 @@ pub(crate) enum Received {
     Notification(Notification),
 }
 
-/// The receiving half: cuts, reads, answers echoes.
-pub(crate) struct Receiver {
-    read: Box<dyn AsyncRead + Send + Unpin>,
-    buffer: BytesMut,
-    framing: Framing,
-    echoes: mpsc::Sender<Bytes>,
-    /// After how long a silence to ask, if at all.
-    probe: Option<Duration>,
-    /// When the last bytes came, or the question went out.
-    heard: Instant,
-    /// Whether the question is out.
-    probed: bool,
-}
-
-impl Receiver {
-    async fn echo(&mut self, message: Bytes) -> Result<(), TransportError> {
-        match self.echoes.send_timeout(message, ECHO_PATIENCE).await {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::SendTimeoutError::Timeout(_)) => Err(TransportError::EchoFlood),
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(TransportError::NotWriting),
+impl Connection {
+    fn new(
+        stream: impl Stream + 'static,
+        probe: Option<Duration>,
+        options: &TransportOptions,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            stream: Box::new(stream),
+            input: BytesMut::new(),
+            framing: Framing::new(options.limits),
+            long: None,
+            output: Output::default(),
+            broken: None,
+            held_up: None,
+            probe,
+            heard: now,
+            probed: false,
+            told: now,
+            timer: Timer::default(),
         }
     }
 
-    /// Waits for bytes; asks the server whether it is there when none come.
-    async fn fill(&mut self) -> Result<(), TransportError> {
-        self.buffer.reserve(READ_AHEAD);
-        loop {
-            let reading = self.read.read_buf(&mut self.buffer);
-            let read = match self.probe {
-                None => reading.await?,
-                Some(probe) => match timeout_at(self.heard + probe, reading).await {
-                    Ok(read) => read?,
-                    Err(_) if self.probed => return Err(TransportError::Inactive(probe * 2)),
-                    Err(_) => {
-                        self.echo(Bytes::from_static(message::PROBE)).await?;
-                        self.heard = Instant::now();
-                        self.probed = true;
-                        continue;
-                    }
-                },
-            };
-            if read == 0 {
-                // Whole messages were taken out before.
-                self.framing.decode_eof(&mut self.buffer)?;
-                return Err(TransportError::Closed);
-            }
-            self.heard = Instant::now();
-            self.probed = false;
-            return Ok(());
-        }
+    /// Sends a message after those that wait. What the socket does not take at once is written by [`Connection::receive`].
+    pub(crate) fn send(&mut self, message: Bytes) {
+        self.output.request(message);
+        self.write(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Waits for something else, with nothing read, so that the server holds back what it has to say. It sees that we are there.
+    /// Waits for a message that is for the session, at most until then: `None` if none came. It can be dropped and called
+    /// again, and nothing is lost.
+    pub(crate) async fn receive(
+        &mut self,
+        until: Option<Instant>,
+    ) -> Result<Option<Received>, TransportError> {
+        if !self.input.is_empty() && self.told.elapsed() > KEEP_ALIVE {
+            self.tell();
+        }
+        poll_fn(|context| self.poll_receive(until, context)).await
+    }
+
+    /// Waits for something else, with nothing read. The server sees that we are there.
     pub(crate) async fn hold<T>(&mut self, waiting: impl Future<Output = T>) -> T {
         let mut waiting = pin!(waiting);
         loop {
             if let Ok(ended) = timeout(KEEP_ALIVE, &mut waiting).await {
-                // How long the server was not listened to says nothing of it.
-                self.heard = Instant::now();
-                self.probed = false;
+                self.listens_again();
                 return ended;
             }
-            // If that cannot be written, reading tells why, afterwards.
-            let _held_up = self.echoes.try_send(Bytes::from_static(message::PROBE));
+            self.tell();
         }
     }
 
-    /// Waits for a message that is for the session. It must not be dropped before that, or messages are lost.
-    pub(crate) async fn receive(&mut self) -> Result<Received, TransportError> {
+    fn poll_receive(
+        &mut self,
+        until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Received>, TransportError>> {
+        self.write(context);
         loop {
-            let Some(message) = self.framing.decode(&mut self.buffer)? else {
-                self.fill().await?;
-                continue;
-            };
-            let read = if message.len() > LONG_MESSAGE {
-                // What is left of the buffer would keep the room that the message took.
-                self.buffer = BytesMut::from(&*self.buffer);
-                spawn_blocking(move || message::incoming(&message)).await?
-            } else {
-                message::incoming(&message)
-            };
-            match read? {
-                Incoming::Reply(reply) => return Ok(Received::Reply(reply)),
-                Incoming::Notification(notification) => {
-                    return Ok(Received::Notification(notification));
+            let received = match self.poll_message(context)? {
+                Poll::Ready(Incoming::Reply(reply)) => Received::Reply(reply),
+                Poll::Ready(Incoming::Notification(notification)) => {
+                    Received::Notification(notification)
                 }
-                Incoming::Echo(reply) => self.echo(reply).await?,
-                Incoming::ProbeReply => {}
+                Poll::Ready(Incoming::Echo(answer)) => {
+                    self.output.echo(answer);
+                    self.write(context);
+                    continue;
+                }
+                Poll::Ready(Incoming::ProbeReply) => continue,
+                Poll::Pending => {
+                    let Some(due) = self.due().into_iter().chain(until).min() else {
+                        return Poll::Pending;
+                    };
+                    ready!(self.timer.poll(due, context));
+                    if until.is_some_and(|until| until <= due) {
+                        return Poll::Ready(Ok(None));
+                    }
+                    self.overdue()?;
+                    self.write(context);
+                    continue;
+                }
+            };
+            return Poll::Ready(Ok(Some(received)));
+        }
+    }
+
+    /// The next message of any kind. While it waits, either the socket or a thread will wake the task.
+    fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Incoming, TransportError>> {
+        loop {
+            if let Some(long) = &mut self.long {
+                let read = ready!(Pin::new(long).poll(context));
+                self.long = None;
+                self.listens_again();
+                return Poll::Ready(Ok(read??));
+            }
+            if self.held_up.is_some() {
+                return Poll::Pending;
+            }
+            match self.framing.decode(&mut self.input)? {
+                Some(message) if message.len() > LONG_MESSAGE => {
+                    // What is left of the buffer would keep the room that the message took.
+                    self.input = BytesMut::from(&*self.input);
+                    self.told = Instant::now();
+                    self.long = Some(spawn_blocking(move || message::incoming(&message)));
+                }
+                Some(message) => return Poll::Ready(Ok(message::incoming(&message)?)),
+                None => ready!(self.poll_fill(context))?,
             }
         }
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+        self.input.reserve(READ_AHEAD);
+        let reading = pin!(self.stream.read_buf(&mut self.input));
+        let Poll::Ready(read) = reading.poll(context)? else {
+            return match self.broken.take() {
+                Some(error) => Poll::Ready(Err(error.into())),
+                None => Poll::Pending,
+            };
+        };
+        if read == 0 {
+            // Whole messages were taken out before.
+            self.framing.decode_eof(&mut self.input)?;
+            return Poll::Ready(Err(TransportError::Closed));
+        }
+        self.listens_again();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes what the socket takes.
+    fn write(&mut self, context: &mut Context<'_>) {
+        if let Poll::Ready(Err(error)) = self.output.poll_write(&mut self.stream, context) {
+            self.output.clear();
+            self.broken = Some(error);
+        }
+        self.held_up =
+            (self.output.is_held_up()).then(|| self.held_up.unwrap_or_else(Instant::now));
+    }
+
+    /// When there is something to do if nothing comes.
+    fn due(&self) -> Option<Instant> {
+        if self.long.is_some() {
+            return Some(self.told + KEEP_ALIVE);
+        }
+        match self.held_up {
+            Some(since) => Some(since + ECHO_PATIENCE),
+            None => self.probe.map(|probe| self.heard + probe),
+        }
+    }
+
+    /// Does it.
+    fn overdue(&mut self) -> Result<(), TransportError> {
+        if self.long.is_some() {
+            self.tell();
+            return Ok(());
+        }
+        match self.probe {
+            _ if self.held_up.is_some() => Err(TransportError::EchoFlood),
+            Some(probe) if self.probed => Err(TransportError::Inactive(probe * 2)),
+            _ => {
+                self.tell();
+                self.heard = self.told;
+                self.probed = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the server that we are there, and asks the same of it, unless there is enough to tell already.
+    fn tell(&mut self) {
+        if !self.output.is_held_up() {
+            self.output.echo(Bytes::from_static(message::PROBE));
+            self.write(&mut Context::from_waker(Waker::noop()));
+        }
+        self.told = Instant::now();
+    }
+
+    /// How long nothing was heard before says nothing of the server, and what is read it can see.
+    fn listens_again(&mut self) {
+        self.heard = Instant::now();
+        self.told = self.heard;
+        self.probed = false;
     }
 }
 

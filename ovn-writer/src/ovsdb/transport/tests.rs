@@ -1,18 +1,21 @@
 //! The transport over in-memory pipes, with time paused.
 
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, DuplexStream};
 
 use super::*;
 
 fn pipe(probe: Option<Duration>) -> (Connection, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(256);
-    (split(ours, probe, &TransportOptions::default()), theirs)
+    (
+        Connection::new(ours, probe, &TransportOptions::default()),
+        theirs,
+    )
 }
 
 /// The result of a reply.
-async fn result(receiver: &mut Receiver) -> String {
-    match receiver.receive().await.unwrap() {
-        Received::Reply(reply) => reply.result.unwrap().lossy().into_owned(),
+async fn result(connection: &mut Connection) -> String {
+    match connection.receive(None).await.unwrap() {
+        Some(Received::Reply(reply)) => reply.result.unwrap().lossy().into_owned(),
         other => panic!("{other:?}"),
     }
 }
@@ -27,15 +30,15 @@ async fn sent(server: &mut DuplexStream, expected: &str) {
 async fn requests_and_replies_pass() {
     let (mut connection, mut server) = pipe(None);
     let request = r#"{"id":0,"method":"list_dbs","params":[]}"#;
-    connection.sender.send(request.into()).await.unwrap();
+    connection.send(request.into());
     sent(&mut server, request).await;
     server
         .write_all(br#"{"id":0,"result":["a"],"error":null}{"id""#)
         .await
         .unwrap();
-    assert_eq!(result(&mut connection.receiver).await, r#"["a"]"#);
+    assert_eq!(result(&mut connection).await, r#"["a"]"#);
     drop(server);
-    let error = connection.receiver.receive().await.unwrap_err();
+    let error = connection.receive(None).await.unwrap_err();
     assert_eq!(error.to_string(), "the stream ended 5 bytes into a message");
 }
 
@@ -44,17 +47,23 @@ async fn an_echo_is_answered_while_requests_wait_for_the_socket() {
     let (mut connection, mut server) = pipe(None);
     let long = "x".repeat(1000);
     let request = Bytes::from(format!(r#"{{"id":0,"method":"m","params":["{long}"]}}"#));
-    connection.sender.send(request.clone()).await.unwrap();
-    connection.sender.send(request).await.unwrap();
+    connection.send(request.clone());
+    connection.send(request);
     // The first is being written, and does not fit the pipe.
     sent(&mut server, "{").await;
     let asked = br#"{"method":"echo","params":[],"id":"echo"}{"id":1,"result":0}"#;
     server.write_all(asked).await.unwrap();
-    result(&mut connection.receiver).await;
+    result(&mut connection).await;
     let rest = format!(r#""id":0,"method":"m","params":["{long}"]}}"#);
-    sent(&mut server, &rest).await;
-    sent(&mut server, r#"{"id":"echo","result":[],"error":null}{"#).await;
-    sent(&mut server, &rest).await;
+    let reading = async {
+        sent(&mut server, &rest).await;
+        sent(&mut server, r#"{"id":"echo","result":[],"error":null}{"#).await;
+        sent(&mut server, &rest).await;
+    };
+    tokio::select! {
+        () = reading => {}
+        other = connection.receive(None) => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +77,7 @@ async fn a_server_that_asks_for_echoes_and_reads_none_is_left() {
         {}
         server
     });
-    let error = connection.receiver.receive().await.unwrap_err();
+    let error = connection.receive(None).await.unwrap_err();
     assert!(matches!(error, TransportError::EchoFlood), "{error}");
     drop(connection);
     asking.await.unwrap();
@@ -90,7 +99,7 @@ async fn a_silent_server_is_asked_and_then_left() {
         sent(&mut server, &asked).await;
         server
     });
-    let error = connection.receiver.receive().await.unwrap_err();
+    let error = connection.receive(None).await.unwrap_err();
     assert!(matches!(error, TransportError::Inactive(_)), "{error}");
     assert_eq!(started.elapsed(), probe * 3);
     drop(server.await.unwrap());
@@ -105,7 +114,7 @@ async fn what_is_not_the_protocol_ends_the_connection() {
     ] {
         let (mut connection, mut server) = pipe(None);
         server.write_all(bytes).await.unwrap();
-        let error = connection.receiver.receive().await.unwrap_err();
+        let error = connection.receive(None).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }

@@ -1,0 +1,77 @@
+//! What is to be written: answers to echoes before requests, and each message whole.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
+
+/// Echo answers that wait for the socket; when there are more, nothing is read.
+const QUEUED_ECHOES: usize = 4;
+
+/// The messages that the socket has not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    /// What is left of the one that is being written.
+    current: Bytes,
+    echoes: VecDeque<Bytes>,
+    requests: VecDeque<Bytes>,
+    /// Whether the stream may keep something that was written: TLS does with what the socket does not take at once.
+    is_unflushed: bool,
+}
+
+impl Output {
+    /// An answer to an echo, or an echo of our own.
+    pub(super) fn echo(&mut self, message: Bytes) {
+        self.echoes.push_back(message);
+    }
+
+    pub(super) fn request(&mut self, message: Bytes) {
+        self.requests.push_back(message);
+    }
+
+    /// Whether so many echo answers wait that there must not be more.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.echoes.len() >= QUEUED_ECHOES
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Writes what the stream takes; it is ready when that was all.
+    pub(super) fn poll_write(
+        &mut self,
+        mut stream: impl AsyncWrite + Unpin,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if self.current.is_empty() {
+                match self
+                    .echoes
+                    .pop_front()
+                    .or_else(|| self.requests.pop_front())
+                {
+                    Some(next) => self.current = next,
+                    None => break,
+                }
+            }
+            let written = ready!(Pin::new(&mut stream).poll_write(context, &self.current))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.current.advance(written);
+            self.is_unflushed = true;
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut stream).poll_flush(context))?;
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
