@@ -46,6 +46,9 @@ const GAP: Duration = Duration::from_secs(5);
 /// For how long an ending program writes what it still knows.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// For how long of that it takes in observations that wait: what is not written is worth nothing.
+const TAKE_IN: Duration = Duration::from_secs(2);
+
 /// What the task is fed, and what it feeds.
 #[derive(Debug)]
 pub struct Channels {
@@ -314,9 +317,13 @@ impl<S: Store> Task<S> {
 
     /// The readers have ended, or are about to: takes their last observations, and writes until all is written.
     async fn drain(mut self, mut observations: queue::Receiver) -> anyhow::Result<()> {
-        let deadline = Instant::now() + DRAIN;
-        let mut batch = Vec::new();
-        while let Ok(1..) = timeout_at(deadline, observations.recv_many(&mut batch, BATCH)).await {
+        let (began, mut batch) = (Instant::now(), Vec::new());
+        let deadline = began + DRAIN;
+        // A queue that is long is always ready: then there is no waiting that could take too long.
+        while began.elapsed() < TAKE_IN
+            && let Ok(1..) =
+                timeout_at(began + TAKE_IN, observations.recv_many(&mut batch, BATCH)).await
+        {
             self.observe(&mut batch);
         }
         self.owner.end();

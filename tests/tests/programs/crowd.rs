@@ -221,6 +221,39 @@ async fn a_flood_from_one_takes_nothing_from_another_and_new_ones_are_accepted_a
     assert!(floods.try_join_next().is_none(), "a flood has ended");
 }
 
+/// Names that nobody has heard of cost more to take in than to read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_does_not_keep_what_is_known_from_being_written_at_the_end() {
+    // A queue that takes longer than a program may take to end.
+    let flags = ["--observation-queue", "128MiB"];
+    let (workdir, store, mut collector) = start(&flags).await;
+    store.allow("team", &[QUIET, "*.wild.example.com."]);
+    let wild = frame("n00000000.wild.example.com.", Ipv4Addr::new(203, 0, 113, 9));
+    let digits = wild.windows(8).position(|part| part == b"00000000");
+    let digits = digits.expect("the name");
+    let numbered = move |i: u32| {
+        let mut frame = wild.clone();
+        frame[digits..digits + 8].copy_from_slice(format!("{i:08}").as_bytes());
+        frame
+    };
+    let frames = (0_u32..).step_by(256);
+    let frames = frames.map(move |i| (i..i + 256).flat_map(&numbered).collect());
+    let sender = Sender::open(&workdir.join("dnstap.sock")).await;
+    let _flood = tokio::spawn(flood(sender, frames));
+    let names = ["what=\"name\""];
+    collector
+        .counts("collector_evictions_total", &names, 1000.0)
+        .await;
+    collector
+        .counts(LOST, &["reason=\"peer_share\""], 1.0)
+        .await;
+    let status = collector.process().terminate().await;
+    assert!(status.success(), "{status}");
+    let all = collector.messages();
+    let mut lines = all.iter().map(ToString::to_string);
+    assert!(!lines.any(|line| line.contains("aborted")), "{all:?}");
+}
+
 fn many(base: u32, count: u32) -> Vec<IpAddr> {
     let addresses = (0..count).map(|i| Ipv4Addr::from_bits(base + i).into());
     addresses.collect()
