@@ -22,7 +22,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{self, Context},
+        pipeline::{Batch, Context},
     },
     names::NameIndex,
     remember::Remembered,
@@ -101,10 +101,15 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
         secrets: None,
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
+    let (mut batch, mut observations) = (Batch::default(), Vec::new());
     each_frame(stream, |payload| {
-        observed += u64::from(pipeline::observe(payload, context, &mut counts).is_some());
+        if batch.add(payload, context, &mut counts) {
+            batch.take(context, &mut counts, &mut observations);
+            observed += observations.drain(..).len() as u64;
+        }
     });
-    observed
+    batch.take(context, &mut counts, &mut observations);
+    observed + observations.len() as u64
 }
 
 /// Two readers, each with the whole stream, as two connections would have.

@@ -11,7 +11,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{self, Context},
+        pipeline::{Batch, Context},
     },
     names::NameIndex,
     remember::Remembered,
@@ -64,10 +64,15 @@ fn ingest(input: &mut Input) -> usize {
         secrets: None,
     };
     let (counts, mut observed) = (&mut input.counts, 0);
+    let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));
     traffic::each_frame(&input.stream, |payload| {
-        observed += usize::from(pipeline::observe(payload, context, counts).is_some());
+        if batch.add(payload, context, counts) {
+            batch.take(context, counts, &mut observations);
+            observed += observations.drain(..).len();
+        }
     });
-    observed
+    batch.take(context, counts, &mut observations);
+    observed + observations.len()
 }
 
 fn limited() -> LibraryBenchmarkConfig {

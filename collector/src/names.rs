@@ -38,10 +38,29 @@ impl<S: BuildHasher> NameIndex<S> {
     #[inline]
     pub fn find<'a>(&self, name: impl Into<Qname<'a>>) -> Option<Match<'_>> {
         let name = name.into();
+        self.find_hashed(name, self.hashes(name))
+    }
+
+    /// What a name is looked for by.
+    #[inline]
+    pub(crate) fn hashes(&self, name: Qname<'_>) -> Hashes {
+        name.hashes(&self.hasher)
+    }
+
+    /// A name that may be the one with these hashes, or the wildcard above it; not looked at itself.
+    #[inline]
+    pub(crate) fn glance(&self, hashes: Hashes) -> Option<&DnsName> {
+        let exact = self.exact.0.get(&hashes.name);
+        exact.or_else(|| self.wildcard.0.get(&hashes.parent))
+    }
+
+    /// [`NameIndex::find`] of a name with its [`hashes`](Self::hashes).
+    #[inline]
+    pub(crate) fn find_hashed(&self, name: Qname<'_>, hashes: Hashes) -> Option<Match<'_>> {
         let Hashes {
             name: hash,
             parent: above,
-        } = name.hashes(&self.hasher);
+        } = hashes;
         if let Some(found) = self.exact.find(hash, name, DnsName::as_str) {
             return Some(Match::Exact(found));
         }

@@ -142,7 +142,7 @@ pub fn stream_of(random: &mut Random, events: usize, names: u64) -> (BytesMut, u
 }
 
 /// Gives `take` the payload of each data frame.
-pub fn each_frame(stream: &[u8], mut take: impl FnMut(&[u8])) {
+pub fn each_frame<'a>(stream: &'a [u8], mut take: impl FnMut(&'a [u8])) {
     let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
     let mut rest = stream;
     while !rest.is_empty() {

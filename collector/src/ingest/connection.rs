@@ -22,7 +22,7 @@ use super::{
     admission::Standing,
     losses::Watched,
     metrics::{Counts, Outcome},
-    pipeline::{self, Context},
+    pipeline::{Batch, Context},
     queue::{self, Full},
     seats::Seat,
     window::Window,
@@ -166,6 +166,8 @@ struct Reader<'a> {
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,
     counts: Counts,
+    /// Room for what a batch comes to.
+    observed: Vec<Observation>,
     data_frames: u64,
     lost: Lost,
     warned_no_message: bool,
@@ -205,6 +207,7 @@ impl<'a> Reader<'a> {
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
+            observed: Vec::new(),
             data_frames: 0,
             lost: Lost::default(),
             warned_no_message: false,
@@ -243,6 +246,7 @@ impl<'a> Reader<'a> {
         let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
+            let mut batch = Batch::default();
             while let Some((payload, behind)) = self.frames.data(rest) {
                 if Stream::may_be_probe(payload.len()) {
                     let begins = begins || rest.len() < filled.len();
@@ -259,10 +263,11 @@ impl<'a> Reader<'a> {
                 }
                 rest = behind;
                 self.data_frames += 1;
-                if let Some(observation) = pipeline::observe(payload, context, &mut self.counts) {
-                    self.hand_over(observation);
+                if batch.add(payload, context, &mut self.counts) {
+                    self.take(&mut batch, context);
                 }
             }
+            self.take(&mut batch, context);
             if self.ingest.taps.is_open() && self.standing.is_known() {
                 let taken = frames.len() - rest.len();
                 let frames = frames.get(..taken).unwrap_or_default();
@@ -283,6 +288,14 @@ impl<'a> Reader<'a> {
         let consumed = filled.len() - rest.len();
         window.consume(consumed);
         Ok(finished)
+    }
+
+    /// Hands over what the answers of a batch come to.
+    fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
+        let mut observed = std::mem::take(&mut self.observed);
+        batch.take(context, &mut self.counts, &mut observed);
+        observed.drain(..).for_each(|it| self.hand_over(it));
+        self.observed = observed;
     }
 
     /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is

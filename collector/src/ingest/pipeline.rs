@@ -1,7 +1,7 @@
 //! From a dnstap frame to an observation: what every event goes through. No IO, and no lock and no allocation for an event
 //! that is neither wanted nor remembered.
 
-use std::{net::IpAddr, time::Duration};
+use std::{hint::black_box, net::IpAddr, time::Duration};
 
 use proto::{
     api::{DnsName, Family},
@@ -43,45 +43,103 @@ pub struct Context<'a> {
 /// owner must be bounded in bytes too.
 pub const MAX_ADDRESSES: usize = 1000;
 
-/// Decodes a data frame and holds it against the wanted names. Whatever comes of it is counted.
-pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
-    let judged = match dnstap::ClientResponse::parse_usual(frame) {
-        Some(Some(event)) => judge(event, context, counts),
-        Some(None) => Err(Outcome::OtherKind),
-        None => judge_unusual(frame, context, counts),
-    };
-    match judged {
-        Ok(observation) => {
-            counts.add(Outcome::Observed);
-            Some(observation)
-        }
-        Err(outcome) => {
-            counts.add(outcome);
-            None
+/// Names that are looked for at once.
+const AT_ONCE: usize = 16;
+
+/// Answers whose names are still to be looked for. They are looked for together: in a large index each name that is wanted waits
+/// for memory several times, and so these waits overlap.
+#[derive(Debug, Default)]
+pub struct Batch<'a>(SmallVec<[Asked<'a>; AT_ONCE]>);
+
+#[derive(Debug)]
+struct Asked<'a> {
+    event: dnstap::ClientResponse<'a>,
+    response: dns::Response<'a>,
+    family: Family,
+    hashes: dns::Hashes,
+}
+
+impl<'a> Batch<'a> {
+    /// Decodes a data frame. Whatever comes of it is counted, now or by [`Batch::take`]. Returns whether that must be called before
+    /// the next frame.
+    #[inline]
+    pub fn add(&mut self, frame: &'a [u8], context: Context<'_>, counts: &mut Counts) -> bool {
+        let judged = match dnstap::ClientResponse::parse_usual(frame) {
+            Some(Some(event)) => judge(event, context),
+            Some(None) => Err(Outcome::OtherKind),
+            None => judge_unusual(frame, context),
+        };
+        match judged {
+            Ok(asked) => {
+                self.0.push(asked);
+                self.0.len() >= AT_ONCE
+            }
+            Err(outcome) => {
+                counts.add(outcome);
+                false
+            }
         }
     }
+
+    /// Holds what was added against the wanted names, in its order.
+    pub fn take(
+        &mut self,
+        context: Context<'_>,
+        counts: &mut Counts,
+        observations: &mut Vec<Observation>,
+    ) {
+        let names = context.names;
+        let glances: SmallVec<[_; AT_ONCE]> =
+            self.0.iter().map(|it| names.glance(it.hashes)).collect();
+        // What is read of each name here is there when it is compared.
+        let first = |name: &DnsName| name.as_str().as_bytes().first().copied();
+        let read = glances.iter().flatten().filter_map(|name| first(name));
+        black_box(read.fold(0, |sum: u8, byte| sum.wrapping_add(byte)));
+        for asked in self.0.drain(..) {
+            let name = asked.response.question().name;
+            let judged = match names.find_hashed(name, asked.hashes) {
+                Some(found) => take(found, asked, context, counts),
+                None => {
+                    if context.remembered.is_enabled() {
+                        remember(asked, context);
+                    }
+                    Err(Outcome::NotWanted)
+                }
+            };
+            counts.add(match judged {
+                Ok(observation) => {
+                    observations.push(observation);
+                    Outcome::Observed
+                }
+                Err(outcome) => outcome,
+            });
+        }
+    }
+}
+
+/// One data frame by itself. Whatever comes of it is counted.
+pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
+    let (mut batch, mut observations) = (Batch::default(), Vec::new());
+    batch.add(frame, context, counts);
+    batch.take(context, counts, &mut observations);
+    observations.pop()
 }
 
 /// The same for what no CoreDNS sent.
 #[cold]
 #[inline(never)]
-fn judge_unusual(
-    frame: &[u8],
-    context: Context<'_>,
-    counts: &mut Counts,
-) -> Result<Observation, Outcome> {
+fn judge_unusual<'a>(frame: &'a [u8], context: Context<'_>) -> Result<Asked<'a>, Outcome> {
     let event = dnstap::ClientResponse::parse(frame).map_err(|_| Outcome::BadEvent)?;
-    judge(event.ok_or(Outcome::OtherKind)?, context, counts)
+    judge(event.ok_or(Outcome::OtherKind)?, context)
 }
 
 // In line, and what few events come to is out of line and takes what it needs by value: so all of this is done in registers.
 
 #[inline(always)]
-fn judge(
-    event: dnstap::ClientResponse<'_>,
+fn judge<'a>(
+    event: dnstap::ClientResponse<'a>,
     context: Context<'_>,
-    counts: &mut Counts,
-) -> Result<Observation, Outcome> {
+) -> Result<Asked<'a>, Outcome> {
     if context
         .secrets
         .is_some_and(|secrets| !secrets.admit(event.extra))
@@ -104,27 +162,29 @@ fn judge(
         (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
         _ => return Err(Outcome::OtherType),
     };
-    match context.names.find(question.name) {
-        Some(found) => take(found, event, response, family, context, counts),
-        None => {
-            if context.remembered.is_enabled() {
-                remember(event, response, family, context);
-            }
-            Err(Outcome::NotWanted)
-        }
-    }
+    let hashes = context.names.hashes(question.name);
+    Ok(Asked {
+        event,
+        response,
+        family,
+        hashes,
+    })
 }
 
 /// The observation that an answer for a wanted name is.
 #[inline(never)]
 fn take(
     found: Match<'_>,
-    event: dnstap::ClientResponse<'_>,
-    response: dns::Response<'_>,
-    family: Family,
+    asked: Asked<'_>,
     context: Context<'_>,
     counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
+    let Asked {
+        event,
+        response,
+        family,
+        ..
+    } = asked;
     let Context { guards, clock, .. } = context;
     let name = match found {
         Match::Exact(name) => name.clone(),
@@ -169,12 +229,13 @@ fn take(
 
 /// Keeps the answer for a rule that is still to come.
 #[inline(never)]
-fn remember(
-    event: dnstap::ClientResponse<'_>,
-    response: dns::Response<'_>,
-    family: Family,
-    context: Context<'_>,
-) {
+fn remember(asked: Asked<'_>, context: Context<'_>) {
+    let Asked {
+        event,
+        response,
+        family,
+        ..
+    } = asked;
     let mut addresses = SmallVec::<[(IpAddr, u32); remember::MAX_ADDRESSES]>::new();
     let read = response.addresses(|address, ttl| {
         if let Ok(address) = context.guards.admit(address)
