@@ -228,8 +228,20 @@ fn take(
 }
 
 /// Keeps the answer for a rule that is still to come.
-#[inline(never)]
 fn remember(asked: Asked<'_>, context: Context<'_>) {
+    let question = asked.response.question();
+    let at = context.clock.now();
+    let message = asked.event.message.unwrap_or_default();
+    let is_new = context
+        .remembered
+        .is_new(question.name, asked.family, message, at);
+    if let Some(mark) = is_new {
+        remember_new(asked, mark, at, context);
+    }
+}
+
+#[inline(never)]
+fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: Context<'_>) {
     let Asked {
         event,
         response,
@@ -245,11 +257,12 @@ fn remember(asked: Asked<'_>, context: Context<'_>) {
         }
     });
     if read.is_ok() && !addresses.is_empty() {
-        context.remembered.keep(
+        context.remembered.keep_marked(
+            mark,
             &response.question().name.lower(),
             family,
             &addresses,
-            context.clock.now(),
+            at,
             client(asker(event, context)),
         );
     }

@@ -23,7 +23,7 @@ use std::{
 use foldhash::fast::RandomState;
 use proto::{
     api::{DnsName, Family},
-    dns,
+    dns::{self, Qname},
 };
 use runtime::clock::Timestamp;
 use zerocopy::FromZeros;
@@ -51,6 +51,13 @@ struct Table {
     words: Box<[AtomicU64]>,
 }
 
+/// What shows that a message was kept in this second. Two that are not the same have the same once in 2^28 times.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Mark(u32);
+
+/// Octets of a message before which answers to the same question differ: its identifier.
+const IDENTIFIER: usize = 2;
+
 impl Remembered {
     /// Has room for the A and AAAA answers of so many names; remembers nothing with 0. A name takes 528 bytes, of which the
     /// system gives what is used.
@@ -69,6 +76,25 @@ impl Remembered {
         self.table.is_some()
     }
 
+    /// Names are asked for again and again, and what was kept in this second needs not be read again: nothing if the message was.
+    #[inline]
+    pub fn is_new(
+        &self,
+        name: Qname<'_>,
+        family: Family,
+        message: &[u8],
+        at: Timestamp,
+    ) -> Option<Mark> {
+        let table = self.table.as_ref()?;
+        let said = message.get(IDENTIFIER..).unwrap_or_default();
+        let second = at.floor_second().as_millis();
+        // Never 0, which marks nothing.
+        let mark = Mark((table.hasher.hash_one((said, second)) >> 35) as u32 | 1);
+        let tag = table.tag(name, family);
+        let known = table.known(tag).is_some_and(|place| place.mark() == mark);
+        (!known).then_some(mark)
+    }
+
     /// Keeps an answer, and what is not expired of earlier ones for the name and the family: pods use that too. What does
     /// not fit into a place, such as a name of over 200 octets, is not kept, nor is an answer that comes while another
     /// thread writes to the same place.
@@ -80,10 +106,23 @@ impl Remembered {
         at: Timestamp,
         client: Option<IpAddr>,
     ) {
+        self.keep_marked(Mark::default(), name, family, addresses, at, client);
+    }
+
+    /// [`Remembered::keep`] of what a message that [is new](Self::is_new) says.
+    pub fn keep_marked(
+        &self,
+        mark: Mark,
+        name: &dns::Name,
+        family: Family,
+        addresses: &[(IpAddr, u32)],
+        at: Timestamp,
+        client: Option<IpAddr>,
+    ) {
         let Some(table) = &self.table else {
             return;
         };
-        let tag = table.tag(name, family);
+        let tag = table.tag(name.into(), family);
         if let Some((known, place)) = table.place(tag) {
             place.keep(
                 known,
@@ -94,6 +133,7 @@ impl Remembered {
                     addresses,
                     at,
                     client,
+                    mark,
                 },
             );
         }
@@ -120,7 +160,7 @@ impl Remembered {
                 wildcards.push(wire);
                 continue;
             }
-            let places = Family::ALL.map(|family| table.known(table.tag(&wire, family)));
+            let places = Family::ALL.map(|family| table.known(table.tag((&wire).into(), family)));
             let places = places.into_iter().flatten();
             found.extend(places.filter_map(|place| observation(place, &|name| *name == wire)));
         }
@@ -164,9 +204,10 @@ impl Table {
     }
 
     /// The hash, never 0.
-    fn tag(&self, name: &dns::Name, family: Family) -> u64 {
+    #[inline]
+    fn tag(&self, name: Qname<'_>, family: Family) -> u64 {
         let family = u64::from(family == Family::V6) << 1;
-        (self.hasher.hash_one(name.wire()) ^ family) | 1
+        (name.hashes(&self.hasher).name ^ family) | 1
     }
 
     /// Where an answer with this tag is, or where it may go, and whether it is there.

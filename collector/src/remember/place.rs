@@ -20,6 +20,7 @@ use proto::{
 use runtime::clock::Timestamp;
 use smallvec::SmallVec;
 
+use super::Mark;
 use crate::observation::Observation;
 
 /// 256 bytes.
@@ -38,6 +39,9 @@ const MAX_NAME: usize = 200;
 /// Who asked, if a client did.
 const CLIENT: u64 = 1 << 32;
 
+/// Where the mark begins.
+const MARK: u32 = 35;
+
 type Addresses = SmallVec<[(IpAddr, u32); MAX_ADDRESSES]>;
 
 /// A place of the table.
@@ -47,7 +51,8 @@ pub(super) struct Place<'a> {
     version: &'a AtomicU64,
     /// When it was last seen, in milliseconds since the Unix epoch.
     seen: &'a AtomicU64,
-    /// From the lowest bit: the name's octets (16 bits), the number of addresses (16 bits), [`CLIENT`], whether it is AAAA.
+    /// From the lowest bit: the name's octets (16 bits), the number of addresses (16 bits), [`CLIENT`], whether it is AAAA, the
+    /// [`Mark`] (29 bits, from [`MARK`] on).
     header: &'a AtomicU64,
     client: &'a [AtomicU64; 2],
     /// The name, then the addresses: one word for IPv4 (address, TTL), three for IPv6.
@@ -60,6 +65,7 @@ pub(super) struct Answer<'a> {
     pub(super) addresses: &'a [(IpAddr, u32)],
     pub(super) at: Timestamp,
     pub(super) client: Option<IpAddr>,
+    pub(super) mark: Mark,
 }
 
 /// An answer that was kept.
@@ -88,6 +94,11 @@ impl<'a> Place<'a> {
     /// When its answer was last seen.
     pub(super) fn seen(self) -> u64 {
         self.seen.load(Relaxed)
+    }
+
+    /// Of the message that was written last.
+    pub(super) fn mark(self) -> Mark {
+        Mark((self.header.load(Relaxed) >> MARK) as u32)
     }
 
     /// Writes the answer, joined with what is there if that is `known` to be of the same name and family.
@@ -133,7 +144,8 @@ impl<'a> Place<'a> {
         for (word, half) in self.client.iter().zip(halves) {
             word.store(u64::from_le_bytes(*half), Relaxed);
         }
-        let flags = if client.is_some() { CLIENT } else { 0 } | of_family(answer.family);
+        let client = if client.is_some() { CLIENT } else { 0 };
+        let flags = client | of_family(answer.family) | u64::from(answer.mark.0) << MARK;
         self.header
             .store(flags | (count as u64) << 16 | wire.len() as u64, Relaxed);
         self.version.store(locked.wrapping_add(1), Release);

@@ -242,3 +242,37 @@ fn what_was_seen_before_the_clock_was_set_back_counts_as_seen_now() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].at, NOW);
 }
+
+#[test]
+fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
+    let remembered = Remembered::new(100);
+    let name = dns::Name::from_text("www.example.com").unwrap();
+    let new = |name: &dns::Name, family, message: &[u8], later| {
+        let at = NOW + Duration::from_millis(later);
+        remembered.is_new(name.into(), family, message, at)
+    };
+    let mark = new(&name, Family::V4, b"xxanswer", 0).unwrap();
+    assert!(
+        new(&name, Family::V4, b"xxanswer", 0).is_some(),
+        "it was only asked about"
+    );
+    let address = ["1.1.1.1".parse().unwrap()].map(|ip| (ip, 30));
+    remembered.keep_marked(mark, &name, Family::V4, &address, NOW, None);
+    assert_eq!(
+        new(&name, Family::V4, b"yyanswer", 999),
+        None,
+        "the identifier says nothing"
+    );
+    assert!(new(&name, Family::V4, b"xxanswer", 1000).is_some());
+    assert!(new(&name, Family::V4, b"xxanother", 0).is_some());
+    assert!(new(&name, Family::V6, b"xxanswer", 0).is_some());
+    let other = dns::Name::from_text("other.example.com").unwrap();
+    assert!(new(&other, Family::V4, b"xxanswer", 0).is_some());
+    // What is kept of it otherwise is no message.
+    remembered.keep(&name, Family::V4, &address, NOW, None);
+    assert!(new(&name, Family::V4, b"xxanswer", 0).is_some());
+    assert_eq!(
+        recall(&remembered, "www.example.com", 0),
+        ["www.example.com. 1.1.1.1"]
+    );
+}
