@@ -78,8 +78,8 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
     let capture = capture.pid().to_string();
     let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
     println!(
-        "{:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>14}",
-        "M frames/s", "discarded", "fstrm_capture", "ours", "fstrm_capture"
+        "{:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>10} {:>14}",
+        "M frames/s", "discarded", "fstrm_capture", "ours", "discarded", "fstrm_capture"
     );
     for _ in 0..if quick { 3 } else { 9 } {
         let one = send(&ours, &data).await;
@@ -89,11 +89,12 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
         let captured = (cpu_time(&capture, &[]) - before) as f64 / 1e9;
         let rate = |taken: &Taken| FRAMES as f64 / taken.seconds / 1e6;
         println!(
-            "{:>12.2} {:>12.2} {:>14.2}                {:>8.3} {:>14.3}",
+            "{:>12.2} {:>12.2} {:>14.2}                {:>8.3} {:>10.3} {:>14.3}",
             rate(&one),
             rate(&other),
             rate(&third),
             one.reading,
+            other.reading,
             captured
         );
         throughput.push(other.seconds / one.seconds);

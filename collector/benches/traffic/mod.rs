@@ -87,8 +87,10 @@ fn frame(random: &mut Random, names: u64, matching: &mut u64) -> Vec<u8> {
     message.metadata.response_code = code;
     message.add_query(Query::query(name.clone(), RecordType::A));
     if code == ResponseCode::NoError {
+        // A name has the same addresses each time.
+        let of_name = if matches { number } else { other };
         for i in 1..=2 {
-            let address = rdata::A::new(93, 184, (number % 250) as u8, i);
+            let address = rdata::A::new(93, 184, (of_name % 250) as u8, i);
             message.add_answer(Record::from_rdata(name.clone(), 30, RData::A(address)));
         }
     }

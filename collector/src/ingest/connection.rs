@@ -90,18 +90,29 @@ pub(super) async fn read(
     let mut answer = BytesMut::new();
     let mut draining = None;
     let mut worked = Duration::ZERO;
+    let mut cancelled = pin!(shutdown.cancelled());
+    let (mut timer, mut rings_at) = (pin!(sleep_until(reader.opened)), None);
     loop {
         if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
             return Ok(reader.data_frames);
         }
         let partial = !window.filled().is_empty();
-        let deadline = reader.deadline(partial);
+        // Most reads put it off: to hear a timer that rings early now and then is cheaper than to set it for each.
+        if let Some(deadline) = reader.deadline(partial)
+            && rings_at.is_none_or(|at| deadline < at)
+        {
+            timer.as_mut().reset(deadline);
+            rings_at = Some(deadline);
+        }
         let read = tokio::select! {
             biased;
             read = stream.read(window.room()) => Some(read.map_err(Error::Read)?),
-            () = shutdown.cancelled() => return Ok(reader.data_frames),
+            () = &mut cancelled => return Ok(reader.data_frames),
             () = reader.standing.changed() => None,
-            () = sleep_until(deadline.unwrap_or(reader.opened)), if deadline.is_some() => None,
+            () = &mut timer, if rings_at.is_some() => {
+                rings_at = None;
+                None
+            }
         };
         // Whatever came first: who never pauses is held to it too.
         reader.look_at_standing()?;
