@@ -1,4 +1,7 @@
 //! A million frames through a unix socket in writes of 4 KiB, as CoreDNS writes them.
+//!
+//! `fstrm_capture` is measured as it is used, into a file. Into `/dev/null` it takes 1.7 times as long as we do, and 1.8 times as long
+//! as a reader that discards: most of it is what the system takes for so many small writes.
 
 use std::{
     io::{Read, Write},
@@ -66,7 +69,7 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
             "-u",
             "fstrm.sock",
             "-w",
-            "/dev/null",
+            "events.fstrm",
         ],
         &[],
     );
