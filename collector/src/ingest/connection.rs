@@ -1,6 +1,6 @@
 //! One dnstap stream: handshake, frames, limits.
 
-use std::{io, pin::pin, time::Duration};
+use std::{pin::pin, time::Duration};
 
 use bytes::BytesMut;
 use metrics::{counter, histogram};
@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 use super::{
     Ingest,
     admission::Standing,
+    error::Error,
     losses::Watched,
     metrics::{Counts, Outcome},
     pipeline::{Batch, Context},
@@ -35,45 +36,6 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// For how long a stream that always has something to read is read before others have their turn: a new peer waits for ACCEPT,
 /// and CoreDNS does not start before it has it. tokio alone would let 128 reads pass.
 const TURN: Duration = Duration::from_millis(1);
-
-/// Why a stream was closed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    #[error("cannot read: {0}")]
-    Read(#[source] io::Error),
-    #[error("cannot answer: {0}")]
-    Write(#[source] io::Error),
-    #[error("TLS: {0}")]
-    Tls(#[source] io::Error),
-    #[error(transparent)]
-    Stream(#[from] frame_stream::Error),
-    #[error("no START within {0:?}")]
-    HandshakeTimeout(Duration),
-    #[error("the frame that begins at byte {offset} was not complete within {limit:?}")]
-    FrameTimeout { offset: u64, limit: Duration },
-    #[error("nothing came for {0:?}")]
-    Idle(Duration),
-    #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
-    UnknownPeer,
-}
-
-impl Error {
-    /// A word for metric labels.
-    pub(super) fn reason(&self) -> &'static str {
-        match self {
-            Self::Read(_) => "read",
-            Self::Write(_) => "write",
-            Self::Tls(_) => "tls",
-            Self::Stream(frame_stream::Error::Handshake { .. }) => "handshake",
-            Self::Stream(frame_stream::Error::Truncated { .. }) => "truncated",
-            Self::Stream(_) => "frame",
-            Self::HandshakeTimeout(_) => "handshake_timeout",
-            Self::FrameTimeout { .. } => "frame_timeout",
-            Self::Idle(_) => "idle",
-            Self::UnknownPeer => "unknown_peer",
-        }
-    }
-}
 
 /// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
 pub(super) async fn read(

@@ -13,12 +13,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, info, info_span, warn};
 
-use super::{
-    Ingest,
-    admission::Standing,
-    connection::{self, Error},
-    seats::Seat,
-};
+use super::{Ingest, admission::Standing, connection, error::Error, seats::Seat};
 
 /// What a `tls://` listener shows its peers: the newest that the files gave.
 pub type Acceptor = Reloaded<ServerConfig>;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod connection;
+mod error;
 mod listener;
 mod losses;
 pub mod metrics;

@@ -1,0 +1,44 @@
+//! Why a stream is closed.
+
+use std::{io, time::Duration};
+
+use proto::frame_stream;
+
+/// Why a stream was closed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("cannot read: {0}")]
+    Read(#[source] io::Error),
+    #[error("cannot answer: {0}")]
+    Write(#[source] io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[source] io::Error),
+    #[error(transparent)]
+    Stream(#[from] frame_stream::Error),
+    #[error("no START within {0:?}")]
+    HandshakeTimeout(Duration),
+    #[error("the frame that begins at byte {offset} was not complete within {limit:?}")]
+    FrameTimeout { offset: u64, limit: Duration },
+    #[error("nothing came for {0:?}")]
+    Idle(Duration),
+    #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
+    UnknownPeer,
+}
+
+impl Error {
+    /// A word for metric labels.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Write(_) => "write",
+            Self::Tls(_) => "tls",
+            Self::Stream(frame_stream::Error::Handshake { .. }) => "handshake",
+            Self::Stream(frame_stream::Error::Truncated { .. }) => "truncated",
+            Self::Stream(_) => "frame",
+            Self::HandshakeTimeout(_) => "handshake_timeout",
+            Self::FrameTimeout { .. } => "frame_timeout",
+            Self::Idle(_) => "idle",
+            Self::UnknownPeer => "unknown_peer",
+        }
+    }
+}
