@@ -258,6 +258,9 @@ impl<'a> Reader<'a> {
         };
         is_pushed |= (begins || rest.len() < filled.len()) && Stream::begins_probe(rest);
         self.probed.has_moved(self.last_read, !is_pushed);
+        if self.watched.is_none() && self.frames.phase() == Phase::Streaming {
+            self.watch();
+        }
         let consumed = filled.len() - rest.len();
         window.consume(consumed);
         Ok(finished)
@@ -309,7 +312,8 @@ impl<'a> Reader<'a> {
 
     /// From now on a loss of this stream is one.
     fn watch(&mut self) {
-        if self.standing.is_known() && self.watched.is_none() {
+        let may_speak = self.ingest.secrets.is_none() || self.counts.shows_secret();
+        if self.watched.is_none() && self.standing.is_known() && may_speak {
             self.watched = Some(self.ingest.losses.open(self.seat.peer()));
         }
     }

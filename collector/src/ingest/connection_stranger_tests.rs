@@ -62,3 +62,29 @@ async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
     let missing = tokio::time::timeout(Duration::from_secs(1), it.losses.next()).await;
     assert!(missing.expect("a gap").anything);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    let secret = "0123456789abcdef";
+    fs::write(&file, secret).unwrap();
+    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
+    let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    let losses = Losses::default();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (secret, true)] {
+        let mut peer = Peer::with(1 << 20, |ingest| {
+            ingest.secrets = Some(secrets.clone());
+            ingest.losses = losses.clone();
+        });
+        peer.open().await;
+        peer.send(&frame_with(shown)).await;
+        peer.send(&data(&wanted_frame())[..9]).await;
+        let Peer { stream, reader, .. } = peer;
+        drop(stream);
+        assert!(reader.await.unwrap().is_err());
+        let missing = tokio::time::timeout(Duration::from_secs(1), losses.next()).await;
+        assert_eq!(missing.is_ok_and(|it| it.anything), is_gap, "{shown}");
+    }
+}

@@ -111,6 +111,14 @@ impl Counts {
         self.pending.get(outcome as usize).copied().unwrap_or(0)
     }
 
+    /// Whether any event since the last flush showed the secret that it has to, if there is one.
+    pub fn shows_secret(&self) -> bool {
+        use Outcome::{BadEvent, OtherKind, WrongSecret};
+        let mut outcomes = Outcome::ALL.iter();
+        outcomes
+            .any(|it| !matches!(it, BadEvent | OtherKind | WrongSecret) && self.pending(*it) > 0)
+    }
+
     /// How many addresses the guards refused since the last flush, by reason.
     pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
         &self.refused
