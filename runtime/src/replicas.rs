@@ -1,7 +1,7 @@
 //! The replicas of a program that live, and what each tells the others.
 //!
 //! All of them patch one Lease of `coordination.k8s.io/v1`, each an annotation of its own, and the answer to that shows those of the
-//! others. Nobody's clock is trusted: who was not seen to change its annotation for [`MISSED`] looks is gone. While the API server
+//! others. Nobody's clock is trusted: who was not seen to change its annotation for `MISSED` looks is gone. While the API server
 //! is away there are no looks, and all stay.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
