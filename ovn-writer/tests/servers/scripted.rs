@@ -334,6 +334,23 @@ async fn a_flood_that_nobody_takes_holds_the_server_up_and_nothing_of_it_is_lost
 }
 
 #[tokio::test]
+async fn what_comes_before_an_answer_is_kept_within_bounds() {
+    let title = "x".repeat(9_000);
+    let unasked = update(json!({"Book": {UUID: {"modify": {"title": title}}}})).repeat(2_000);
+    let server = Server::new().with("monitor_cond_since Library", Answer::Bytes(unasked));
+    let mut client = server.client_within(PATIENCE);
+    let event = tokio::select! {
+        event = client.next() => event,
+        () = async { loop { server.serve(b"").await } } => panic!("no end"),
+    };
+    let words = "too many before the reply to monitor_cond_since";
+    match event {
+        Event::Down { error, .. } => assert!(error.to_string().contains(words), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn a_server_without_the_newest_monitor_is_monitored_the_older_way() {
     let unknown = || Answer::Error(json!("unknown method"));
     let served = json!({"name": "Library", "connected": true});

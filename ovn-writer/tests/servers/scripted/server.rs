@@ -137,11 +137,15 @@ impl Server {
         self
     }
 
+    /// A client that waits 300 ms for each answer.
     pub(super) fn client(&self) -> Client<Book> {
+        self.client_within(Duration::from_millis(300))
+    }
+
+    pub(super) fn client_within(&self, deadline: Duration) -> Client<Book> {
         let remotes: Remotes = format!("unix:{}", self.path.display()).parse().unwrap();
         let mut transport = TransportOptions::default();
         transport.limits.max_message = 10_000;
-        let deadline = Duration::from_millis(300);
         let mut options = ClientOptions::new("Library");
         options.transact_deadline = deadline;
         options.session = SessionOptions {
