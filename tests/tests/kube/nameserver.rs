@@ -8,9 +8,6 @@ use std::{
 
 use tests::upstream::{Scripted, Speech};
 
-/// The name of flush probes.
-const PROBED: &str = "flush.cluster.local.";
-
 /// Runs as long as the value lives.
 pub(crate) struct NameServer {
     server: Scripted,
@@ -50,10 +47,5 @@ impl NameServer {
     /// How many questions there were about the name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.server.count(|asked| asked.name() == name)
-    }
-
-    /// How many questions of look-ups there were: probes are every replica's.
-    pub(crate) fn asked_in_all(&self) -> usize {
-        self.server.count(|asked| asked.name() != PROBED)
     }
 }
