@@ -65,10 +65,11 @@ impl Prober {
     pub async fn run(mut self) {
         let mut back_off = FIRST_BACK_OFF;
         while let Some(first) = self.probes.recv().await {
-            // What was to be sent while there was no connection is late.
-            let mut newest = first;
+            // What was to be sent while there was no connection is late, but for the last of each name: each is another block.
+            let mut newest = vec![first];
             while let Ok(probe) = self.probes.try_recv() {
-                newest = probe;
+                newest.retain(|other| other.name != probe.name);
+                newest.push(probe);
             }
             let answered = match self.connect().await {
                 Ok(connection) => connection.run(&mut self, newest).await,
@@ -117,13 +118,15 @@ struct Connection {
 impl Connection {
     /// Sends probes until the server closes the connection while it owes nothing, or there are no more. Otherwise: how many were
     /// answered, and what went wrong.
-    async fn run(mut self, prober: &mut Prober, first: Probe) -> Result<(), (u64, io::Error)> {
+    async fn run(mut self, prober: &mut Prober, first: Vec<Probe>) -> Result<(), (u64, io::Error)> {
         let ran = self.exchange(prober, first).await;
         ran.map_err(|error| (self.answered, error))
     }
 
-    async fn exchange(&mut self, prober: &mut Prober, first: Probe) -> io::Result<()> {
-        self.send(first, &prober.names).await?;
+    async fn exchange(&mut self, prober: &mut Prober, first: Vec<Probe>) -> io::Result<()> {
+        for probe in first {
+            self.send(probe, &prober.names).await?;
+        }
         loop {
             let is_behind = self.in_flight.len() >= IN_FLIGHT;
             let oldest = self.in_flight.front().map(|(_, _, sent)| *sent);
@@ -192,5 +195,54 @@ impl Connection {
         }
         let used = self.received.len() - rest.len();
         self.received.advance(used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::api::DnsName;
+    use tokio::{io::AsyncReadExt, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_what_waits_for_a_connection_the_last_of_each_name_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        let templates = ["one.test", "two.test"].map(|name| {
+            let name = DnsName::parse(name).unwrap();
+            Template::new(&name).unwrap()
+        });
+        let (sender, probes) = mpsc::channel(8);
+        let (answers, _answers) = mpsc::channel(8);
+        for (name, nonce) in [(0, 1), (1, 2), (0, 3), (1, 4)] {
+            let nonce = [nonce; 16];
+            let probe = Probe {
+                server,
+                name,
+                nonce,
+            };
+            sender.try_send(probe).unwrap();
+        }
+        let prober = Prober {
+            server,
+            names: templates.into(),
+            own: OwnQueries::default(),
+            probes,
+            answers,
+        };
+        let probing = tokio::spawn(prober.run());
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let length = stream.read_u16().await.unwrap();
+            let mut message = vec![0; length.into()];
+            stream.read_exact(&mut message).await.unwrap();
+            asked.push(message[13..16].to_vec());
+        }
+        assert_eq!(asked, [b"one", b"two"]);
+        // It ends with who gives it probes.
+        drop(sender);
+        probing.await.unwrap();
     }
 }
