@@ -141,7 +141,7 @@ pub(crate) struct Connection {
     heard: Instant,
     /// Whether the question is out.
     probed: bool,
-    /// When the server was last told that we are there, or could see it.
+    /// When the server was last told that we are there. It does not see what is read of that which the kernel took from it.
     told: Instant,
     timer: Timer,
 }
@@ -326,19 +326,19 @@ impl Connection {
         }
     }
 
-    /// Tells the server that we are there, and asks the same of it, unless there is enough to tell already.
+    /// Tells the server that we are there, and asks the same of it, unless an echo waits to be written, which says as much.
+    /// Questions of our own that it does not take must not keep us from reading: it may wait for that before it takes any.
     fn tell(&mut self) {
-        if !self.output.is_held_up() {
+        if !self.output.has_echoes() {
             self.output.echo(Bytes::from_static(message::PROBE));
-            self.write(&mut Context::from_waker(Waker::noop()));
         }
+        self.write(&mut Context::from_waker(Waker::noop()));
         self.told = Instant::now();
     }
 
-    /// How long nothing was heard before says nothing of the server, and what is read it can see.
+    /// How long nothing was heard before says nothing of the server.
     fn listens_again(&mut self) {
         self.heard = Instant::now();
-        self.told = self.heard;
         self.probed = false;
     }
 }

@@ -39,6 +39,11 @@ impl Output {
         self.echoes.len() >= QUEUED_ECHOES
     }
 
+    /// Whether any echo or answer to one waits.
+    pub(super) fn has_echoes(&self) -> bool {
+        !self.echoes.is_empty()
+    }
+
     /// Nothing can be written any more.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

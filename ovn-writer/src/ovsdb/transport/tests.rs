@@ -84,6 +84,42 @@ async fn a_server_that_asks_for_echoes_and_reads_none_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn our_own_questions_that_the_server_does_not_take_do_not_keep_us_from_reading() {
+    let (mut connection, mut server) = pipe(None);
+    let long = "x".repeat(1000);
+    connection.send(format!(r#"{{"id":0,"method":"m","params":["{long}"]}}"#).into());
+    connection
+        .hold(tokio::time::sleep(Duration::from_secs(20)))
+        .await;
+    server.write_all(br#"{"id":0,"result":7}"#).await.unwrap();
+    assert_eq!(result(&mut connection).await, "7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_slow_to_take_what_the_kernel_holds_tells_the_server_of_it() {
+    let (mut connection, server) = pipe(None);
+    let (mut reading, mut writing) = tokio::io::split(server);
+    let update = format!(r#"{{"method":"update","params":["{}"]}}"#, "x".repeat(180));
+    let updates =
+        tokio::spawn(async move { while writing.write_all(update.as_bytes()).await.is_ok() {} });
+    let asked = String::from_utf8(message::PROBE.to_vec()).unwrap();
+    let told = tokio::spawn(async move {
+        let mut bytes = vec![0; asked.len()];
+        reading.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), asked);
+    });
+    for _ in 0..8 {
+        let received = connection.receive(None).await.unwrap();
+        assert!(matches!(received, Some(Received::Notification(_))));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(told.is_finished(), "nothing was told for 8 s");
+    told.await.unwrap();
+    drop(connection);
+    updates.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_server_is_asked_and_then_left() {
     let probe = Duration::from_secs(5);
     let (mut connection, mut server) = pipe(Some(probe));
