@@ -27,12 +27,9 @@ use collector::{
         streams::{Flow, Opened, Seen},
         task::{self, Inputs, Outputs},
     },
-    guards::Guards,
-    ingest::{
-        Admission, ConnectionLimits, Ingest, Listener, Losses, SeatLimits, Seats, Taps, queue,
-    },
+    ingest::{Ingest, Listener, SeatLimits, Seats, queue},
     names::{NameIndex, SharedIndex},
-    policy::{Terms, Wanted, rebinding::Rebindings},
+    policy::{Terms, Wanted},
     remember::Remembered,
     resolve::OwnQueries,
 };
@@ -159,29 +156,16 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
     let names: Arc<[Template]> =
         [Template::new(&DnsName::parse("flush.cluster.local").unwrap()).unwrap()].into();
     let (probed, told) = Streams::new(Arc::clone(&names));
+    let limits = SeatLimits {
+        connections: 8,
+        of_peer: 8,
+        frames_per_second: 0,
+    };
     let ingest = Ingest {
-        names: index,
-        guards: Guards::default().shared(),
-        clock: Clock::system(),
         remembered: Remembered::new(65_536),
         own: own.clone(),
         probed,
-        seats: Seats::new(
-            SeatLimits {
-                connections: 8,
-                of_peer: 8,
-                frames_per_second: 0,
-            },
-            sender,
-        ),
-        losses: Losses::default(),
-        taps: Taps::default(),
-        admission: Admission::default(),
-        secrets: None,
-        limits: ConnectionLimits::default(),
-        rebindings: Rebindings::default(),
-        complaints: Arc::default(),
-        bad_events: Arc::default(),
+        ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))
     };
     let socket = workdir.join("dnstap.sock");
     let address = format!("unix://{}", socket.display()).parse().unwrap();

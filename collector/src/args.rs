@@ -21,7 +21,7 @@ use runtime::{
 pub use self::{
     cli::{CaptureArgs, Cli, Format, ReplayArgs},
     corefile::{
-        CheckArgs, CorefileAction, CorefileArgs, LineArgs, PatchArgs, RenderArgs, ScopeArgs,
+        CorefileAction, CorefileArgs, InputArgs, LineArgs, PatchArgs, RenderArgs, ScopeArgs,
     },
     flush::FlushArgs,
     keep::KeepArgs,

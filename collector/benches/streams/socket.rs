@@ -12,15 +12,9 @@ use std::{
 };
 
 use collector::{
-    flush,
-    guards::Guards,
-    ingest::{
-        Admission, ConnectionLimits, Ingest, Listener, Losses, SeatLimits, Seats, Taps, queue,
-    },
+    ingest::{Ingest, Listener, SeatLimits, Seats, queue},
     names::{NameIndex, SharedIndex},
-    policy::rebinding::Rebindings,
     remember::Remembered,
-    resolve::OwnQueries,
 };
 use runtime::clock::Clock;
 use tests::{
@@ -129,21 +123,8 @@ async fn collector(socket: &Path) -> JoinSet<()> {
         frames_per_second: 0,
     };
     let ingest = Ingest {
-        names: index,
-        guards: Guards::default().shared(),
-        clock: Clock::system(),
         remembered: Remembered::new(65_536),
-        own: OwnQueries::default(),
-        probed: flush::Streams::default(),
-        seats: Seats::new(limits, sender),
-        losses: Losses::default(),
-        taps: Taps::default(),
-        admission: Admission::default(),
-        secrets: None,
-        limits: ConnectionLimits::default(),
-        rebindings: Rebindings::default(),
-        complaints: Arc::default(),
-        bad_events: Arc::default(),
+        ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
     let keep_alive = std::time::Duration::from_secs(15);

@@ -21,7 +21,7 @@ pub enum CorefileAction {
     /// Put the `dnstap` line into every server block that answers for names outside of the cluster; all else stays as it is
     Patch(PatchArgs),
     /// Say which answers are not seen, and what hides names; exits 1 if there are any that are not seen
-    Check(CheckArgs),
+    Check(InputArgs),
     /// Make a Corefile of named servers with zones and upstreams (the `spec` of a `DNS` of operator.openshift.io)
     Render(RenderArgs),
 }
@@ -52,14 +52,14 @@ pub struct ScopeArgs {
     pub cluster_domain: Vec<String>,
 }
 
-/// Change a Corefile.
+/// A Corefile, and what is to be in it.
 #[derive(Clone, Debug, Args)]
-pub struct PatchArgs {
+pub struct InputArgs {
     /// The Corefile; stdin without one
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// The line.
+    /// The line; to look at a Corefile without one any `dnstap` line will do.
     #[command(flatten)]
     pub line: LineArgs,
 
@@ -67,13 +67,21 @@ pub struct PatchArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
 
+    /// The text is a ConfigMap as `kubectl get -o yaml` gives it, and so is what comes out of a patch
+    #[arg(long)]
+    pub configmap: bool,
+}
+
+/// Change a Corefile.
+#[derive(Clone, Debug, Args)]
+pub struct PatchArgs {
+    /// The Corefile.
+    #[command(flatten)]
+    pub input: InputArgs,
+
     /// Take the line out instead; without --dnstap every `dnstap` line
     #[arg(long)]
     pub remove: bool,
-
-    /// The text is a ConfigMap as `kubectl get -o yaml` gives it, and so is what comes out
-    #[arg(long)]
-    pub configmap: bool,
 
     /// The Corefile is that of a NodeLocal DNSCache, whose CoreDNS has no dnstap: names outside of the cluster go to the cluster's
     /// CoreDNS from there
@@ -83,26 +91,6 @@ pub struct PatchArgs {
     /// With --node-local, the address of the cluster's CoreDNS, if no `forward` line for the cluster domain shows it
     #[arg(long, value_name = "ADDRESS", requires = "node_local")]
     pub cluster_dns: Option<String>,
-}
-
-/// Look at a Corefile.
-#[derive(Clone, Debug, Args)]
-pub struct CheckArgs {
-    /// The Corefile; stdin without one
-    #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
-
-    /// The line; without one any `dnstap` line will do.
-    #[command(flatten)]
-    pub line: LineArgs,
-
-    /// The cluster's own names.
-    #[command(flatten)]
-    pub scope: ScopeArgs,
-
-    /// The text is a ConfigMap as `kubectl get -o yaml` gives it
-    #[arg(long)]
-    pub configmap: bool,
 }
 
 /// Make a Corefile.

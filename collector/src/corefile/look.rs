@@ -5,6 +5,9 @@ use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
 use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
 
+/// The indentation where nothing in a block shows one.
+pub(super) const INDENT: &str = "    ";
+
 /// Files in files, at most.
 const MAX_DEPTH: usize = 20;
 
@@ -100,6 +103,19 @@ impl Line {
     pub(super) fn is_of(&self, directive: &Directive) -> bool {
         directive.name == "dnstap"
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
+    }
+
+    /// The line as it is written, without what is before its first character; `end` ends a line.
+    pub(super) fn shown(&self, indent: &str, end: &str) -> String {
+        let endpoint = &self.endpoint;
+        match &self.extra {
+            None => format!("dnstap {endpoint} full"),
+            Some(extra) => {
+                format!(
+                    "dnstap {endpoint} full {{{end}{indent}{INDENT}extra {extra}{end}{indent}}}"
+                )
+            }
+        }
     }
 
     /// What the directive lacks.
@@ -260,12 +276,11 @@ pub fn findings(
     for import in &corefile.imports {
         let pattern = import.arg(0).unwrap_or_default();
         let inner = imports.find(pattern).unwrap_or_default();
-        let mut inner: Vec<_> = inner.iter().map(|text| parse(text)).collect();
         if inner.is_empty() {
             let words = format!("`import {pattern}`: its server blocks are not known here");
             tell(import.line, false, words);
         }
-        for result in inner.drain(..) {
+        for result in inner.iter().map(|text| parse(text)) {
             let mut tell = |_, is_fault, words: String| {
                 tell(
                     import.line,

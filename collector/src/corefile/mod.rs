@@ -29,7 +29,7 @@ pub use self::{
     patch::{PatchError, add, forward_to_cluster, remove},
     render::{RenderError, Servers},
 };
-use crate::args::{CorefileAction, CorefileArgs, PatchArgs};
+use crate::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
 
 /// Does what `collector corefile` is told. Returns whether nothing was found to be wrong.
 ///
@@ -38,14 +38,14 @@ use crate::args::{CorefileAction, CorefileArgs, PatchArgs};
 pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
     match args.action {
         CorefileAction::Patch(patch) => {
-            let input = read(patch.file.as_deref())?;
+            let input = read(patch.input.file.as_deref())?;
             let output = patched(&patch, &input)?;
             write(&output)?;
             Ok(true)
         }
         CorefileAction::Check(check) => {
             let input = read(check.file.as_deref())?;
-            let (corefile, imports) = open(&input, check.configmap, check.file.as_deref())?;
+            let (corefile, imports) = open(&input, &check)?;
             let line = check.line.line();
             let found = usage(findings(
                 &corefile,
@@ -72,9 +72,9 @@ pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
 }
 
 fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
-    let (corefile, imports) = open(input, args.configmap, args.file.as_deref())?;
-    let scope = args.scope.scope();
-    let line = args.line.line();
+    let (corefile, imports) = open(input, &args.input)?;
+    let scope = args.input.scope.scope();
+    let line = args.input.line.line();
     let output = if args.remove {
         usage(remove(&corefile, line.as_ref()))?
     } else if args.node_local {
@@ -95,19 +95,19 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
             let _closed = writeln!(io::stderr(), "{finding}");
         }
     }
-    if args.configmap {
+    if args.input.configmap {
         return Ok(usage(config_map::with_corefile(input, &output))?);
     }
     Ok(output)
 }
 
 /// The Corefile of an input, and where its imports are.
-fn open(input: &str, configmap: bool, file: Option<&Path>) -> anyhow::Result<(String, Imports)> {
-    if configmap {
+fn open(input: &str, args: &InputArgs) -> anyhow::Result<(String, Imports)> {
+    if args.configmap {
         let (corefile, files) = usage(config_map::read(input))?;
         return Ok((corefile, Imports::Files(files)));
     }
-    let folder = file.map(|file| match file.parent() {
+    let folder = args.file.as_deref().map(|file| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     });

@@ -3,12 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    look::{Effective, Imports, Line, Scope, said},
+    look::{Effective, INDENT, Imports, Line, Scope, said},
     parse::{Block, Corefile, Directive, SyntaxError, parse},
 };
-
-/// The indentation where nothing in a block shows one.
-const INDENT: &str = "    ";
 
 /// Why a Corefile cannot be changed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -81,7 +78,7 @@ pub fn add(
         }
         let indent = indent(text, block);
         let end = newline(text);
-        let shown = shown(line, &indent, end);
+        let shown = line.shown(&indent, end);
         let rest = text.get(block.body..).unwrap_or_default();
         // Behind a comment on the line of the brace, but before a directive there.
         let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
@@ -106,17 +103,6 @@ pub fn add(
 fn written(corefile: &Corefile) -> impl Iterator<Item = &Directive> {
     let blocks = corefile.blocks.iter().chain(corefile.snippets.values());
     blocks.flat_map(|block| &block.directives)
-}
-
-/// The line as it is written, without what is before its first character.
-fn shown(line: &Line, indent: &str, end: &str) -> String {
-    let endpoint = &line.endpoint;
-    match &line.extra {
-        None => format!("dnstap {endpoint} full"),
-        Some(extra) => {
-            format!("dnstap {endpoint} full {{{end}{indent}{INDENT}extra {extra}{end}{indent}}}")
-        }
-    }
 }
 
 /// The white space before the directives of a block.

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::look::{Line, Scope};
+use super::look::{INDENT, Line, Scope};
 
 /// Upstreams of a server, at most.
 const MAX_UPSTREAMS: usize = 15;
@@ -78,17 +78,9 @@ impl Servers {
         port: u16,
     ) -> Result<String, RenderError> {
         self.check(scope)?;
-        let dnstap = match line {
-            None => String::new(),
-            Some(Line {
-                endpoint,
-                extra: None,
-            }) => format!("    dnstap {endpoint} full\n"),
-            Some(Line {
-                endpoint,
-                extra: Some(extra),
-            }) => format!("    dnstap {endpoint} full {{\n        extra {extra}\n    }}\n"),
-        };
+        let dnstap = line.map_or(String::new(), |line| {
+            format!("{INDENT}{}\n", line.shown(INDENT, "\n"))
+        });
         let mut out = String::new();
         for server in &self.servers {
             let keys: Vec<String> = server

@@ -134,7 +134,6 @@ struct Reader<'a> {
     held_bytes: usize,
     /// Some of that found no room.
     lost_held: bool,
-    /// Where nothing is remembered of a peer that may not speak.
     frames: StreamReader,
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,

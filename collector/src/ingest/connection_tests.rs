@@ -23,15 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Error, read};
 use crate::{
     flush::Streams,
-    guards::Guards,
     ingest::{
-        Admission, ConnectionLimits, Ingest, Losses, SeatLimits, Seats, Taps,
-        pipeline::tests::wanted_frame, queue, secret::Secrets,
+        ConnectionLimits, Ingest, Losses, SeatLimits, Seats, pipeline::tests::wanted_frame, queue,
+        secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
     policy::rebinding::Rebindings,
     remember::Remembered,
-    resolve::OwnQueries,
 };
 
 #[path = "connection_probe_tests.rs"]
@@ -65,23 +63,8 @@ impl Peer {
             of_peer: 8,
             frames_per_second: 0,
         };
-        let mut ingest = Ingest {
-            names: index,
-            guards: Guards::default().shared(),
-            clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
-            remembered: Remembered::new(0),
-            own: OwnQueries::default(),
-            probed: Streams::default(),
-            seats: Seats::new(limits, sender),
-            losses: Losses::default(),
-            taps: Taps::default(),
-            admission: Admission::default(),
-            secrets: None,
-            limits: ConnectionLimits::default(),
-            rebindings: Rebindings::default(),
-            complaints: Arc::default(),
-            bad_events: Arc::default(),
-        };
+        let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+        let mut ingest = Ingest::new(index, clock, Seats::new(limits, sender));
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
         let listener = "tcp://0.0.0.0:6000".parse().unwrap();

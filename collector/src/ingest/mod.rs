@@ -65,6 +65,29 @@ pub struct Ingest {
     pub bad_events: Arc<Sparse>,
 }
 
+impl Ingest {
+    /// Whoever has a seat is read for these names; nothing is remembered, probed or captured, and nobody is told.
+    pub fn new(names: SharedIndex, clock: Clock, seats: Seats) -> Self {
+        Self {
+            names,
+            guards: SharedGuards::default(),
+            clock,
+            remembered: Remembered::default(),
+            own: OwnQueries::default(),
+            probed: Streams::default(),
+            seats,
+            losses: Losses::default(),
+            taps: Taps::default(),
+            admission: Admission::default(),
+            secrets: None,
+            limits: ConnectionLimits::default(),
+            rebindings: Rebindings::default(),
+            complaints: Arc::default(),
+            bad_events: Arc::default(),
+        }
+    }
+}
+
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
