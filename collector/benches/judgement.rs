@@ -20,10 +20,11 @@ use std::{
 use collector::{
     args::ManageObjects,
     guards::Guards,
-    observation::Observation,
+    observation::{Observation, Source},
     owner::{Config, Owner, Rates},
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
+    recent::Recent,
     remember::Remembered,
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
@@ -72,6 +73,7 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
         remembered: Remembered::new(0),
+        recent: Recent::default(),
     });
     owner.lead(true, at(0));
     owner.event(Event::Synced(Vec::new()), at(0));
@@ -99,6 +101,7 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
         client: None,
         by_leader: false,
         truncated: false,
+        source: Source::STREAM,
     }
 }
 

@@ -307,7 +307,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     ));
     let health = Health::new();
     let (reporter, _reporting) = Reporter::new(&OpenStore::Dir(store.store.clone()));
-    let (_viewers, viewers) = mpsc::channel(1);
+    let (_askers, questions) = mpsc::channel(1);
     let owner = tokio::spawn(owner::task::run(
         owner::Config {
             namespace: "ovn-kubernetes".to_owned(),
@@ -318,6 +318,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
             remembered: Remembered::new(0),
+            recent: collector::recent::Recent::default(),
         },
         store.clone(),
         clock.clone(),
@@ -332,7 +333,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             index: SharedIndex::default(),
             guards: Guards::default().shared(),
             reporter,
-            viewers,
+            questions,
         },
         owner::task::Gates {
             objects: health.gate("objects", "not yet"),

@@ -30,7 +30,7 @@ use runtime::{
     store::{Event, Scope, Store, dir::DirStore},
 };
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
@@ -118,6 +118,7 @@ fn owner() -> Owner {
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
         remembered: Remembered::new(0),
+        recent: collector::recent::Recent::default(),
     })
 }
 
@@ -178,7 +179,10 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         store.clone(),
         terms,
         outputs,
-        policy::rebinding::Rebindings::channel().1,
+        policy::Inputs {
+            rebindings: mpsc::channel(1).1,
+            questions: mpsc::channel(1).1,
+        },
         gate,
         token.clone(),
     );

@@ -19,7 +19,7 @@ use runtime::{
 };
 
 pub use self::{
-    cli::{CaptureArgs, Cli, Format, ReplayArgs},
+    cli::{CaptureArgs, Cli, ExplainArgs, Format, ReplayArgs},
     corefile::{
         CorefileAction, CorefileArgs, InputArgs, LineArgs, PatchArgs, RenderArgs, ScopeArgs,
     },

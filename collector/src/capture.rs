@@ -5,24 +5,17 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    time::Duration,
 };
 
 use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Empty};
-use hyper::{Request, body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use runtime::{UsageError, listen::ListenAddress};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
-    time::timeout,
+use http_body_util::BodyExt;
+use runtime::{
+    UsageError,
+    inspect::client::{PATIENCE, get},
 };
+use tokio::time::timeout;
 
 use crate::{args::CaptureArgs, inspect::LONGEST_CAPTURE};
-
-/// How long the collector may take to begin, and to end after the time is over.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The bytes of STOP, the last frame of a whole file.
 const STOP: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 3];
@@ -74,33 +67,4 @@ fn create(path: &Path) -> io::Result<Box<dyn Write>> {
         .mode(0o600)
         .open(path)?;
     Ok(Box::new(file))
-}
-
-async fn get(address: &ListenAddress, path: &str) -> anyhow::Result<hyper::body::Incoming> {
-    match address {
-        ListenAddress::Unix(unix) => ask(UnixStream::connect(&unix.path).await?, path).await,
-        ListenAddress::Tcp(address) | ListenAddress::Tls(address) => {
-            ask(TcpStream::connect(address).await?, path).await
-        }
-    }
-}
-
-async fn ask<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    stream: S,
-    path: &str,
-) -> anyhow::Result<hyper::body::Incoming> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the process, or when the other side closes; an error of it is one of the body too.
-    tokio::spawn(connection);
-    let request = Request::get(path).header("host", "localhost");
-    let answer = sender
-        .send_request(request.body(Empty::<Bytes>::new())?)
-        .await?;
-    let status = answer.status();
-    if !status.is_success() {
-        let words = answer.into_body().collect().await?.to_bytes();
-        let words = String::from_utf8_lossy(&words);
-        bail!("{status}: {}", words.trim().escape_debug());
-    }
-    Ok(answer.into_body())
 }

@@ -5,8 +5,9 @@
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
 //! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
+//! - [`recent`]: what happened of late to names that are wanted.
 //! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
-//! - [`inspect`]: what is known, shown to people.
+//! - [`inspect`]: what is known, shown to people; [`explain`]: why something is there, or is not.
 //! - [`replay`]: a file of events through the same; [`capture`]: such a file.
 //! - [`corefile`]: Corefiles of a CoreDNS that is to stream here.
 //! - [`publish`]: changes → the store, by compare-and-swap.
@@ -14,6 +15,7 @@
 pub mod args;
 pub mod capture;
 pub mod corefile;
+pub mod explain;
 pub mod flush;
 pub mod guards;
 pub mod ingest;
@@ -23,6 +25,7 @@ pub mod observation;
 pub mod owner;
 pub mod policy;
 pub mod publish;
+pub mod recent;
 pub mod remember;
 pub mod replay;
 pub mod resolve;

@@ -26,4 +26,59 @@ pub struct Observation {
     pub by_leader: bool,
     /// The answer was cut off: there may be more addresses.
     pub truncated: bool,
+    /// Where it was seen.
+    pub source: Source,
+}
+
+/// Where an address was seen: two bytes, since it is kept for each.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Source(u16);
+
+impl Source {
+    /// In the status of an object, as another replica or an earlier life of this one wrote it.
+    pub const STATUS: Self = Self(0);
+    /// In the reply to one of this replica's own look-ups.
+    pub const LOOKUP: Self = Self(1);
+    /// In an answer that was remembered, since no rule wanted the name when it came.
+    pub const REMEMBERED: Self = Self(2);
+    /// In a dnstap stream of which nobody says whose it is.
+    pub const STREAM: Self = Self(3);
+
+    /// The peers of streams that are told apart.
+    pub const PEERS: usize = (u16::MAX - Self::STREAM.0) as usize;
+
+    /// The dnstap stream of a peer, by its number; [`Source::STREAM`] for those beyond [`Source::PEERS`].
+    pub fn peer(number: usize) -> Self {
+        let number = u16::try_from(number).ok();
+        let source = number.and_then(|number| number.checked_add(Self::STREAM.0 + 1));
+        source.map_or(Self::STREAM, Self)
+    }
+
+    /// The number of the peer, if it is the stream of one.
+    pub fn number(self) -> Option<usize> {
+        self.0.checked_sub(Self::STREAM.0 + 1).map(usize::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_that_has_a_number_is_told_from_all_other_sources() {
+        for number in [0, 1, Source::PEERS - 1] {
+            assert_eq!(Source::peer(number).number(), Some(number));
+        }
+        for number in [Source::PEERS, usize::MAX] {
+            assert_eq!(Source::peer(number), Source::STREAM);
+        }
+        for source in [
+            Source::STATUS,
+            Source::LOOKUP,
+            Source::REMEMBERED,
+            Source::STREAM,
+        ] {
+            assert_eq!(source.number(), None);
+        }
+    }
 }

@@ -11,6 +11,7 @@ use runtime::{
     args::StoreAddress,
     clock::Clock,
     endpoints::{Discovery, Endpoints, ServiceName},
+    inspect::Inspect,
     leader::{Leader, Leadership},
     networks::{Networks, Reading},
     reload::Reloaded,
@@ -28,17 +29,17 @@ use crate::{
     args::{Args, Following},
     flush::{self, Streams},
     guards::{Guards, SharedGuards},
-    ingest::{self, Admission, Ingest, Listener, Losses, Seats, Taps, queue, secret::Secrets},
-    inspect::{self, Inspect},
+    ingest::{
+        self, Admission, Ingest, Listener, Losses, Seats, Sources, Taps, queue, secret::Secrets,
+    },
+    inspect,
     names::SharedIndex,
     owner::{
         self,
         task::{Channels, Gates},
     },
-    policy::{
-        self, Wanted,
-        rebinding::{Rebinding, Rebindings},
-    },
+    policy::{self, Wanted, rebinding::Rebindings},
+    recent::Recent,
     remember::Remembered,
     resolve::{self, OwnQueries, ResolverSpec, Round},
     state::Limits,
@@ -73,28 +74,37 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     raise_file_limit(args.listen.max_connections.get());
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
-    let (rebindings, attempts) = Rebindings::channel();
+    let (recent, clock) = (Recent::default(), Clock::system());
+    let (rebindings, attempts) = Rebindings::channel(recent.clone(), clock.clone());
     let program = Program {
         rebindings,
+        recent,
+        sources: Sources::default(),
         losses: Losses::default(),
         taps: Taps::default(),
         guards: Guards::new(args.keep.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
         own: OwnQueries::default(),
         remembered: Remembered::new(args.remember_names),
-        clock: Clock::system(),
+        clock,
         health: Health::new(),
         args,
         store,
         reporter,
     };
-    let (wanted, overview) = program.policy(attempts, &mut tasks);
+    let (asked_of_rules, questions) = mpsc::channel(inspect::QUEUE);
+    let inputs = policy::Inputs {
+        rebindings: attempts,
+        questions,
+    };
+    let (wanted, overview) = program.policy(inputs, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let (probed, blocks) = program.probes(&endpoints, &servers, &wanted, &mut tasks);
     let (requests, rounds) = program.resolver(servers, &mut tasks);
-    let (views, viewers) = mpsc::channel(inspect::QUEUE);
+    let (asked_of_owner, questions) = mpsc::channel(inspect::QUEUE);
+    let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let observations = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
     let channels = Channels {
@@ -108,19 +118,25 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         index: Arc::clone(&program.index),
         guards: Arc::clone(&program.guards),
         reporter: program.reporter.clone(),
-        viewers,
+        questions,
     };
     program.owner(limits, channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
         let sources = inspect::Sources {
-            owner: views,
+            owner: asked_of_owner,
+            rules: asked_of_rules,
+            wanted: names_in_use,
+            recent: program.recent.clone(),
+            remembered: program.remembered.clone(),
+            peers: program.sources.clone(),
+            clock: program.clock.clone(),
             overview,
             taps: program.taps.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
             blocks,
         };
-        tasks.spawn("inspect", inspect.serve(sources, tasks.token()));
+        tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
     tasks.spawn(
         "admin",
@@ -169,6 +185,8 @@ struct Program {
     own: OwnQueries,
     remembered: Remembered,
     rebindings: Rebindings,
+    recent: Recent,
+    sources: Sources,
     losses: Losses,
     taps: Taps,
 }
@@ -177,7 +195,7 @@ impl Program {
     /// The names in use, and what there is to say of their rules.
     fn policy(
         &self,
-        rebindings: mpsc::Receiver<Rebinding>,
+        inputs: policy::Inputs,
         tasks: &mut Tasks,
     ) -> (
         watch::Receiver<Wanted>,
@@ -199,7 +217,7 @@ impl Program {
                 self.store.clone(),
                 self.args.keep.terms(),
                 outputs,
-                rebindings,
+                inputs,
                 gate,
                 tasks.token(),
             ),
@@ -309,6 +327,7 @@ impl Program {
             probed,
             seats: Seats::new(listen.seat_limits(), observations),
             losses: self.losses.clone(),
+            sources: self.sources.clone(),
             taps: self.taps.clone(),
             admission: Admission {
                 anyone: listen.insecure_listen,
@@ -340,6 +359,7 @@ impl Program {
             times_interval: self.args.status_times_interval,
             rates: self.args.rates(),
             remembered: self.remembered.clone(),
+            recent: self.recent.clone(),
         };
         let gates = Gates {
             objects: self

@@ -7,6 +7,7 @@
 //! - [`args`]: flags that both programs have.
 //! - [`endpoints`]: where the servers behind a Service are.
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
+//! - [`inspect`]: what a program knows, for who runs it.
 //! - [`leader`]: which replica leads.
 //! - [`networks`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod cluster;
 pub mod endpoints;
 pub mod http;
+pub mod inspect;
 pub mod leader;
 pub mod listen;
 pub mod networks;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use proto::api::DnsName;
 use runtime::{
-    args::{StoreAddress, parse_duration, parse_size},
+    args::{StoreAddress, parse_duration, parse_namespace, parse_size},
     listen::{ListenAddress, parse_local},
 };
 
@@ -63,6 +63,29 @@ pub struct CaptureArgs {
     pub size: usize,
 }
 
+/// Says why an address is there, or is not, from what a running collector knows.
+///
+/// Exit status 0: a rule has the name, and an address of it is known. 1: not so. 2: nothing can be told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "explain")]
+pub struct ExplainArgs {
+    /// A name, a wildcard as it stands in a rule, or an address
+    #[arg(value_name = "NAME|ADDRESS")]
+    pub about: String,
+
+    /// Only the rules of this namespace count
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    pub namespace: Option<String>,
+
+    /// The `--inspect` address of the running collector
+    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    pub inspect: ListenAddress,
+
+    /// How it is printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub output: Format,
+}
+
 /// How something is printed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Format {
@@ -80,6 +103,8 @@ pub enum Cli {
     Run(Box<Args>),
     /// Go through a file.
     Replay(Box<ReplayArgs>),
+    /// Say why something is there, or is not.
+    Explain(Box<ExplainArgs>),
     /// Write one.
     Capture(Box<CaptureArgs>),
     /// Work on a Corefile.
@@ -92,6 +117,7 @@ impl CommandFactory for Cli {
             .subcommand(ReplayArgs::command())
             .subcommand(CaptureArgs::command())
             .subcommand(CorefileArgs::command())
+            .subcommand(ExplainArgs::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -109,6 +135,9 @@ impl FromArgMatches for Cli {
             }
             Some(("corefile", matches)) => {
                 CorefileArgs::from_arg_matches(matches).map(|args| Self::Corefile(Box::new(args)))
+            }
+            Some(("explain", matches)) => {
+                ExplainArgs::from_arg_matches(matches).map(|args| Self::Explain(Box::new(args)))
             }
             Some((_, matches)) => {
                 CaptureArgs::from_arg_matches(matches).map(|args| Self::Capture(Box::new(args)))
@@ -178,6 +207,32 @@ mod tests {
             let fits = error.starts_with("2: ") && error.contains(words);
             assert!(fits, "{args:?}: {error}");
         }
+    }
+
+    #[test]
+    fn an_explanation_needs_one_name_or_address_and_a_collector() {
+        let args = ["explain", "www.example.com", "--inspect=unix:///run/x"];
+        match parsed(&args).unwrap() {
+            Cli::Explain(args) => {
+                assert_eq!(args.about, "www.example.com");
+                assert_eq!(args.output, Format::Text);
+            }
+            other => panic!("{other:?}"),
+        }
+        for (more, words) in [
+            (&["--namespace=A_b"][..], "--namespace"),
+            (&["another.example"], "another.example"),
+            (&["--inspect=tcp://192.0.2.1:1"], "--inspect"),
+            (&["-o", "yaml"], "--output"),
+        ] {
+            let error = parsed(&[&args[..2], more].concat()).unwrap_err();
+            assert!(error.starts_with("2: ") && error.contains(words), "{error}");
+        }
+        let error = parsed(&args[..2]).unwrap_err();
+        assert!(
+            error.starts_with("2: ") && error.contains("--inspect"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One dnstap stream: handshake, frames, limits.
 
+mod flush;
+
 use std::{pin::pin, time::Duration};
 
 use bytes::BytesMut;
@@ -15,20 +17,25 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
+use self::flush::Lost;
 use super::{
     Ingest,
     admission::Standing,
     error::Error,
     losses::Watched,
-    metrics::{Counts, Outcome},
+    metrics::Counts,
     pipeline::{Batch, Context},
     queue::{self, Full},
     seats::Seat,
     window::Window,
 };
-use crate::{flush::streams::Stream, observation::Observation, remember::Remembered};
+use crate::{
+    flush::streams::Stream,
+    observation::{Observation, Source},
+    remember::Remembered,
+};
 
 /// For how long a stream is read on at the end while something is there to read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -127,6 +134,8 @@ struct Reader<'a> {
     standing: Standing,
     /// The stream as those see it who probe; of a peer that may not speak yet they see nothing.
     probed: Stream,
+    /// Where what it says is seen, once it may speak.
+    source: Source,
     /// Since when the peer may not speak.
     unknown_since: Option<Instant>,
     /// What was matched of a peer that may not speak yet.
@@ -155,12 +164,12 @@ fn probed(ingest: &Ingest, seat: &Seat, is_known: bool) -> Stream {
     }
 }
 
-/// Observations that were lost since the last flush.
-#[derive(Default)]
-struct Lost {
-    queue: u64,
-    share: u64,
-    held: u64,
+/// Who is not known may be anybody, and there are more of them than are told apart.
+fn source(ingest: &Ingest, seat: &Seat, is_known: bool) -> Source {
+    match is_known {
+        true => ingest.sources.of(seat.peer()),
+        false => Source::STREAM,
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -170,6 +179,7 @@ impl<'a> Reader<'a> {
         Self {
             ingest,
             probed: probed(ingest, &seat, is_known),
+            source: source(ingest, &seat, is_known),
             seat,
             unknown_since: (!is_known).then_some(now),
             standing,
@@ -317,7 +327,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hand_over(&mut self, observation: Observation) {
+    fn hand_over(&mut self, mut observation: Observation) {
         if !self.standing.is_known() {
             let size = queue::size(&observation);
             if self.held_bytes + size > self.ingest.limits.held {
@@ -329,6 +339,7 @@ impl<'a> Reader<'a> {
             }
             return;
         }
+        observation.source = self.source;
         if let Some(answered_at) = observation.answered_at {
             histogram!("collector_observation_delay_seconds")
                 .record(observation.at.since(answered_at));
@@ -352,6 +363,7 @@ impl<'a> Reader<'a> {
             let is_known = self.standing.is_known();
             self.seat.set_known(is_known);
             self.probed = probed(self.ingest, &self.seat, is_known);
+            self.source = source(self.ingest, &self.seat, is_known);
             self.unknown_since = (!is_known).then(Instant::now);
             if is_known {
                 self.held_bytes = 0;
@@ -426,47 +438,6 @@ impl<'a> Reader<'a> {
         let pause = self.seat.pause(frames)?;
         counter!("collector_pauses_total").increment(1);
         Some(pause)
-    }
-
-    /// Gives the counts over, once a read.
-    fn flush(&mut self) {
-        for (count, reason) in [
-            (&mut self.lost.queue, "queue"),
-            (&mut self.lost.share, "peer_share"),
-            (&mut self.lost.held, "unknown_peer"),
-        ] {
-            if *count > 0 {
-                counter!("collector_observations_lost_total", "reason" => reason)
-                    .increment(std::mem::take(count));
-            }
-        }
-        let unreadable =
-            self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
-        if unreadable > 0
-            && let Some(left_out) = self.ingest.bad_events.pass()
-        {
-            let offset = self.frames.offset();
-            warn!(
-                events = unreadable,
-                before_byte = offset,
-                left_out,
-                "events that are no dnstap, or hold no DNS response"
-            );
-        }
-        if self.standing.is_known()
-            && !self.warned_no_message
-            && self.counts.pending(Outcome::NoMessage) > 0
-        {
-            self.warned_no_message = true;
-            warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
-        }
-        // Whoever connects could raise Events: what a peer says before it is known is told when it is.
-        if self.standing.is_known()
-            && let Some((rebinding, answers)) = self.counts.take_rebindings()
-        {
-            self.ingest.rebindings.tell(rebinding, answers);
-        }
-        self.counts.flush();
     }
 }
 

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{ingest::pipeline::tests::refused_frame, policy::rebinding::Rebinding};
+use crate::{ingest::pipeline::tests::refused_frame, policy::rebinding::Rebinding, recent::Recent};
 
 struct Stranger {
     peer: Peer,
@@ -17,7 +17,7 @@ async fn stranger() -> Stranger {
     let losses = Losses::default();
     tokio::time::advance(Duration::from_secs(3600)).await;
     let (endpoints, listed) = watch::channel(None);
-    let (told, rebindings) = Rebindings::channel();
+    let (told, rebindings) = Rebindings::channel(Recent::default(), Clock::system());
     let peer = Peer::with(1 << 20, |ingest| {
         ingest.admission.endpoints = Some(listed);
         ingest.rebindings = told;

@@ -1,12 +1,15 @@
 //! What ingest counts. A reader adds to plain numbers of its own and gives them over a read at a time, so that no atomic
 //! is shared for each frame.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram};
 use proto::api::DnsName;
 
-use crate::policy::rebinding::Rebinding;
+use crate::{observation::Source, policy::rebinding::Rebinding};
+
+/// So many answers of a read with refused addresses are told of; the others are counted.
+const MAX_REBINDINGS: usize = 8;
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
@@ -61,7 +64,8 @@ pub struct Counts {
     pending: [u64; LABELS.len()],
     counters: Vec<Counter>,
     refused: BTreeMap<&'static str, u64>,
-    rebindings: Option<(Rebinding, u64)>,
+    rebound: u64,
+    rebindings: Vec<Rebinding>,
 }
 
 impl Default for Counts {
@@ -73,7 +77,8 @@ impl Default for Counts {
             pending: [0; LABELS.len()],
             counters: counters.collect(),
             refused: BTreeMap::new(),
-            rebindings: None,
+            rebound: 0,
+            rebindings: Vec::new(),
         }
     }
 }
@@ -92,18 +97,30 @@ impl Counts {
     }
 
     /// A wanted name was answered with a refused address.
-    pub fn rebound(&mut self, name: &DnsName, reason: &'static str) {
-        let rebinding = || Rebinding {
-            name: name.clone(),
-            reason,
-        };
-        let (_, answers) = self.rebindings.get_or_insert_with(|| (rebinding(), 0));
-        *answers += 1;
+    pub fn rebound(&mut self, name: &DnsName, address: IpAddr, reason: &'static str) {
+        self.rebound += 1;
+        let is_known = |it: &Rebinding| (&it.name, it.address) == (name, address);
+        if self.rebindings.len() < MAX_REBINDINGS && !self.rebindings.iter().any(is_known) {
+            self.rebindings.push(Rebinding {
+                name: name.clone(),
+                address,
+                reason,
+                source: Source::STREAM,
+            });
+        }
     }
 
-    /// How many such answers there were since the last call, and one of them.
-    pub fn take_rebindings(&mut self) -> Option<(Rebinding, u64)> {
-        self.rebindings.take()
+    /// Whether there was such an answer since [`Counts::take_rebindings`].
+    pub fn has_rebindings(&self) -> bool {
+        self.rebound > 0
+    }
+
+    /// How many such answers there were since the last call, and a few of them.
+    pub fn take_rebindings(&mut self) -> (Vec<Rebinding>, u64) {
+        (
+            std::mem::take(&mut self.rebindings),
+            std::mem::take(&mut self.rebound),
+        )
     }
 
     /// How many events of this outcome there were since the last flush.

@@ -10,6 +10,7 @@ pub mod pipeline;
 pub mod queue;
 mod seats;
 pub mod secret;
+mod sources;
 mod tap;
 mod window;
 
@@ -23,6 +24,7 @@ pub use self::{
     listener::{Acceptor, Listener},
     losses::{Losses, Missing},
     seats::{SeatLimits, Seats},
+    sources::Sources,
     tap::{Tap, Taps},
 };
 use crate::{
@@ -49,6 +51,8 @@ pub struct Ingest {
     pub seats: Seats,
     /// What is to be asked for again.
     pub losses: Losses,
+    /// Whose streams there were.
+    pub sources: Sources,
     /// Captures of what comes.
     pub taps: Taps,
     /// Who may speak.
@@ -77,6 +81,7 @@ impl Ingest {
             probed: Streams::default(),
             seats,
             losses: Losses::default(),
+            sources: Sources::default(),
             taps: Taps::default(),
             admission: Admission::default(),
             secrets: None,

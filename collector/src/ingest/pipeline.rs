@@ -17,7 +17,7 @@ use super::{
 use crate::{
     guards::Guards,
     names::{Match, NameIndex},
-    observation::Observation,
+    observation::{Observation, Source},
     remember::{self, Remembered},
     resolve::{Addresses, Asker, OwnQueries},
 };
@@ -199,13 +199,13 @@ fn take(
             Ok(_) if addresses.len() >= MAX_ADDRESSES => counts.refuse("too-many"),
             Ok(address) => addresses.push((address, ttl)),
             Err(reason) => {
-                refused = Some(reason);
+                refused = Some((address, reason));
                 counts.refuse(reason);
             }
         })
         .map_err(|_| Outcome::BadMessage)?;
-    if let Some(reason) = refused {
-        counts.rebound(&name, reason);
+    if let Some((address, reason)) = refused {
+        counts.rebound(&name, address, reason);
     }
     if addresses.is_empty() {
         return Err(if refused.is_some() {
@@ -224,6 +224,7 @@ fn take(
         client: client(asker),
         by_leader: asker == Asker::Leader,
         truncated: response.truncated(),
+        source: Source::STREAM,
     })
 }
 

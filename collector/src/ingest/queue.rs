@@ -158,6 +158,7 @@ pub(super) mod tests {
             client: None,
             by_leader: false,
             truncated: false,
+            source: crate::observation::Source::STREAM,
         }
     }
 

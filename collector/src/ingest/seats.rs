@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -81,6 +82,16 @@ pub(super) enum Key {
     Address(IpAddr),
     /// Processes that cannot be seen from here are one.
     Process(Option<i32>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Process(Some(pid)) => write!(f, "process {pid}"),
+            Self::Process(None) => f.write_str("a process that cannot be seen from here"),
+        }
+    }
 }
 
 #[derive(Debug)]

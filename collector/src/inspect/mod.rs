@@ -1,31 +1,29 @@
 //! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`; and what comes, at `/capture`.
 //!
-//! The owner of the statuses is asked for a [`View`] at most once a second, however many look; it hands over what it has
+//! The owner of the statuses is asked for a [`View`](crate::owner::View) at most once a second, however many look; it hands over what it has
 //! and never waits for a reader.
 
 mod capture;
-mod page;
+mod explain;
+mod pages;
 mod status;
 #[cfg(test)]
 mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Context;
 use axum::{
     Router,
     extract::{Path, State},
-    http::{
-        HeaderName, HeaderValue, StatusCode,
-        header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
-    },
+    http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
 };
 use runtime::{
     admin::Health,
+    clock::Clock,
     http,
-    listen::{Access, ListenAddress, Listener},
+    inspect::{Inspect, json, page, refusal},
     store::BadObjects,
 };
 use tokio::{
@@ -33,10 +31,16 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
-use crate::{flush::BlockView, ingest::Taps, owner::View, policy::Overview};
+use crate::{
+    flush::BlockView,
+    ingest::{self, Taps},
+    owner::Question,
+    policy::{Overview, UsesAsked, Wanted},
+    recent::Recent,
+    remember::Remembered,
+};
 
 /// How many may ask the owner at once; others wait.
 pub const QUEUE: usize = 4;
@@ -54,14 +58,23 @@ const LIMITS: http::Limits = http::Limits {
     exchange: LONGEST_CAPTURE.saturating_add(Duration::from_secs(30)),
 };
 
-/// The page has no script, and loads nothing from anywhere.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-
 /// Whom to ask.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The owner of the statuses.
-    pub owner: mpsc::Sender<oneshot::Sender<View>>,
+    pub owner: mpsc::Sender<Question>,
+    /// Who knows the rules.
+    pub rules: mpsc::Sender<UsesAsked>,
+    /// The names in use.
+    pub wanted: watch::Receiver<Wanted>,
+    /// What happened of late.
+    pub recent: Recent,
+    /// Answers that nobody wanted.
+    pub remembered: Remembered,
+    /// Whose streams there were.
+    pub peers: ingest::Sources,
+    /// The time, where nobody tells another.
+    pub clock: Clock,
     /// The EgressFirewalls.
     pub overview: watch::Receiver<Arc<Overview>>,
     /// Where captures begin.
@@ -74,40 +87,29 @@ pub struct Sources {
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
 }
 
-/// The bound server.
-#[derive(Debug)]
-pub struct Inspect(Listener);
-
-impl Inspect {
-    /// Binds the address; a socket's file is for the user of the process alone. Logs `inspect listening` with the field `addr`.
-    ///
-    /// # Errors
-    /// Those of [`Listener::bind`], with the address.
-    pub async fn bind(address: &ListenAddress) -> anyhow::Result<Self> {
-        let listener = Listener::bind(address, Access::User)
-            .await
-            .with_context(|| format!("cannot listen on {address}"))?;
-        info!(addr = %listener.address(), "inspect listening");
-        Ok(Self(listener))
-    }
-
-    /// Answers until the token is cancelled.
-    ///
-    /// # Errors
-    /// Those of [`http::serve`].
-    pub async fn serve(self, sources: Sources, token: CancellationToken) -> anyhow::Result<()> {
-        http::serve(self.0, router(sources), LIMITS, token).await
-    }
+/// Answers until the token is cancelled.
+///
+/// # Errors
+/// Those of [`Inspect::serve`].
+pub async fn serve(
+    inspect: Inspect,
+    sources: Sources,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    inspect.serve(router(sources), LIMITS, token).await
 }
 
 fn router(sources: Sources) -> Router {
     Router::new()
         .route("/", get(html))
-        .route("/status.json", get(json))
+        .route("/status.json", get(in_json))
+        .route("/explain", get(explain::in_html))
+        .route("/explain.json", get(explain::in_json))
         .route("/capture/{milliseconds}/{bytes}", get(captured))
         .with_state(Arc::new(Inspector {
             sources,
             shown: Mutex::default(),
+            turn: explain::Turn::default(),
         }))
 }
 
@@ -116,6 +118,7 @@ fn router(sources: Sources) -> Router {
 struct Inspector {
     sources: Sources,
     shown: Mutex<Option<(Instant, Arc<Status>)>>,
+    turn: explain::Turn,
 }
 
 impl Inspector {
@@ -130,7 +133,8 @@ impl Inspector {
         }
         let asked = async {
             let (sender, told) = oneshot::channel();
-            self.sources.owner.send(sender).await.ok()?;
+            let question = Question::View(sender);
+            self.sources.owner.send(question).await.ok()?;
             told.await.ok()
         };
         let view = timeout(PATIENCE, asked).await.ok().flatten()?;
@@ -147,20 +151,14 @@ impl Inspector {
 
 async fn html(State(inspector): State<Arc<Inspector>>) -> Response {
     match inspector.status().await {
-        Some(status) => answer("text/html; charset=utf-8", page::render(&status)),
+        Some(status) => page(pages::render(&status)),
         None => busy(),
     }
 }
 
-async fn json(State(inspector): State<Arc<Inspector>>) -> Response {
-    match inspector
-        .status()
-        .await
-        .as_deref()
-        .map(serde_json::to_string)
-    {
-        Some(Ok(text)) => answer("application/json", text),
-        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.status().await {
+        Some(status) => json(&*status),
         None => busy(),
     }
 }
@@ -170,25 +168,14 @@ async fn captured(
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
     let Some(tap) = inspector.sources.taps.open() else {
-        let words = "as many captures are under way as there may be\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+        let words = "as many captures are under way as there may be";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };
     let body = capture::body(tap, Duration::from_millis(milliseconds), bytes);
     ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }
 
-fn answer(content_type: &'static str, body: String) -> Response {
-    let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
-    let headers = [
-        header(CONTENT_TYPE, content_type),
-        header(CONTENT_SECURITY_POLICY, POLICY),
-        header(X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        header(CACHE_CONTROL, "no-store"),
-    ];
-    (headers, body).into_response()
-}
-
 fn busy() -> Response {
-    let words = "the collector is too busy, or about to end\n";
-    (StatusCode::SERVICE_UNAVAILABLE, words).into_response()
+    let words = "the collector is too busy, or about to end";
+    refusal(StatusCode::SERVICE_UNAVAILABLE, words)
 }

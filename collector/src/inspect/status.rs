@@ -1,7 +1,6 @@
 //! What is shown: the fields of `/status.json`.
 
-use k8s_openapi::jiff;
-use runtime::{admin::Condition, clock::Timestamp, store::BadObject};
+use runtime::{admin::Condition, clock::Timestamp, inspect::text::time, store::BadObject};
 use serde::Serialize;
 
 use crate::{
@@ -163,7 +162,7 @@ impl Status {
         let at = view.at;
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            at: text(at),
+            at: time(at),
             leader: view.leader,
             conditions: Vec::new(),
             egress_firewalls: overview.egress_firewalls,
@@ -260,7 +259,7 @@ fn of_name(view: NameView, now: Timestamp) -> NameStatus {
         full: view.denied && view.evictions.addresses > 0,
         names: view.names,
         addresses: view.addresses,
-        next_lookup: view.next_lookup.map(text),
+        next_lookup: view.next_lookup.map(time),
         next_lookup_seconds: view.next_lookup.map(|next| next.since(now).as_secs()),
         fruitless_lookups: view.fruitless_lookups,
         failing: view.failing,
@@ -268,9 +267,4 @@ fn of_name(view: NameView, now: Timestamp) -> NameStatus {
         evictions: view.evictions.into(),
         failed_writes: view.failed_writes,
     }
-}
-
-fn text(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_millisecond(at.as_millis());
-    at.map(|at| at.to_string()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use proto::api::DnsName;
-use runtime::{clock::Timestamp, store::ObjectKey};
+use runtime::{clock::Timestamp, listen::ListenAddress, store::ObjectKey};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::{
     flush::plan::State,
-    owner::{Evictions, FailureView, NameView},
+    owner::{Evictions, FailureView, NameView, View},
     policy::faults::{Fault, Faults},
     resolve::Failure,
 };
@@ -68,23 +68,38 @@ fn overview() -> Overview {
 
 /// Sources with an owner that tells the view to whoever asks.
 fn sources(names: Vec<NameView>) -> Sources {
-    let (owner, mut viewers) = mpsc::channel::<oneshot::Sender<View>>(QUEUE);
+    let (owner, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
-        while let Some(viewer) = viewers.recv().await {
-            let _ = viewer.send(view(names.clone()));
+        while let Some(question) = questions.recv().await {
+            if let Question::View(viewer) = question {
+                let _ = viewer.send(view(names.clone()));
+            }
         }
     });
-    let (overview, shown) = watch::channel(Arc::new(overview()));
-    drop(overview);
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
     Sources {
-        owner,
-        overview: shown,
-        taps: Taps::default(),
+        overview: watch::channel(Arc::new(overview())).1,
         health,
-        bad_objects: BadObjects::default(),
         blocks: watch::channel(Arc::new(blocks())).1,
+        ..sources_of(owner)
+    }
+}
+
+fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
+    Sources {
+        owner,
+        rules: mpsc::channel(1).0,
+        wanted: watch::channel(Wanted::default()).1,
+        recent: Recent::default(),
+        remembered: Remembered::default(),
+        peers: ingest::Sources::default(),
+        clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
+        overview: watch::channel(Arc::default()).1,
+        taps: Taps::default(),
+        health: Health::new(),
+        bad_objects: BadObjects::default(),
+        blocks: watch::channel(Arc::default()).1,
     }
 }
 
@@ -116,7 +131,7 @@ async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
     let address = ListenAddress::Unix(socket.clone().into());
     let inspect = Inspect::bind(&address).await.unwrap();
     let token = CancellationToken::new();
-    let serving = tokio::spawn(inspect.serve(sources(names), token.clone()));
+    let serving = tokio::spawn(serve(inspect, sources(names), token.clone()));
     let page = get(&socket, "/").await;
     let json = get(&socket, "/status.json").await;
     assert!(get(&socket, "/metrics").await.starts_with("HTTP/1.0 404"));
@@ -229,40 +244,34 @@ async fn the_page_has_a_bounded_number_of_names_and_the_json_has_all() {
     assert_eq!(json["names"].as_array().unwrap().len(), 1_501);
 }
 
-fn inspector(owner: mpsc::Sender<oneshot::Sender<View>>) -> Inspector {
+fn inspector(owner: mpsc::Sender<Question>) -> Inspector {
     Inspector {
-        sources: Sources {
-            owner,
-            overview: watch::channel(Arc::default()).1,
-            taps: Taps::default(),
-            health: Health::new(),
-            bad_objects: BadObjects::default(),
-            blocks: watch::channel(Arc::default()).1,
-        },
+        sources: sources_of(owner),
         shown: Mutex::default(),
+        turn: explain::Turn::default(),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
-    let (owner, viewers) = mpsc::channel(QUEUE);
+    let (owner, questions) = mpsc::channel(QUEUE);
     let inspector = inspector(owner);
     let start = Instant::now();
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), PATIENCE);
     // One that has ended is not waited for.
-    drop(viewers);
+    drop(questions);
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), PATIENCE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_who_look_ask_the_owner_once_a_second() {
-    let (owner, mut viewers) = mpsc::channel::<oneshot::Sender<View>>(QUEUE);
+    let (owner, mut questions) = mpsc::channel(QUEUE);
     let inspector = Arc::new(inspector(owner));
     let counting = tokio::spawn(async move {
         let mut asked = 0;
-        while let Some(viewer) = viewers.recv().await {
+        while let Some(Question::View(viewer)) = questions.recv().await {
             asked += 1;
             viewer.send(view(Vec::new())).unwrap();
         }

@@ -9,7 +9,11 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::Owner;
-use crate::state::{Learned, Limits};
+use crate::{
+    observation::Source,
+    recent::What,
+    state::{Learned, Limits},
+};
 
 /// For each object this often.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -50,12 +54,15 @@ pub struct Told {
 
 impl Owner {
     /// Counts what was evicted for the name.
-    pub(super) fn evicted(&mut self, spec: &DnsName, learned: &Learned) {
+    pub(super) fn evicted(&mut self, spec: &DnsName, learned: &Learned, now: Timestamp) {
         for (what, count) in [
             ("address", learned.evicted_addresses),
             ("name", learned.evicted_names),
         ] {
             counter!("collector_evictions_total", "what" => what).increment(count as u64);
+        }
+        for (name, ip) in &learned.evicted {
+            self.note(name.clone(), Some(*ip), What::Evicted, Source::STATUS, now);
         }
         self.evictions.add(learned);
         if let Some(entry) = self.entries.get_mut(spec) {

@@ -4,11 +4,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use metrics::{counter, gauge};
 use proto::api::DnsName;
-use runtime::networks::{Networks, Purpose};
+use runtime::{
+    clock::Timestamp,
+    networks::{Networks, Purpose},
+};
 use tracing::warn;
 
 use super::Owner;
-use crate::{guards::Guards, observation::Observation};
+use crate::{
+    guards::Guards,
+    observation::{Observation, Source},
+    recent::{Note, What},
+};
 
 /// How many addresses are named in the log when a guard comes.
 const MAX_NAMED: usize = 20;
@@ -16,7 +23,7 @@ const MAX_NAMED: usize = 20;
 impl Owner {
     /// Refuses the addresses of the cluster's own networks from now on, and gives the guards that do so. What is known
     /// and refused now is forgotten, and leaves the status with the next write.
-    pub fn guard(&mut self, networks: Arc<Networks>) -> Guards {
+    pub fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
         for purpose in Purpose::ALL {
             let count = networks.of(purpose).len();
             gauge!("collector_guarded_networks", "purpose" => purpose.as_str()).set(count as f64);
@@ -33,8 +40,15 @@ impl Owner {
                     warn!(%name, %ip, reason, "an address that was known is refused by now, and goes");
                 }
                 if changed.last() != Some(&name) {
-                    changed.push(name);
+                    changed.push(name.clone());
                 }
+                self.config.recent.note(Note {
+                    name,
+                    address: Some(ip),
+                    what: What::Refused(reason),
+                    source: Source::STATUS,
+                    at: now,
+                });
                 self.dirty.insert(spec.clone());
             }
         }
@@ -65,6 +79,9 @@ impl Owner {
             Ok(_) => true,
             Err(reason) => {
                 counter!("collector_addresses_purged_total", "reason" => reason).increment(1);
+                let what = What::Refused(reason);
+                let (name, at) = (observation.name.clone(), observation.at);
+                self.note(name, Some(*ip), what, observation.source, at);
                 false
             }
         });
@@ -109,7 +126,7 @@ mod tests {
             ]
         );
         world.now += 1000;
-        world.owner.guard(services("10.96.0.0/16"));
+        world.owner.guard(services("10.96.0.0/16"), at(world.now));
         assert_eq!(world.settle(), 2);
         let left = ["*.example.net.", "www.example.com. 203.0.113.1"];
         assert_eq!(world.addresses(), left);
@@ -118,7 +135,7 @@ mod tests {
         world.observe(WWW, "10.96.0.7");
         assert_eq!(world.settle(), 0);
         assert_eq!(world.addresses(), left);
-        world.owner.guard(Arc::default());
+        world.owner.guard(Arc::default(), at(world.now));
         world.observe(WWW, "10.96.0.7");
         world.settle();
         assert_eq!(
@@ -134,7 +151,7 @@ mod tests {
         world.observe(WWW, "10.96.0.7");
         world.settle();
         assert_eq!(world.owner.next_request(at(world.now)), None);
-        world.owner.guard(services("10.96.0.0/16"));
+        world.owner.guard(services("10.96.0.0/16"), at(world.now));
         let next = world.owner.next_request(at(world.now));
         assert_eq!(next.map(|next| next.name), Some(name(WWW)));
     }
@@ -150,7 +167,7 @@ mod tests {
             observed.at,
             None,
         );
-        world.owner.guard(services("10.96.0.0/16"));
+        world.owner.guard(services("10.96.0.0/16"), at(world.now));
         world.want(&[WWW]);
         world.settle();
         assert_eq!(world.addresses(), ["www.example.com."]);
@@ -163,7 +180,7 @@ mod tests {
         world.observe(WWW, "203.0.113.1");
         world.settle();
         world.now += Duration::from_secs(1).as_millis() as i64;
-        world.owner.guard(services("10.96.0.0/16"));
+        world.owner.guard(services("10.96.0.0/16"), at(world.now));
         assert_eq!(world.settle(), 0);
     }
 }

@@ -6,7 +6,11 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::Owner;
-use crate::resolve::{FamilyOutcome, Request, Round};
+use crate::{
+    observation::Source,
+    recent::What,
+    resolve::{FamilyOutcome, Request, Round},
+};
 
 impl Owner {
     /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
@@ -67,6 +71,13 @@ impl Owner {
         // The clock may have been set back meanwhile.
         let started = round.started.min(now);
         let outcomes = [(Family::V4, &round.v4), (Family::V6, &round.v6)];
+        let fruitful = outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, FamilyOutcome::Addresses { .. }));
+        if !fruitful {
+            let what = round.worst().map_or(What::NoAddress, What::LookupFailed);
+            self.note(round.name.clone(), None, what, Source::LOOKUP, now);
+        }
         for spec in once(round.name.clone()).chain(round.name.wildcard()) {
             let Some(entry) = self.entries.get_mut(&spec).filter(|_| self.leader) else {
                 continue;
@@ -76,7 +87,7 @@ impl Owner {
             let (memory, limits) = (&mut entry.memory, &entry.limits);
             if let Some(failure) = &failed {
                 let learned = memory.failed(&round.name, *failure, started, now, limits);
-                self.learned(&spec, learned);
+                self.learned(&spec, learned, now);
                 continue;
             }
             for (family, outcome) in outcomes {
@@ -93,9 +104,6 @@ impl Owner {
                 }
             }
         }
-        let fruitful = outcomes
-            .iter()
-            .any(|(_, outcome)| matches!(outcome, FamilyOutcome::Addresses { .. }));
         self.schedule.done(&round.name, fruitful, now);
         self.reschedule(&round.name);
         let cut_off = |outcome: &FamilyOutcome| {

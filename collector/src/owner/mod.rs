@@ -2,6 +2,7 @@
 //! carries its writes and look-ups out.
 //!
 //! - `entry`: what is kept of one name.
+//! - `explain`, `view`: what there is to see of them.
 //! - `guarding`: what goes when a guard comes.
 //! - `newcomers`: what is known already of a name that is wanted from now on.
 //! - `lookups`: when names are looked up, and what comes of it.
@@ -12,6 +13,7 @@ mod budget;
 mod dirty;
 mod entry;
 mod evictions;
+mod explain;
 mod guarding;
 #[cfg(test)]
 mod lookup_tests;
@@ -38,6 +40,7 @@ mod writes;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -61,14 +64,16 @@ use self::{
 pub use self::{
     budget::Rates,
     evictions::{Evictions, Told},
+    explain::{Facts, NameFacts, Question, Subject},
     view::{FailureView, NameView, View},
 };
 use crate::{
     args::ManageObjects,
     guards::Guards,
     names::NameIndex,
-    observation::Observation,
+    observation::{Observation, Source},
     policy::{Terms, Wanted},
+    recent::{Note, Recent, What},
     remember::Remembered,
     state::{Learned, Limits, Stored, make_room},
 };
@@ -92,6 +97,8 @@ pub struct Config {
     pub rates: Rates,
     /// Answers that nobody wanted when they came.
     pub remembered: Remembered,
+    /// What happened to addresses, for people.
+    pub recent: Recent,
 }
 
 /// All that is known, by the name that an object wants.
@@ -205,7 +212,7 @@ impl Owner {
             if learned.urgent {
                 entry.unwritten_since.get_or_insert(observation.at);
             }
-            self.learned(spec, learned);
+            self.learned(spec, learned, observation.at);
         }
         if observation.client.is_some() {
             self.schedule.answered(&observation.name);
@@ -320,9 +327,10 @@ impl Owner {
             if self.leader {
                 let expired = entry.memory.expire(now, &entry.limits);
                 counter!("collector_addresses_expired_total").increment(expired.len() as u64);
-                for (name, ip) in &expired {
+                for (name, ip) in expired {
                     debug!(%name, %ip, "expired");
-                    self.reschedule(name);
+                    self.reschedule(&name);
+                    self.note(name, Some(ip), What::Expired, Source::STATUS, now);
                 }
             }
             self.dirty.insert(spec);
@@ -421,7 +429,7 @@ impl Owner {
         }
         let fresh = std::mem::take(&mut entry.fresh);
         let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
-        self.learned(&spec, learned);
+        self.learned(&spec, learned, now);
         for name in names {
             self.reschedule(&name);
         }
@@ -442,9 +450,9 @@ impl Owner {
         self.dirty.insert(spec);
     }
 
-    fn learned(&mut self, spec: &DnsName, learned: Learned) {
+    fn learned(&mut self, spec: &DnsName, learned: Learned, now: Timestamp) {
         if learned.evicted_addresses + learned.evicted_names > 0 {
-            self.evicted(spec, &learned);
+            self.evicted(spec, &learned, now);
         }
         for name in &learned.gone {
             self.reschedule(name);
@@ -452,6 +460,23 @@ impl Owner {
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
         }
+    }
+
+    fn note(
+        &self,
+        name: DnsName,
+        address: Option<IpAddr>,
+        what: What,
+        source: Source,
+        at: Timestamp,
+    ) {
+        self.config.recent.note(Note {
+            name,
+            address,
+            what,
+            source,
+            at,
+        });
     }
 
     fn entry_mut(&mut self, spec: &str) -> Option<&mut Entry> {

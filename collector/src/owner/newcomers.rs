@@ -42,7 +42,7 @@ impl Owner {
                 continue;
             };
             let learned = entry.memory.adopt(copy, now, &entry.limits);
-            self.learned(&to, learned);
+            self.learned(&to, learned, now);
             self.reschedule(&name);
         }
     }

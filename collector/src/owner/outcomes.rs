@@ -77,7 +77,7 @@ impl Owner {
             let stored = found.map(|object| object.status.clone());
             let stored = stored.unwrap_or_default();
             let learned = entry.memory.shrink(&stored, now, &entry.limits);
-            self.learned(&spec, learned);
+            self.learned(&spec, learned, now);
         }
         self.failed(key, write, None, now);
     }

@@ -15,14 +15,14 @@ use runtime::{
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Config, Owner, View};
+use super::{Config, Owner, Question};
 use crate::{
     guards::SharedGuards,
     ingest::{Losses, queue},
@@ -72,8 +72,8 @@ pub struct Channels {
     pub guards: SharedGuards,
     /// What is said of objects.
     pub reporter: Reporter,
-    /// Who wants to see what is known, and where to send it.
-    pub viewers: mpsc::Receiver<oneshot::Sender<View>>,
+    /// What people want to know.
+    pub questions: mpsc::Receiver<Question>,
 }
 
 /// What the program is not ready without.
@@ -131,7 +131,7 @@ pub async fn run<S: Store>(
         index,
         guards,
         reporter,
-        mut viewers,
+        mut questions,
     } = channels;
     let looked = (clock.now(), Instant::now());
     let mut task = Task {
@@ -180,8 +180,7 @@ pub async fn run<S: Store>(
             missing = losses.next() => task.owner.missed(missing, task.clock.now()),
             () = leader.changed() => {}
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
-            // A viewer that has gone is none.
-            Some(viewer) = viewers.recv() => drop(viewer.send(task.owner.view(task.clock.now()))),
+            Some(question) = questions.recv() => task.owner.answer(question, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             // There is room for a request now: below.
             Ok(_) = requests.reserve(), if lookup_is_due => {}
@@ -208,7 +207,7 @@ impl<S: Store> Task<S> {
 
     fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {
         if let Some(networks) = networks.borrow_and_update().clone() {
-            let guards = self.owner.guard(networks);
+            let guards = self.owner.guard(networks, self.clock.now());
             self.guards.store(Arc::new(guards));
             self.guarded = true;
         }

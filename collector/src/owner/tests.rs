@@ -17,6 +17,7 @@ use crate::{
     observation::Observation,
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
+    recent::Recent,
     remember::Remembered,
     state::Limits,
 };
@@ -39,6 +40,7 @@ pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
         client: None,
         by_leader: false,
         truncated: false,
+        source: crate::observation::Source::STREAM,
     }
 }
 
@@ -63,6 +65,7 @@ pub(super) fn wanted(names: &[&str], retain: u64) -> Wanted {
 pub(super) struct World {
     pub(super) owner: Owner,
     pub(super) remembered: Remembered,
+    pub(super) recent: Recent,
     pub(super) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
     pub(super) now: i64,
@@ -77,6 +80,7 @@ impl World {
 
     pub(super) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
         let remembered = Remembered::new(64);
+        let recent = Recent::default();
         let mut config = Config {
             namespace: "ovn".to_owned(),
             manage_objects,
@@ -89,11 +93,13 @@ impl World {
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
             remembered: remembered.clone(),
+            recent: recent.clone(),
         };
         change(&mut config);
         let mut world = Self {
             owner: Owner::new(config),
             remembered,
+            recent,
             store: BTreeMap::new(),
             versions: 0,
             now: 0,

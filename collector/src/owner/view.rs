@@ -9,10 +9,10 @@ use super::{
     Evictions, Owner,
     entry::{Entry, Object},
 };
-use crate::resolve::Failure;
+use crate::{resolve::Failure, state::Failing};
 
 /// How many failing names are named of each that is in use.
-const MAX_FAILING: usize = 10;
+pub(super) const MAX_FAILING: usize = 10;
 
 /// What is known of all names.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,16 @@ pub struct FailureView {
     pub failure: Option<Failure>,
 }
 
+impl FailureView {
+    pub(super) fn of(failing: Failing<'_>) -> Self {
+        Self {
+            name: failing.dns_name.clone(),
+            failures: failing.failures,
+            failure: failing.failure,
+        }
+    }
+}
+
 impl Owner {
     /// What is known of all names.
     pub fn view(&self, now: Timestamp) -> View {
@@ -104,13 +114,7 @@ impl Owner {
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.schedule.barren(name),
             failing: entry.memory.failing().count(),
-            failures: failures
-                .map(|failing| FailureView {
-                    name: failing.dns_name.clone(),
-                    failures: failing.failures,
-                    failure: failing.failure,
-                })
-                .collect(),
+            failures: failures.map(FailureView::of).collect(),
             evictions: evicted.evictions,
             failed_writes: entry.failures,
         }

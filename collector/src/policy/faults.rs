@@ -44,6 +44,12 @@ impl Fault {
         }
     }
 
+    /// Whether a subject of [`Fault::NameRefused`] is a rule with this text for its name.
+    pub fn is_about(subject: &str, text: &str) -> bool {
+        let rest = subject.strip_prefix(quoted(text).as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+
     /// What it means, in words that its subjects follow.
     pub fn meaning(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@
 //! - `rules`: EgressFirewalls → the names in use, and on which terms.
 //! - [`faults`]: what is wrong with an EgressFirewall.
 //! - `speaker`: who says so, and how often.
+//! - `uses`: which rules use a name, for who asks.
 //! - [`rebinding`]: answers that somebody should know of.
 
 pub mod faults;
@@ -12,6 +13,7 @@ mod rules;
 mod speaker;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +37,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use self::uses::{NameUses, RuleUse, UsesAsked};
 use self::{
     faults::Faults,
     rebinding::{Rebinding, Teller},
@@ -119,7 +122,16 @@ pub struct Outputs {
     pub reporter: Reporter,
 }
 
-/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`. Tells their authors of `rebindings`.
+/// What else comes to the task.
+#[derive(Debug)]
+pub struct Inputs {
+    /// What the authors of EgressFirewalls are told of.
+    pub rebindings: mpsc::Receiver<Rebinding>,
+    /// Who wants to know which rules use a name.
+    pub questions: mpsc::Receiver<UsesAsked>,
+}
+
+/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
 ///
 /// # Errors
 /// The watch ended, which a store's never does.
@@ -127,7 +139,7 @@ pub async fn run<S: Store>(
     store: S,
     defaults: Terms,
     outputs: Outputs,
-    mut rebindings: mpsc::Receiver<Rebinding>,
+    inputs: Inputs,
     gate: Gate,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -136,6 +148,10 @@ pub async fn run<S: Store>(
         overview,
         reporter,
     } = outputs;
+    let Inputs {
+        mut rebindings,
+        mut questions,
+    } = inputs;
     let mut rules = Rules::new(defaults);
     let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
@@ -150,6 +166,12 @@ pub async fn run<S: Store>(
             () = speaker.speak(&rules, &undecodable) => continue,
             Some(rebinding) = rebindings.recv() => {
                 teller.tell(&rules, &rebinding, Instant::now());
+                continue;
+            }
+            Some(asked) = questions.recv() => {
+                let uses = rules.uses(&asked);
+                // Who asked may be gone.
+                let _gone = asked.answer.send(uses);
                 continue;
             }
             event = events.next() => event,

@@ -1,14 +1,21 @@
 //! Answers for wanted names with addresses that the guards refuse, as in DNS rebinding: counted, and told to the authors of the
 //! rules that want the names.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, net::IpAddr, time::Duration};
 
 use metrics::counter;
 use proto::api::DnsName;
-use runtime::report::{Reporter, Severity};
+use runtime::{
+    clock::Clock,
+    report::{Reporter, Severity},
+};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::rules::Rules;
+use crate::{
+    observation::Source,
+    recent::{Note, Recent, What},
+};
 
 /// Attempts that wait to be told of. There is no need for each.
 const QUEUE: usize = 64;
@@ -27,27 +34,55 @@ const MAX_ABOUT: usize = 8;
 pub struct Rebinding {
     /// The name.
     pub name: DnsName,
+    /// The address, as the answer had it.
+    pub address: IpAddr,
     /// Why the address is refused, in a word.
     pub reason: &'static str,
+    /// Where the answer was seen.
+    pub source: Source,
 }
 
 /// Takes attempts and never blocks. Clones share the queue; the default has none, and only counts.
 #[derive(Clone, Debug, Default)]
-pub struct Rebindings(Option<mpsc::Sender<Rebinding>>);
+pub struct Rebindings(Option<Telling>);
+
+#[derive(Clone, Debug)]
+struct Telling {
+    queue: mpsc::Sender<Rebinding>,
+    recent: Recent,
+    clock: Clock,
+}
 
 impl Rebindings {
     /// What is told, and who takes it.
-    pub fn channel() -> (Self, mpsc::Receiver<Rebinding>) {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self(Some(sender)), receiver)
+    ///
+    /// Each is noted in `recent` too.
+    pub fn channel(recent: Recent, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        let telling = Telling {
+            queue,
+            recent,
+            clock,
+        };
+        (Self(Some(telling)), receiver)
     }
 
-    /// There were so many answers with refused addresses, of which this is one.
-    pub fn tell(&self, rebinding: Rebinding, answers: u64) {
+    /// There were so many answers with refused addresses, of which these are some.
+    pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
         counter!("collector_rebinding_attempts_total").increment(answers);
-        if let Some(queue) = &self.0 {
+        let Some(telling) = &self.0 else {
+            return;
+        };
+        for rebinding in rebindings {
+            telling.recent.note(Note {
+                name: rebinding.name.clone(),
+                address: Some(rebinding.address),
+                what: What::Refused(rebinding.reason),
+                source: rebinding.source,
+                at: telling.clock.now(),
+            });
             // A full queue: enough is told.
-            let _enough = queue.try_send(rebinding);
+            let _enough = telling.queue.try_send(rebinding);
         }
     }
 }
@@ -69,7 +104,7 @@ impl Teller {
 
     /// Tells of an attempt, unless the same was told a while ago.
     pub(super) fn tell(&mut self, rules: &Rules, rebinding: &Rebinding, now: Instant) {
-        let Rebinding { name, reason } = rebinding;
+        let Rebinding { name, reason, .. } = rebinding;
         for wanted in [Some(name.clone()), name.wildcard()].into_iter().flatten() {
             let mut users = rules.using(&wanted).take(MAX_ABOUT).peekable();
             if users.peek().is_none() || !self.is_news(&wanted, reason, now) {
@@ -138,7 +173,9 @@ mod tests {
     fn attempt(name: &str) -> Rebinding {
         Rebinding {
             name: DnsName::parse(name).unwrap(),
+            address: [127, 0, 0, 1].into(),
             reason: "loopback",
+            source: Source::STREAM,
         }
     }
 

@@ -13,6 +13,7 @@ use runtime::{args::parse_duration, store::ObjectKey};
 use super::{
     Terms,
     faults::{Fault, Faults, Subjects, quoted},
+    uses::{self, NameUses, RuleUse, UsesAsked},
 };
 
 /// ovn-kubernetes ignores rules beyond these.
@@ -121,13 +122,39 @@ impl Rules {
         self.firewalls.get(key)
     }
 
+    /// The EgressFirewalls with rules for these very names.
+    pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
+        let namespace = asked.namespace.as_deref();
+        let is_asked = |rule: &RuleUse| {
+            namespace.is_none_or(|namespace| rule.egress_firewall.namespace == namespace)
+        };
+        let uses = |name: &DnsName| {
+            let firewalls = self.firewalls.iter();
+            let all = firewalls.filter_map(|(key, firewall)| {
+                let Uses { allowed, denied } = firewall.uses(name)?;
+                Some(RuleUse {
+                    egress_firewall: key.clone(),
+                    allowed,
+                    denied,
+                })
+            });
+            let mut uses = NameUses::default();
+            for rule in all {
+                match (is_asked(&rule), uses.rules.len() < uses::MOST) {
+                    (false, _) => uses.elsewhere += 1,
+                    (true, true) => uses.rules.push(rule),
+                    (true, false) => uses.more += 1,
+                }
+            }
+            uses
+        };
+        asked.names.iter().map(uses).collect()
+    }
+
     /// The EgressFirewalls with rules for this very name.
     pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
         let firewalls = self.firewalls.values();
-        let using = firewalls.filter(|firewall| {
-            let names = &firewall.names;
-            names.binary_search_by(|(known, _)| known.cmp(name)).is_ok()
-        });
+        let using = firewalls.filter(|firewall| firewall.uses(name).is_some());
         using.map(|firewall| &firewall.about)
     }
 
@@ -207,12 +234,17 @@ impl Firewall {
         }
     }
 
+    /// In which of its rules a name stands, if in any.
+    fn uses(&self, name: &DnsName) -> Option<Uses> {
+        let found = self.names.binary_search_by(|(known, _)| known.cmp(name));
+        let (_, uses) = self.names.get(found.ok()?)?;
+        Some(*uses)
+    }
+
     fn denied_elsewhere(&self, contested: &BTreeSet<&DnsName>) -> Option<Subjects> {
         let mut faults = Faults::default();
         for name in contested {
-            let found = self.names.binary_search_by(|(known, _)| known.cmp(name));
-            let uses = found.ok().and_then(|place| self.names.get(place));
-            if uses.is_some_and(|(_, uses)| !uses.denied) {
+            if self.uses(name).is_some_and(|uses| !uses.denied) {
                 faults.add(Fault::DeniedElsewhere, name.as_str());
             }
         }

@@ -54,6 +54,38 @@ fn names_are_normalised_and_shared_between_namespaces() {
 }
 
 #[test]
+fn the_rules_that_use_a_name_are_told_in_order_and_those_of_others_are_counted() {
+    let mut rules = Rules::default();
+    for i in 0..150 {
+        rules.apply(&firewall(&format!("n{i:03}"), &["www.example.com"]));
+    }
+    let uses = |namespace: Option<&str>| {
+        let names = ["www.example.com", "example.org"];
+        let names = names.map(|name| DnsName::parse(name).unwrap()).into();
+        let namespace = namespace.map(str::to_owned);
+        let (answer, _) = tokio::sync::oneshot::channel();
+        rules.uses(&UsesAsked {
+            names,
+            namespace,
+            answer,
+        })
+    };
+    let all = uses(None);
+    assert_eq!(
+        (all[0].rules.len(), all[0].more, all[0].elsewhere),
+        (100, 50, 0)
+    );
+    assert_eq!(all[0].rules[3].egress_firewall, key("n003"));
+    assert!(all[0].rules[3].allowed && !all[0].rules[3].denied);
+    assert_eq!(all[1], NameUses::default());
+    let one = uses(Some("n003"));
+    assert_eq!(
+        (one[0].rules.len(), one[0].more, one[0].elsewhere),
+        (1, 0, 149)
+    );
+}
+
+#[test]
 fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
     let mut rules = Rules::default();
     let long = format!("{}.example.com", "a.".repeat(127));

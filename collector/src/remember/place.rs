@@ -21,7 +21,7 @@ use runtime::clock::Timestamp;
 use smallvec::SmallVec;
 
 use super::Mark;
-use crate::observation::Observation;
+use crate::observation::{Observation, Source};
 
 /// 256 bytes.
 pub(super) const WORDS: usize = 32;
@@ -253,6 +253,7 @@ impl Kept {
             client: self.client,
             by_leader: false,
             truncated: false,
+            source: Source::REMEMBERED,
         })
     }
 }

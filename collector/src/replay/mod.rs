@@ -41,6 +41,7 @@ use crate::{
     owner::{self, Owner},
     policy::{Wanted, names_in_use},
     publish,
+    recent::Recent,
     remember::Remembered,
     resolve::OwnQueries,
     state::Limits,
@@ -76,6 +77,7 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
         remembered: Remembered::default(),
+        recent: Recent::default(),
     };
     let out = io::BufWriter::new(io::stdout().lock());
     let mut replay = Replay::new(config, names.into_iter().collect(), args.output, out);

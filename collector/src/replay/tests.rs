@@ -29,6 +29,7 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
         remembered: Remembered::default(),
+        recent: crate::recent::Recent::default(),
     };
     let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());
     let names = names.map(|name| (name, crate::policy::Terms::default()));

@@ -29,7 +29,7 @@ use super::{
     round::{Addresses, Answer, Failure},
     tcp::Dial,
 };
-use crate::{guards::SharedGuards, policy::rebinding::Rebinding};
+use crate::{guards::SharedGuards, observation::Source, policy::rebinding::Rebinding};
 
 /// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;
@@ -235,14 +235,20 @@ impl Exchange {
                 .addresses(|address, ttl| match guards.admit(address) {
                     Ok(address) => addresses.push((address, ttl)),
                     Err(reason) => {
-                        refused = Some(reason);
+                        refused = Some((address, reason));
                         self.metrics.refused(reason);
                     }
                 })
                 .map_err(|_| Failure::BadReply)?;
         }
-        if let (Some(reason), Ok(name)) = (refused, DnsName::try_from(&question.name)) {
-            self.config.rebindings.tell(Rebinding { name, reason }, 1);
+        if let (Some((address, reason)), Ok(name)) = (refused, DnsName::try_from(&question.name)) {
+            let rebinding = Rebinding {
+                name,
+                address,
+                reason,
+                source: Source::LOOKUP,
+            };
+            self.config.rebindings.tell(vec![rebinding], 1);
         }
         Ok(Answer {
             rcode,

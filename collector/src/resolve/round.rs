@@ -9,7 +9,7 @@ use proto::{
 use runtime::clock::Timestamp;
 use smallvec::SmallVec;
 
-use crate::observation::Observation;
+use crate::observation::{Observation, Source};
 
 /// A name to look up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -154,6 +154,17 @@ impl Round {
         }
     }
 
+    /// How it failed, if it failed in one family.
+    pub fn worst(&self) -> Option<Failure> {
+        match (&self.v4, &self.v6) {
+            (FamilyOutcome::Failed(v4), FamilyOutcome::Failed(v6)) => Some(v4.weightier(*v6)),
+            (FamilyOutcome::Failed(failure), _) | (_, FamilyOutcome::Failed(failure)) => {
+                Some(*failure)
+            }
+            _ => None,
+        }
+    }
+
     /// The outcome of a family.
     pub fn family(&self, family: Family) -> &FamilyOutcome {
         match family {
@@ -177,6 +188,7 @@ impl Round {
                 client: None,
                 by_leader: false,
                 truncated: false,
+                source: Source::LOOKUP,
             })
         })
     }

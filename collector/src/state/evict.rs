@@ -260,8 +260,10 @@ impl Memory {
         learned
             .gone
             .extend(names.filter(|it| self.name(it).is_none()).cloned());
-        let new = |(dns_name, ip): &&(DnsName, IpAddr)| rank(dns_name, *ip) != Rank::Returned;
-        going.iter().filter(new).count()
+        let new = |(dns_name, ip): &(DnsName, IpAddr)| rank(dns_name, *ip) != Rank::Returned;
+        let count = going.iter().filter(|it| new(it)).count();
+        learned.evicted.append(&mut going);
+        count
     }
 
     fn victims<'a>(&'a self, rank: Ranking<'_>) -> Vec<Victim<'a>> {

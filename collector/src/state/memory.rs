@@ -44,6 +44,8 @@ pub struct Learned {
     pub evicted_names: usize,
     /// Names that lost their last address so: there is nothing to look up any more.
     pub gone: Vec<DnsName>,
+    /// What was thrown out.
+    pub evicted: Vec<(DnsName, IpAddr)>,
 }
 
 impl Memory {
@@ -109,6 +111,7 @@ impl Memory {
         let fresh = observation.addresses.iter().map(|&(ip, ttl)| {
             removed.forgive(&observation.name, ip);
             let mut address = Address::seen(ip, limits.clamp(ttl), observation.at);
+            address.source = observation.source;
             if observation.by_leader {
                 address.led = address.expiry();
             }

@@ -6,6 +6,7 @@
 
 mod condition;
 mod evict;
+mod facts;
 mod failing;
 #[cfg(test)]
 mod lookup_tests;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 pub(crate) use self::name::make_room;
 pub use self::{
+    facts::{AddressFacts, Goes},
     failing::Failing,
     memory::{Learned, Memory},
     render::Change,

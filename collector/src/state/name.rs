@@ -8,7 +8,10 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{Limits, tolerance};
-use crate::resolve::{Addresses, Failure};
+use crate::{
+    observation::Source,
+    resolve::{Addresses, Failure},
+};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -59,7 +62,12 @@ pub(super) struct Address {
     pub(super) missed: Timestamp,
     /// The expiry that was last compared with the status.
     pub(super) rendered: Timestamp,
+    /// Where it was last seen.
+    pub(super) source: Source,
 }
+
+// There are hundreds of thousands of them: where one was seen takes bytes that were padding.
+const _: () = assert!(size_of::<Address>() == 72);
 
 /// What a name did not have before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,6 +182,7 @@ impl Address {
             led: Timestamp::default(),
             missed: Timestamp::default(),
             rendered: Timestamp::default(),
+            source: Source::STATUS,
         }
     }
 
@@ -212,6 +221,10 @@ impl Address {
 
     /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
     fn extend(&mut self, other: &Self) {
+        // A status only repeats what somebody saw.
+        if other.seen > self.seen || (other.seen == self.seen && other.source != Source::STATUS) {
+            self.source = other.source;
+        }
         self.seen = self.seen.max(other.seen);
         self.led = self.led.max(other.led);
         self.missed = self.missed.max(other.missed);

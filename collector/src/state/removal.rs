@@ -72,7 +72,12 @@ impl Memory {
 }
 
 /// When the address may go; nothing if its name has to be looked up first.
-fn removal(name: &Name, address: &Address, found: bool, limits: &Limits) -> Option<Timestamp> {
+pub(super) fn removal(
+    name: &Name,
+    address: &Address,
+    found: bool,
+    limits: &Limits,
+) -> Option<Timestamp> {
     let earliest = address.earliest_removal(limits);
     if !limits.lookups {
         return Some(earliest.max(address.hold_until));

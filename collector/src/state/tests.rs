@@ -33,6 +33,7 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
         client: None,
         by_leader: false,
         truncated: false,
+        source: crate::observation::Source::STREAM,
     }
 }
 

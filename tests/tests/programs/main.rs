@@ -18,6 +18,7 @@ mod corefile;
 mod crowd;
 mod ends;
 mod expiry;
+mod explain;
 mod flow;
 mod garbage;
 mod inspect;

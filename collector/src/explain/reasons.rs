@@ -1,0 +1,281 @@
+//! Why something is not there, and what happened of late.
+
+use proto::api::DnsName;
+use runtime::inspect::text::time;
+use serde::Serialize;
+
+use super::{Asked, Known};
+use crate::{
+    ingest::Sources,
+    owner::{NameFacts, Subject},
+    recent::{Note, What},
+};
+
+/// A reason.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// A word for programs.
+    pub reason: &'static str,
+    /// The name that it is about, if it is about another than was asked for.
+    pub name: Option<String>,
+    /// The address that it is about.
+    pub address: Option<String>,
+    /// What it means.
+    pub words: String,
+    /// When it was.
+    pub at: Option<String>,
+}
+
+impl Reason {
+    fn new(reason: &'static str, words: impl Into<String>) -> Self {
+        Self {
+            reason,
+            name: None,
+            address: None,
+            words: words.into(),
+            at: None,
+        }
+    }
+}
+
+/// All of them: first those why it is not there, then what happened of late, the latest first.
+pub(super) fn reasons(
+    asked: &Asked,
+    known: &Known,
+    sources: &Sources,
+    is_there: bool,
+) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if !is_there {
+        match &asked.subject {
+            Ok(Subject::Name(name)) => of_name(name, asked, known, &mut reasons),
+            Ok(Subject::Address(_)) => of_address(asked, known, &mut reasons),
+            Err((_, why)) => of_text(why, known, &mut reasons),
+        }
+        of_rules(known, &mut reasons);
+    }
+    let facts = known.facts.as_ref();
+    for name in facts.map_or(&[][..], |facts| &facts.names) {
+        of_trouble(name, &mut reasons);
+    }
+    let notes = known.notes.iter().filter(|note| !is_over(note, known));
+    reasons.extend(notes.map(|note| of_note(note, sources)));
+    reasons
+}
+
+fn of_text(why: &str, known: &Known, reasons: &mut Vec<Reason>) {
+    let words = format!("it can be the name of no rule: {why}");
+    reasons.push(Reason::new("InvalidName", words));
+    for (firewall, why) in &known.refused_rules {
+        let words = format!("a rule of {firewall} has it, and has no effect: {why}");
+        reasons.push(Reason::new("NameRefused", words));
+    }
+}
+
+fn of_name(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+    let specs = [Some(name.clone()), name.wildcard()];
+    let specs = || specs.iter().flatten();
+    let uses = |spec: &DnsName| known.uses.get(spec);
+    let used = specs().filter(|it| uses(it).is_some_and(|uses| !uses.rules.is_empty()));
+    let used: Vec<_> = used.collect();
+    if used.is_empty() {
+        not_wanted(name, asked, known, reasons);
+        return;
+    }
+    // It has no address: what was refused, and so on, follows from the notes.
+    if !known.notes.iter().any(|note| !is_over(note, known)) {
+        let words = "it was in no answer with an address that came here, as far as is remembered";
+        reasons.push(Reason::new("NeverSeen", words));
+    }
+    let Some(facts) = &known.facts else {
+        return;
+    };
+    let fruitless = facts.names.iter().map(|it| it.fruitless_lookups).max();
+    match fruitless.unwrap_or(0) {
+        _ if !facts.lookups => {
+            let words = "it is not looked up (--resolver none): a pod has to ask for it";
+            reasons.push(Reason::new("NoLookups", words));
+        }
+        _ if used.iter().all(|spec| spec.is_wildcard()) => {
+            let words = "only a wildcard wants it, so it is not looked up before a pod asks for it";
+            reasons.push(Reason::new("OnlyWildcard", words));
+        }
+        1.. if facts.leader => {
+            let words = format!(
+                "{} look-ups in a row gave no address",
+                fruitless.unwrap_or(0)
+            );
+            reasons.push(Reason::new("FruitlessLookups", words));
+        }
+        _ if !facts.leader => {
+            let words = "this replica does not lead: the one that does looks it up";
+            reasons.push(Reason::new("NotLeader", words));
+        }
+        _ => reasons.push(Reason::new("NotLookedUp", "it was not looked up yet")),
+    }
+}
+
+fn not_wanted(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+    let specs = [Some(name.clone()), name.wildcard()];
+    let elsewhere = specs.iter().flatten().filter_map(|it| known.uses.get(it));
+    let elsewhere: usize = elsewhere.map(|uses| uses.elsewhere).sum();
+    let words = match &asked.namespace {
+        None => "no rule has it".to_owned(),
+        Some(namespace) if elsewhere == 0 => format!("no rule of namespace {namespace} has it"),
+        Some(namespace) => format!(
+            "no rule of namespace {namespace} has it; EgressFirewalls of other namespaces that do: {elsewhere}"
+        ),
+    };
+    reasons.push(Reason::new("NoRule", words));
+    for wildcard in asked.near_misses() {
+        let uses = known.uses.get(&wildcard);
+        if uses.is_none_or(|uses| uses.rules.is_empty()) {
+            continue;
+        }
+        let is_apex = wildcard.as_str().strip_prefix("*.") == Some(name.as_str());
+        let words = if is_apex {
+            format!(
+                "a rule has {wildcard}, which wants the names right below, and not {name} itself"
+            )
+        } else {
+            format!(
+                "a rule has {wildcard}, which wants names with exactly one label in the place of `*`, and this has more"
+            )
+        };
+        reasons.push(Reason {
+            name: Some(wildcard.to_string()),
+            ..Reason::new("WildcardDepth", words)
+        });
+    }
+    if let Some(facts) = &known.facts
+        && let Some(object) = facts.names.iter().flat_map(|name| &name.objects).next()
+    {
+        let words = format!("{object} is of it, though no rule that counts has it");
+        reasons.push(Reason::new("ObjectWithoutRule", words));
+    }
+    for unwanted in &known.unwanted {
+        let addresses = unwanted.addresses.iter().take(8);
+        let addresses: Vec<_> = addresses.map(|(ip, _)| ip.to_string()).collect();
+        let words = format!(
+            "a rule for it would begin with what a pod was told: {} has {}",
+            unwanted.name,
+            addresses.join(", ")
+        );
+        reasons.push(Reason {
+            at: Some(time(unwanted.at)),
+            ..Reason::new("SeenUnwanted", words)
+        });
+    }
+}
+
+fn of_address(asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+    let Some(facts) = &known.facts else {
+        return;
+    };
+    if let Some(guard) = facts.guarded {
+        let words =
+            format!("no answer opens it, whatever the name: the guard `{guard}` refuses it");
+        reasons.push(Reason::new("Guarded", words));
+    } else if !facts.names.is_empty() {
+        let words = match &asked.namespace {
+            None => "no rule has a name that has it".to_owned(),
+            Some(namespace) => format!("no rule of namespace {namespace} has a name that has it"),
+        };
+        reasons.push(Reason::new("NoRule", words));
+    } else if known.notes.is_empty() {
+        let words = "it was in no answer that came here for a name that a rule has, as far as is remembered";
+        reasons.push(Reason::new("NeverSeen", words));
+    }
+}
+
+/// What is not known of the rules.
+fn of_rules(known: &Known, reasons: &mut Vec<Reason>) {
+    if let Some(why) = &known.out_of_sync {
+        let words =
+            format!("the EgressFirewalls cannot be read, so newer rules are not known: {why}");
+        reasons.push(Reason::new("RulesOutOfSync", words));
+    }
+    for firewall in &known.unreadable {
+        let words = format!("{firewall} cannot be read, so its rules are not known");
+        reasons.push(Reason::new("RulesUnreadable", words));
+    }
+}
+
+fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
+    if name.left_out > 0 {
+        let words = format!(
+            "{} stands in a Deny rule, and its object is full: what came last was left out, and is open ({} times)",
+            name.name, name.left_out
+        );
+        reasons.push(Reason::new("Full", words));
+    }
+    if name.failed_writes > 0 {
+        let words = format!(
+            "the store did not take the status of {}, {} times in a row; the log says why",
+            name.name, name.failed_writes
+        );
+        reasons.push(Reason::new("NotWritten", words));
+    }
+    for failing in &name.failures {
+        let failure = failing
+            .failure
+            .map_or("before this run".to_owned(), |it| it.to_string());
+        let words = format!(
+            "{} cannot be looked up, {} times in a row ({failure}): what is known of it stays for now",
+            failing.name, failing.failures
+        );
+        reasons.push(Reason::new("Degraded", words));
+    }
+}
+
+/// What a note says happened was undone since.
+fn is_over(note: &Note, known: &Known) -> bool {
+    if matches!(note.what, What::Refused(_)) {
+        return false;
+    }
+    let facts = known.facts.iter().flat_map(|facts| &facts.names);
+    let mut addresses = facts.flat_map(|name| &name.addresses);
+    addresses.any(|(address, _)| {
+        address.name == note.name
+            && note.address.is_none_or(|ip| ip == address.ip)
+            && address.seen >= note.at
+    })
+}
+
+fn of_note(note: &Note, sources: &Sources) -> Reason {
+    let Note { name, address, .. } = note;
+    let address = address.map(|address| address.to_string());
+    let shown = address.as_deref().unwrap_or_default();
+    let (reason, words) = match note.what {
+        What::Refused(guard) => (
+            "Refused",
+            format!(
+                "{name} was answered with {shown}, seen {}: the guard `{guard}` refuses it",
+                sources.describe(note.source)
+            ),
+        ),
+        What::Evicted => (
+            "Evicted",
+            format!("{shown} of {name} was thrown out, since a limit was reached"),
+        ),
+        What::Expired => (
+            "Expired",
+            format!("{shown} of {name} went: its time was over, and no answer had it again"),
+        ),
+        What::LookupFailed(failure) => (
+            "LookupFailed",
+            format!("a look-up of {name} failed: {failure}"),
+        ),
+        What::NoAddress => (
+            "NoAddress",
+            format!("the DNS servers said that {name} has no address"),
+        ),
+    };
+    Reason {
+        name: Some(name.to_string()),
+        address,
+        at: Some(time(note.at)),
+        ..Reason::new(reason, words)
+    }
+}

@@ -1,0 +1,83 @@
+//! What is known of single addresses, for people.
+
+use std::net::IpAddr;
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{Limits, Memory, Stored, removal::removal};
+use crate::observation::Source;
+
+/// What is known of an address of a name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AddressFacts {
+    /// The name that was answered with it.
+    pub name: DnsName,
+    /// The address.
+    pub ip: IpAddr,
+    /// The TTL in seconds that gave the latest expiry, within the limits.
+    pub ttl: u32,
+    /// When it was looked up with that TTL.
+    pub looked_up: Timestamp,
+    /// When it was last in an answer.
+    pub seen: Timestamp,
+    /// Where that was.
+    pub source: Source,
+    /// The client that first asked for the name, as far as this process knows.
+    pub first_client: Option<IpAddr>,
+    /// When its TTL is over.
+    pub expires: Timestamp,
+    /// When it goes, if it is in no answer until then.
+    pub goes: Goes,
+}
+
+/// When an address goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Goes {
+    /// Then.
+    At(Timestamp),
+    /// Not before, and only once its name was looked up again.
+    OnceLookedUp(Timestamp),
+}
+
+impl Memory {
+    /// What is known of the addresses that are asked for, in their order.
+    pub fn facts<'a>(
+        &'a self,
+        limits: &'a Limits,
+        asked_for: impl Fn(&DnsName, IpAddr) -> bool + 'a,
+    ) -> impl Iterator<Item = AddressFacts> + 'a {
+        let all = self.names.iter().flat_map(|name| {
+            let addresses = name.addresses.iter();
+            addresses.map(move |address| (name, address))
+        });
+        let asked_for = all.filter(move |(name, address)| asked_for(&name.dns_name, address.ip));
+        asked_for.map(|(name, address)| AddressFacts {
+            name: name.dns_name.clone(),
+            ip: address.ip,
+            ttl: address.ttl,
+            looked_up: address.looked_up,
+            seen: address.seen,
+            source: address.source,
+            first_client: name.brought_by,
+            expires: address.expiry(),
+            goes: match removal(name, address, name.dns_name != self.spec, limits) {
+                Some(at) => Goes::At(at),
+                None => Goes::OnceLookedUp(address.earliest_removal(limits)),
+            },
+        })
+    }
+
+    /// Whether an address is known, of whatever name.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        self.names.iter().any(|name| name.address(&ip).is_some())
+    }
+}
+
+impl Stored {
+    /// Whether the address stands in the status under the name.
+    pub fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
+        let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
+        names.any(|name| name.addresses.iter().any(|address| address.ip == ip))
+    }
+}

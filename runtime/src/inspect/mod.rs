@@ -1,0 +1,151 @@
+//! What a program knows, for who runs it: a listener of its own that no other host can reach, since it has every tenant's names.
+//!
+//! - [`client`]: the subcommands that ask it.
+//! - [`text`]: texts that others wrote, in a terminal and in JSON.
+
+pub mod client;
+pub mod text;
+
+use anyhow::Context;
+use axum::{
+    Router,
+    http::{
+        HeaderName, HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
+    },
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::{
+    http,
+    listen::{Access, ListenAddress, Listener},
+};
+
+/// The page has no script, loads nothing from anywhere, is framed by nobody, and its forms lead to itself.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
+
+/// The longest text that may be asked for, in bytes: four times the longest name.
+const MAX_ASKED: usize = 1024;
+
+/// The bound server.
+#[derive(Debug)]
+pub struct Inspect(Listener);
+
+impl Inspect {
+    /// Binds the address; a socket's file is for the user of the process alone. Logs `inspect listening` with the field `addr`.
+    ///
+    /// # Errors
+    /// Those of [`Listener::bind`], with the address.
+    pub async fn bind(address: &ListenAddress) -> anyhow::Result<Self> {
+        let listener = Listener::bind(address, Access::User)
+            .await
+            .with_context(|| format!("cannot listen on {address}"))?;
+        info!(addr = %listener.address(), "inspect listening");
+        Ok(Self(listener))
+    }
+
+    /// Answers until the token is cancelled.
+    ///
+    /// # Errors
+    /// Those of [`http::serve`].
+    pub async fn serve(
+        self,
+        router: Router,
+        limits: http::Limits,
+        token: CancellationToken,
+    ) -> anyhow::Result<()> {
+        http::serve(self.0, router, limits, token).await
+    }
+}
+
+/// The values of a query string; the last one of each key counts.
+///
+/// # Errors
+/// It is longer than anything that can be asked.
+pub fn query<const N: usize>(
+    query: Option<&str>,
+    keys: [&str; N],
+) -> Result<[Option<String>; N], TooLong> {
+    let query = query.unwrap_or_default();
+    // Each octet may be three characters.
+    if query.len() > 3 * MAX_ASKED {
+        return Err(TooLong);
+    }
+    let mut values = [const { None }; N];
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let place = keys.iter().position(|known| *known == key);
+        if let Some(slot) = place.and_then(|place| values.get_mut(place)) {
+            *slot = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
+        }
+    }
+    Ok(values)
+}
+
+/// A query is longer than anything that can be asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the query is too long")]
+pub struct TooLong;
+
+impl IntoResponse for TooLong {
+    fn into_response(self) -> Response {
+        refusal(StatusCode::URI_TOO_LONG, &self.to_string())
+    }
+}
+
+/// A page, whose texts are escaped.
+pub fn page(html: String) -> Response {
+    answer("text/html; charset=utf-8", html)
+}
+
+/// JSON in printable ASCII.
+pub fn json(value: &impl Serialize) -> Response {
+    match text::json(value) {
+        Ok(text) => answer("application/json", text),
+        Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// No answer, and why.
+pub fn refusal(status: StatusCode, words: &str) -> Response {
+    (status, format!("{words}\n")).into_response()
+}
+
+fn answer(content_type: &'static str, body: String) -> Response {
+    let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
+    let headers = [
+        header(CONTENT_TYPE, content_type),
+        header(CONTENT_SECURITY_POLICY, POLICY),
+        header(X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        header(CACHE_CONTROL, "no-store"),
+    ];
+    (headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_gives_the_last_value_of_each_key_and_an_empty_one_is_none() {
+        let keys = ["about", "namespace"];
+        let some = |text: &str| Some(text.to_owned());
+        for (asked, expected) in [
+            (None, [None, None]),
+            (Some("about=a.b&namespace="), [some("a.b"), None]),
+            (Some("about=a&about=+%2A.b%20&x=y"), [some("*.b"), None]),
+            (
+                Some("about=%1b%ff&namespace=n"),
+                [some("\u{1b}\u{fffd}"), some("n")],
+            ),
+            (Some("&&=&about"), [None, None]),
+        ] {
+            assert_eq!(query(asked, keys), Ok(expected), "{asked:?}");
+        }
+        let long = "x".repeat(3 * MAX_ASKED + 1);
+        assert_eq!(query(Some(&long), keys), Err(TooLong));
+    }
+}

@@ -1,0 +1,235 @@
+//! `collector explain`: why an address is there, or is not.
+
+use std::process::Output;
+
+use proto::api::Family;
+use serde_json::Value;
+use tests::{
+    dnstap::{Sender, answer, data, event},
+    programs,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+
+struct Explain {
+    world: World,
+    inspect: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Explain {
+    async fn start(allow: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let inspect = format!("unix://{}", folder.path().join("inspect.sock").display());
+        let world = World::start(Setup {
+            zone: "www IN A 192.0.2.10\nbad IN A 127.0.0.1\n*.apps IN A 192.0.2.30",
+            allow,
+            collector: &["--inspect", &inspect],
+            ..Setup::default()
+        })
+        .await;
+        Self {
+            world,
+            inspect,
+            _folder: folder,
+        }
+    }
+
+    async fn ask(&self, about: &str, more: &[&str]) -> Output {
+        let args = [&["explain", about, "--inspect", &self.inspect], more].concat();
+        programs::run("collector", &args).await
+    }
+
+    /// The exit status, and what is printed.
+    async fn text(&self, about: &str, more: &[&str]) -> (Option<i32>, String) {
+        let Output { status, stdout, .. } = self.ask(about, more).await;
+        (status.code(), String::from_utf8(stdout).unwrap())
+    }
+
+    async fn json(&self, about: &str) -> Value {
+        let Output { stdout, .. } = self.ask(about, &["-o", "json"]).await;
+        serde_json::from_slice(&stdout).unwrap()
+    }
+
+    async fn reasons(&self, about: &str) -> Vec<String> {
+        let json = self.json(about).await;
+        let reasons = json["reasons"].as_array().unwrap().iter();
+        reasons
+            .map(|it| it["reason"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
+    let it = Explain::start(&[
+        NAME,
+        "*.apps.example.com",
+        "bad.example.com",
+        "a_b.example.com",
+    ])
+    .await;
+    assert_eq!(it.reasons(NAME).await, ["NeverSeen", "NoLookups"]);
+    it.world.look_up("bad.example.com.").await;
+    it.world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
+    it.world
+        .expect_flow_through(
+            "*.apps.example.com.",
+            "x.apps.example.com.",
+            Family::V4,
+            "192.0.2.30",
+        )
+        .await;
+
+    let (status, text) = it.text("WWW.example.COM", &[]).await;
+    assert_eq!(status, Some(0), "{text}");
+    let object = it.world.store.object(NAME).unwrap().metadata.name.unwrap();
+    let place = format!("object ovn-kubernetes/{object}");
+    assert_has(
+        &text,
+        &[
+            "www.example.com. is there, with 1 address.\n",
+            "Allow in team/default",
+            &place,
+        ],
+    );
+    assert_has(
+        &text,
+        &[
+            "  192.0.2.10: seen ",
+            "in the dnstap stream of process ",
+            "TTL 300 s; expires in ",
+            "; goes in ",
+        ],
+    );
+    let json = it.json(NAME).await;
+    assert_eq!(json["isThere"], true);
+    assert_eq!(json["names"][0]["addresses"][0]["inObject"], true);
+    assert_eq!(json["names"][0]["addresses"][0]["firstClient"], "127.0.0.1");
+
+    let (status, text) = it.text("192.0.2.30", &["--namespace", "team"]).await;
+    assert_eq!(status, Some(0), "{text}");
+    assert_has(
+        &text,
+        &[
+            "192.0.2.30 is there for namespace team.\n",
+            "192.0.2.30 of x.apps.example.com.",
+        ],
+    );
+    let (status, text) = it.text(NAME, &["--namespace", "fence"]).await;
+    assert_eq!(status, Some(1), "{text}");
+    assert_has(
+        &text,
+        &["no rule of namespace fence has it; EgressFirewalls of other namespaces that do: 1"],
+    );
+
+    // Why something is not there.
+    let (status, text) = it.text("bad.example.com", &[]).await;
+    assert_eq!(status, Some(1), "{text}");
+    assert_has(
+        &text,
+        &[
+            "bad.example.com. was answered with 127.0.0.1, seen in the dnstap stream of process ",
+            "the guard `loopback` refuses it",
+        ],
+    );
+    assert_eq!(it.reasons("127.0.0.1").await, ["Guarded", "Refused"]);
+    assert_eq!(
+        it.reasons("y.x.apps.example.com").await,
+        ["NoRule", "WildcardDepth"]
+    );
+    assert_eq!(
+        it.reasons("apps.example.com").await,
+        ["NoRule", "WildcardDepth"]
+    );
+    assert_eq!(
+        it.reasons("a_b.example.com").await,
+        ["InvalidName", "NameRefused"]
+    );
+    assert_eq!(it.reasons("192.0.2.99").await, ["NeverSeen"]);
+    it.world.look_up("other.example.com.").await;
+    assert_eq!(it.reasons("other.example.com").await, ["NoRule"]);
+}
+
+#[tokio::test]
+async fn what_is_asked_for_and_what_came_in_frames_is_printable_whatever_it_is() {
+    let it = Explain::start(&["*.apps.example.com"]).await;
+    let mut sender = Sender::open(&it.world.dnstap_socket()).await;
+    let hostile = "<b>\u{1b}[2J\u{7}.apps.example.com.";
+    let addresses = ["127.0.0.1".parse().unwrap(), "192.0.2.77".parse().unwrap()];
+    let plain = event(answer("plain-one.apps.example.com.", &addresses, 60));
+    let mut odd = plain.clone();
+    let label = odd.windows(9).position(|it| it == b"plain-one").unwrap();
+    odd[label..label + 9].copy_from_slice(b"<b>\x1b[2J\x07x");
+    for event in [odd, plain] {
+        sender.send(&data(&event)).await.unwrap();
+    }
+    eventually("it arrives", async || {
+        let (status, text) = it.text("192.0.2.77", &[]).await;
+        (status == Some(0)).then_some(()).ok_or(text)
+    })
+    .await;
+    for about in [
+        hostile,
+        "\u{202e}\u{9b}",
+        "*.apps.example.com",
+        "127.0.0.1",
+        "-.",
+        "*",
+    ] {
+        for more in [&[][..], &["-o", "json"]] {
+            let args = [&["--"][..], &[about]].concat();
+            let args = [&["explain", "--inspect", &it.inspect], more, &args].concat();
+            let Output {
+                status,
+                stdout,
+                stderr,
+            } = programs::run("collector", &args).await;
+            assert!(
+                matches!(status.code(), Some(0 | 1)),
+                "{about:?}: {stderr:?}"
+            );
+            let printable = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
+            assert!(stdout.iter().all(printable), "{stdout:?}");
+        }
+    }
+    let names = it.json("192.0.2.77").await["names"].to_string();
+    assert!(
+        names.contains("plain-one.") && !names.contains("<b>"),
+        "{names}"
+    );
+    it.world
+        .collector
+        .counts("collector_events_total", &["outcome=\"bad_name\""], 1.0)
+        .await;
+}
+
+#[tokio::test]
+async fn without_a_collector_nothing_is_told_and_the_status_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = format!("unix://{}", folder.path().join("x.sock").display());
+    let explain = |inspect: String| async move {
+        let args = ["explain", NAME, "--inspect", &inspect];
+        let Output { status, stderr, .. } = programs::run("collector", &args).await;
+        assert_eq!(status.code(), Some(2));
+        String::from_utf8(stderr).unwrap()
+    };
+    let error = explain(nowhere.clone()).await;
+    assert!(
+        error.contains(&format!("no collector answers at {nowhere}")),
+        "{error}"
+    );
+    // An admin server is no inspect server.
+    let it = Explain::start(&[NAME]).await;
+    let admin = it.world.collector.admin().0;
+    let error = explain(format!("tcp://{admin}")).await;
+    assert!(error.contains("404"), "{error}");
+}
