@@ -1,6 +1,6 @@
 //! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
 
-use std::{future::pending, pin::pin, time::Duration};
+use std::{collections::VecDeque, future::pending, pin::pin, time::Duration};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt};
@@ -33,7 +33,8 @@ pub struct Writer {
     sync: Reconciler,
     client: Client<Northbound>,
     mode: Mode,
-    in_flight: Option<TransactionId>,
+    /// The oldest first.
+    in_flight: VecDeque<TransactionId>,
     /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
     stood_by: bool,
     /// Whether the store can be read, and was.
@@ -58,7 +59,7 @@ impl Writer {
             sync: Reconciler::new(policy),
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
-            in_flight: None,
+            in_flight: VecDeque::new(),
             stood_by: false,
             store_synced: false,
             store_gate: health.gate("store", "the store has not been read yet"),
@@ -96,10 +97,10 @@ impl Writer {
         loop {
             self.work()?;
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
-            if self.in_flight.is_none() {
+            if self.in_flight.is_empty() {
                 drop(taken_over.take());
             }
-            if self.in_flight.is_none() || reported.is_none_or(is_due) {
+            if self.in_flight.is_empty() || reported.is_none_or(is_due) {
                 self.report();
                 reported = Some(Instant::now());
             }
@@ -117,7 +118,7 @@ impl Writer {
             }
         }
         let ended = async {
-            while self.in_flight.is_some() {
+            while !self.in_flight.is_empty() {
                 let event = self.client.next().await;
                 self.database_changed(event);
             }
@@ -128,9 +129,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts what there is to do, if nothing is under way.
+    /// Starts what there is to do, if there is room for it behind what is under way.
     fn work(&mut self) -> anyhow::Result<()> {
-        if self.in_flight.is_some() {
+        let writes = matches!(&self.mode, Mode::Write(leader) if leader.is_leading());
+        if !self.in_flight.is_empty() && !(writes && self.sync.has_room()) {
             return Ok(());
         }
         let Some(replica) = self.client.replica() else {
@@ -174,9 +176,9 @@ impl Writer {
             }
         };
         if let Some(operations) = operations {
-            self.in_flight = self.client.transact(operations);
-            if self.in_flight.is_none() {
-                self.sync.database_lost();
+            match self.client.transact(operations) {
+                Some(id) => self.in_flight.push_back(id),
+                None => self.sync.database_lost(),
             }
         }
         Ok(())
@@ -185,7 +187,7 @@ impl Writer {
     /// When [`Writer::work`] has something to do even if nothing happens. A time that is over must not wake the loop again and
     /// again while nothing can be done.
     fn next_timer(&self) -> Option<std::time::Instant> {
-        let can_work = self.in_flight.is_none() && self.client.replica().is_some();
+        let can_work = self.in_flight.is_empty() && self.client.replica().is_some();
         can_work.then(|| self.sync.next_timer()).flatten()
     }
 
@@ -211,7 +213,7 @@ impl Writer {
                     self.sync.database_changed(replica, changes);
                 }
             }
-            ovsdb::Event::Ended { outcome, .. } => self.transaction_ended(outcome),
+            ovsdb::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
             ovsdb::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
@@ -238,7 +240,7 @@ impl Writer {
                     metrics::connection_failure();
                 }
                 self.database_gate.not_ready(format!("{remote}: {error}"));
-                self.in_flight = None;
+                self.in_flight.clear();
                 for _ in unknown {
                     metrics::transaction(OutcomeLabel::Unknown);
                 }
@@ -247,8 +249,11 @@ impl Writer {
         }
     }
 
-    fn transaction_ended(&mut self, outcome: Outcome) {
-        self.in_flight = None;
+    fn transaction_ended(&mut self, id: TransactionId, outcome: Outcome) {
+        let Some(place) = self.in_flight.iter().position(|other| *other == id) else {
+            return;
+        };
+        self.in_flight.remove(place);
         metrics::transaction(OutcomeLabel::of(&outcome));
         let Some(replica) = self.client.replica() else {
             return;
@@ -266,7 +271,7 @@ impl Writer {
             }
             return;
         }
-        match self.sync.finished(outcome, replica, now()) {
+        match self.sync.finished(place, outcome, replica, now()) {
             Finished::Done(done) => metrics::done(&done),
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
@@ -281,6 +286,9 @@ impl Writer {
                 match reason {
                     StartOver::Unknown(_) => self.client.restart(),
                     StartOver::Ghost(_) => self.client.start_over(),
+                }
+                for _ in self.in_flight.drain(..) {
+                    metrics::transaction(OutcomeLabel::Unknown);
                 }
                 self.sync.database_lost();
             }

@@ -49,9 +49,10 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
         "unix socket: {FRAMES} frames, {} MB, {matching} match",
         data.len() / 1_000_000
     );
-    let [ours, thrown, theirs] =
-        ["ours", "discard", "fstrm"].map(|name| workdir.join(format!("{name}.sock")));
-    let _collector = collector(&ours).await;
+    let [ours, forgetful, thrown, theirs] =
+        ["ours", "forgetful", "discard", "fstrm"].map(|name| workdir.join(format!("{name}.sock")));
+    let _collector = collector(&ours, 65_536).await;
+    let _forgetful = collector(&forgetful, 0).await;
     let _discard = discard::start(&thrown);
     let capture = Process::start(
         workdir.path(),
@@ -73,12 +74,20 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
     })
     .await;
     let capture = capture.pid().to_string();
-    let (mut throughput, mut cpu) = (Vec::new(), Vec::new());
+    let (mut throughput, mut remembering, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     println!(
-        "{:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>10} {:>14}",
-        "M frames/s", "discarded", "fstrm_capture", "ours", "discarded", "fstrm_capture"
+        "{:>12} {:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>12} {:>10} {:>14}",
+        "M frames/s",
+        "remembering",
+        "discarded",
+        "fstrm_capture",
+        "ours",
+        "remembering",
+        "discarded",
+        "fstrm_capture"
     );
     for _ in 0..if quick { 3 } else { 9 } {
+        let plain = send(&forgetful, &data).await;
         let one = send(&ours, &data).await;
         let other = send(&thrown, &data).await;
         let before = cpu_time(&capture, &[]);
@@ -86,15 +95,18 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
         let captured = (cpu_time(&capture, &[]) - before) as f64 / 1e9;
         let rate = |taken: &Taken| FRAMES as f64 / taken.seconds / 1e6;
         println!(
-            "{:>12.2} {:>12.2} {:>14.2}                {:>8.3} {:>10.3} {:>14.3}",
+            "{:>12.2} {:>12.2} {:>12.2} {:>14.2}                {:>8.3} {:>12.3} {:>10.3} {:>14.3}",
+            rate(&plain),
             rate(&one),
             rate(&other),
             rate(&third),
+            plain.reading,
             one.reading,
             other.reading,
             captured
         );
-        throughput.push(other.seconds / one.seconds);
+        throughput.push(other.seconds / plain.seconds);
+        remembering.push(other.seconds / one.seconds);
         cpu.push(captured / one.reading);
     }
     vec![
@@ -102,6 +114,11 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
             what: "unix socket, frames/s: to a reader that discards",
             ratio: median(&mut throughput),
             least: 0.8,
+        },
+        Ratio {
+            what: "the same, remembering names that nobody wants",
+            ratio: median(&mut remembering),
+            least: 0.0,
         },
         Ratio {
             what: "unix socket: CPU seconds of fstrm_capture to ours",
@@ -112,7 +129,7 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
 }
 
 /// A listener as the program has it, for as many frames as come, and somebody who takes what is observed.
-async fn collector(socket: &Path) -> JoinSet<()> {
+async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let (sender, mut receiver) = queue::channel(16 << 20);
     let names: NameIndex = traffic::wanted(NAMES).iter().collect();
     let index = SharedIndex::default();
@@ -123,7 +140,7 @@ async fn collector(socket: &Path) -> JoinSet<()> {
         frames_per_second: 0,
     };
     let ingest = Ingest {
-        remembered: Remembered::new(65_536),
+        remembered: Remembered::new(remembered),
         ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();

@@ -13,6 +13,7 @@ use std::{
     fmt,
     hash::BuildHasher,
     net::IpAddr,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -45,7 +46,8 @@ pub struct Remembered {
 
 struct Table {
     hasher: RandomState,
-    /// The hash of what each place holds; 0 if it is empty. [`WAYS`] of them are one line of the cache.
+    /// The [`Tag`] of what each place holds; 0 if it is empty. [`WAYS`] of them are one line of the cache, and all that is read
+    /// to see that a message was kept.
     tags: Box<[AtomicU64]>,
     /// [`WORDS`] for each place.
     words: Box<[AtomicU64]>,
@@ -54,6 +56,23 @@ struct Table {
 /// What shows that a message was kept in this second. Two that are not the same have the same once in 2^28 times.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Mark(u32);
+
+/// Bits of a [`Mark`].
+const MARK: u32 = 29;
+
+/// The lower bits of a hash of name and family, and the [`Mark`] of the message that was kept last below them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Tag(u64);
+
+impl Tag {
+    fn new(hash: u64, mark: Mark) -> Self {
+        Self(hash << MARK | u64::from(mark.0))
+    }
+
+    fn without_mark(self) -> Self {
+        Self(self.0 >> MARK << MARK)
+    }
+}
 
 /// Octets of a message before which answers to the same question differ: its identifier.
 const IDENTIFIER: usize = 2;
@@ -89,10 +108,12 @@ impl Remembered {
         let said = message.get(IDENTIFIER..).unwrap_or_default();
         let second = at.floor_second().as_millis();
         // Never 0, which marks nothing.
-        let mark = Mark((table.hasher.hash_one((said, second)) >> 35) as u32 | 1);
-        let tag = table.tag(name, family);
-        let known = table.known(tag).is_some_and(|place| place.mark() == mark);
-        (!known).then_some(mark)
+        let mark = Mark((table.hasher.hash_one((said, second)) >> (u64::BITS - MARK)) as u32 | 1);
+        let hash = table.hash(name, family);
+        let tag = Tag::new(hash, mark);
+        let mut known = table.tags.get(table.places(hash)?)?.iter();
+        let is_kept = known.any(|known| known.load(Relaxed) == tag.0);
+        (!is_kept).then_some(mark)
     }
 
     /// Keeps an answer, and what is not expired of earlier ones for the name and the family: pods use that too. What does
@@ -122,18 +143,17 @@ impl Remembered {
         let Some(table) = &self.table else {
             return;
         };
-        let tag = table.tag(name.into(), family);
-        if let Some((known, place)) = table.place(tag) {
+        let hash = table.hash(name.into(), family);
+        if let Some((known, place)) = table.place(hash) {
             place.keep(
                 known,
-                tag,
+                Tag::new(hash, mark),
                 name,
                 &Answer {
                     family,
                     addresses,
                     at,
                     client,
-                    mark,
                 },
             );
         }
@@ -160,7 +180,7 @@ impl Remembered {
                 wildcards.push(wire);
                 continue;
             }
-            let places = Family::ALL.map(|family| table.known(table.tag((&wire).into(), family)));
+            let places = Family::ALL.map(|family| table.known(table.hash((&wire).into(), family)));
             let places = places.into_iter().flatten();
             found.extend(places.filter_map(|place| observation(place, &|name| *name == wire)));
         }
@@ -203,47 +223,43 @@ impl Table {
         })
     }
 
-    /// The hash, never 0.
+    /// The hash, whose lower bits are never 0.
     #[inline]
-    fn tag(&self, name: Qname<'_>, family: Family) -> u64 {
+    fn hash(&self, name: Qname<'_>, family: Family) -> u64 {
         let family = u64::from(family == Family::V6) << 1;
         (name.hashes(&self.hasher).name ^ family) | 1
     }
 
-    /// Where an answer with this tag is, or where it may go, and whether it is there.
-    fn place(&self, tag: u64) -> Option<(bool, Place<'_>)> {
-        let first = self.first(tag)?;
-        let mut least = None;
-        for (way, known) in self.tags.get(first..first + WAYS)?.iter().enumerate() {
-            let known = known.load(Relaxed);
-            if known == tag {
-                return Some((true, self.at(first + way)?));
+    /// Where an answer with this hash is, or where it may go, and whether it is there, as far as the tag tells.
+    fn place(&self, hash: u64) -> Option<(bool, Place<'_>)> {
+        let places = self.places(hash)?;
+        let tag = Tag::new(hash, Mark::default());
+        for at in places.clone() {
+            let known = Tag(self.tags.get(at)?.load(Relaxed));
+            if known.without_mark() == tag {
+                return Some((true, self.at(at)?));
             }
-            if known == 0 {
-                return Some((false, self.at(first + way)?));
-            }
-        }
-        for at in first..first + WAYS {
-            let place = self.at(at)?;
-            let seen = place.seen();
-            if least.as_ref().is_none_or(|(least, _)| seen < *least) {
-                least = Some((seen, place));
+            if known.0 == 0 {
+                return Some((false, self.at(at)?));
             }
         }
-        least.map(|(_, place)| (false, place))
+        let places = places.filter_map(|at| self.at(at));
+        let least = places.min_by_key(|place| place.seen());
+        least.map(|place| (false, place))
     }
 
-    fn known(&self, tag: u64) -> Option<Place<'_>> {
-        let (known, place) = self.place(tag)?;
+    fn known(&self, hash: u64) -> Option<Place<'_>> {
+        let (known, place) = self.place(hash)?;
         known.then_some(place)
     }
 
-    /// The first of the places for this tag.
-    fn first(&self, tag: u64) -> Option<usize> {
+    /// The places for this hash.
+    fn places(&self, hash: u64) -> Option<Range<usize>> {
         let sets = u64::try_from(self.tags.len() / WAYS).ok()?;
         // The upper bits, scaled to the number of sets.
-        let set = (u128::from(tag) * u128::from(sets)) >> 64;
-        Some(usize::try_from(set).ok()? * WAYS)
+        let set = (u128::from(hash) * u128::from(sets)) >> 64;
+        let first = usize::try_from(set).ok()? * WAYS;
+        Some(first..first + WAYS)
     }
 
     fn at(&self, place: usize) -> Option<Place<'_>> {

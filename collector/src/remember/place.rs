@@ -20,7 +20,7 @@ use proto::{
 use runtime::clock::Timestamp;
 use smallvec::SmallVec;
 
-use super::Mark;
+use super::Tag;
 use crate::observation::{Observation, Source};
 
 /// 256 bytes.
@@ -39,9 +39,6 @@ const MAX_NAME: usize = 200;
 /// Who asked, if a client did.
 const CLIENT: u64 = 1 << 32;
 
-/// Where the mark begins.
-const MARK: u32 = 35;
-
 type Addresses = SmallVec<[(IpAddr, u32); MAX_ADDRESSES]>;
 
 /// A place of the table.
@@ -51,8 +48,7 @@ pub(super) struct Place<'a> {
     version: &'a AtomicU64,
     /// When it was last seen, in milliseconds since the Unix epoch.
     seen: &'a AtomicU64,
-    /// From the lowest bit: the name's octets (16 bits), the number of addresses (16 bits), [`CLIENT`], whether it is AAAA, the
-    /// [`Mark`] (29 bits, from [`MARK`] on).
+    /// From the lowest bit: the name's octets (16 bits), the number of addresses (16 bits), [`CLIENT`], whether it is AAAA.
     header: &'a AtomicU64,
     client: &'a [AtomicU64; 2],
     /// The name, then the addresses: one word for IPv4 (address, TTL), three for IPv6.
@@ -65,7 +61,6 @@ pub(super) struct Answer<'a> {
     pub(super) addresses: &'a [(IpAddr, u32)],
     pub(super) at: Timestamp,
     pub(super) client: Option<IpAddr>,
-    pub(super) mark: Mark,
 }
 
 /// An answer that was kept.
@@ -96,13 +91,8 @@ impl<'a> Place<'a> {
         self.seen.load(Relaxed)
     }
 
-    /// Of the message that was written last.
-    pub(super) fn mark(self) -> Mark {
-        Mark((self.header.load(Relaxed) >> MARK) as u32)
-    }
-
     /// Writes the answer, joined with what is there if that is `known` to be of the same name and family.
-    pub(super) fn keep(self, known: bool, tag: u64, name: &dns::Name, answer: &Answer<'_>) {
+    pub(super) fn keep(self, known: bool, tag: Tag, name: &dns::Name, answer: &Answer<'_>) {
         let wire = name.wire();
         let Some(rest) = self.rest.get(wire.len().div_ceil(8)..) else {
             return;
@@ -126,7 +116,7 @@ impl<'a> Place<'a> {
         if known && self.is(wire, answer.family) {
             self.join(&mut addresses, rest, answer.at);
         } else {
-            self.tag.store(tag, Relaxed);
+            self.tag.store(tag.without_mark().0, Relaxed);
             for (word, octets) in self.rest.iter().zip(wire.chunks(8)) {
                 word.store(word_of(octets), Relaxed);
             }
@@ -145,9 +135,10 @@ impl<'a> Place<'a> {
             word.store(u64::from_le_bytes(*half), Relaxed);
         }
         let client = if client.is_some() { CLIENT } else { 0 };
-        let flags = client | of_family(answer.family) | u64::from(answer.mark.0) << MARK;
+        let flags = client | of_family(answer.family);
         self.header
             .store(flags | (count as u64) << 16 | wire.len() as u64, Relaxed);
+        self.tag.store(tag.0, Relaxed);
         self.version.store(locked.wrapping_add(1), Release);
     }
 

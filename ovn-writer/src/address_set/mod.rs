@@ -45,6 +45,7 @@ pub struct AddressSet {
     others: Option<Box<BTreeSet<Box<str>>>>,
     external_ids: Kept<5>,
     identity: Option<Identity>,
+    is_well_named: bool,
 }
 
 /// What the `external_ids` say that a row is for.
@@ -103,6 +104,11 @@ impl AddressSet {
         self.identity.as_ref()
     }
 
+    /// Whether its `name` is the one by which rules of its controller refer to a set of its [identity](AddressSet::identity).
+    pub fn is_well_named(&self) -> bool {
+        self.is_well_named
+    }
+
     /// `k8s.ovn.org/owner-controller`, if there is one.
     pub fn controller(&self) -> Option<&str> {
         self.external_ids.get(3)
@@ -111,6 +117,14 @@ impl AddressSet {
     /// Whether this program made it for this store.
     pub fn is_made_for(&self, store: &str) -> bool {
         self.external_ids.get(4) == Some(store)
+    }
+
+    fn has_its_name(&self) -> bool {
+        let of_identity = self.controller().zip(self.identity());
+        of_identity.is_some_and(|(controller, identity)| {
+            let id = address_set_id(controller, identity.name.as_str(), identity.family);
+            identity.form == NameForm::Fqdn && *self.name == *address_set_name(&id)
+        })
     }
 
     fn identify(&self) -> Option<Identity> {
@@ -185,9 +199,14 @@ impl Record for AddressSet {
     }
 
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        let mut is_renamed = false;
         for (column, value) in difference {
+            is_renamed |= column != ADDRESSES;
             self.modify_column(&column, value)
                 .map_err(|problem| problem.of(column))?;
+        }
+        if is_renamed {
+            self.is_well_named = self.has_its_name();
         }
         Ok(())
     }
@@ -226,8 +245,8 @@ pub(crate) fn nobody_has(name: &DnsName, owner_controller: &str, family: Family)
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = Datum::from(address_set_name(&id).as_str());
     Operation::Wait {
-        table: TABLE.to_owned(),
-        filter: vec![Condition(NAME.to_owned(), Function::Equal, set_name)],
+        table: TABLE.into(),
+        filter: vec![Condition(NAME.into(), Function::Equal, set_name)],
         columns: vec!["_uuid".to_owned()],
         until: Until::Equal,
         rows: Vec::new(),
@@ -238,7 +257,7 @@ pub(crate) fn nobody_has(name: &DnsName, owner_controller: &str, family: Family)
 /// Asks for the names of all rows, whoever made them.
 pub(crate) fn select_names() -> Operation {
     Operation::Select {
-        table: TABLE.to_owned(),
+        table: TABLE.into(),
         filter: Vec::new(),
         columns: vec![NAME.to_owned()],
     }

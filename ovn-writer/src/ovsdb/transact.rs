@@ -1,5 +1,7 @@
 //! Transactions (RFC 7047 section 4.1.3 and 5.2): what to do, and the three ways in which it can end.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -16,14 +18,14 @@ pub enum Operation {
     /// Makes a row.
     Insert {
         /// Where.
-        table: String,
+        table: Cow<'static, str>,
         /// Its columns; those left out have their default.
         row: Row,
     },
     /// Changes columns relative to what they hold.
     Mutate {
         /// Where.
-        table: String,
+        table: Cow<'static, str>,
         /// Which rows: those that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
@@ -33,7 +35,7 @@ pub enum Operation {
     /// Deletes rows.
     Delete {
         /// Where.
-        table: String,
+        table: Cow<'static, str>,
         /// Which rows: those that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
@@ -41,7 +43,7 @@ pub enum Operation {
     /// Reads rows, as the operations before it leave them.
     Select {
         /// Where.
-        table: String,
+        table: Cow<'static, str>,
         /// Which rows: those that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
@@ -51,7 +53,7 @@ pub enum Operation {
     /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0.
     Wait {
         /// Where.
-        table: String,
+        table: Cow<'static, str>,
         /// Which rows: those that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
@@ -69,7 +71,7 @@ pub enum Operation {
 impl Operation {
     /// Refuses the transaction, as `timed out`, unless the row holds these values at this moment: a guard in front of changes
     /// that rely on them. A row that is gone does not hold them.
-    pub fn guard(table: impl Into<String>, uuid: Uuid, values: Row) -> Self {
+    pub fn guard(table: impl Into<Cow<'static, str>>, uuid: Uuid, values: Row) -> Self {
         Self::Wait {
             table: table.into(),
             filter: vec![Condition::uuid(uuid)],
@@ -147,7 +149,7 @@ pub enum Until {
 
 /// A column, a function, and what it is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Condition(pub String, pub Function, pub Datum);
+pub struct Condition(pub Cow<'static, str>, pub Function, pub Datum);
 
 /// How a column is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -166,13 +168,13 @@ pub enum Function {
 impl Condition {
     /// The row with this `_uuid`.
     pub fn uuid(uuid: Uuid) -> Self {
-        Self("_uuid".to_owned(), Function::Equal, uuid.into())
+        Self("_uuid".into(), Function::Equal, uuid.into())
     }
 
     /// Rows whose map of strings has this pair.
-    pub fn has_pair(column: &str, key: &str, value: &str) -> Self {
+    pub fn has_pair(column: &'static str, key: &str, value: &str) -> Self {
         Self(
-            column.to_owned(),
+            column.into(),
             Function::Includes,
             Datum::string_map([(key, value)]),
         )
@@ -181,7 +183,7 @@ impl Condition {
 
 /// A column, what happens to it, and by what.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Mutation(pub String, pub Mutator, pub Datum);
+pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 
 /// How a column changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -147,13 +147,13 @@ pub(super) fn nobody_manages() -> Operation {
     let is_managed = vec![
         Condition::has_pair(EXTERNAL_IDS, OWNER_CONTROLLER, DEFAULT_NETWORK_CONTROLLER),
         Condition(
-            EXTERNAL_IDS.to_owned(),
+            EXTERNAL_IDS.into(),
             Function::Excludes,
             Datum::string_map([(OWNER_TYPE, ADDRESS_SET_OWNER_TYPE)]),
         ),
     ];
     Operation::Wait {
-        table: TABLE.to_owned(),
+        table: TABLE.into(),
         filter: is_managed,
         columns: vec!["_uuid".to_owned()],
         until: Until::Equal,

@@ -84,7 +84,7 @@ impl Change {
     /// The operation on the wire. It can be sent again without harm: a set does not hold an address twice, the table's index
     /// keeps a second row of the same name out, and a row is deleted only while it bears our mark.
     pub fn operation(&self, name: &DnsName) -> Operation {
-        let table = TABLE.to_owned();
+        let table = TABLE.into();
         match self {
             Self::Create {
                 set,
@@ -101,7 +101,7 @@ impl Change {
                 ..
             } => {
                 let insert = Datum::strings(insert.iter().map(IpAddr::to_string));
-                let mutation = |mutator, set| Mutation(ADDRESSES.to_owned(), mutator, set);
+                let mutation = |mutator, set| Mutation(ADDRESSES.into(), mutator, set);
                 let mutations = [
                     mutation(Mutator::Insert, insert),
                     mutation(Mutator::Delete, Datum::strings(delete)),

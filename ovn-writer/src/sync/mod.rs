@@ -1,4 +1,4 @@
-//! From what is wanted and what is there to transactions, one at a time.
+//! From what is wanted and what is there to transactions, and what becomes of them.
 //!
 //! [`Reconciler`] knows both sides and which names may differ. It is told of every change on either side and recomputes the names
 //! concerned, and no others, from the whole of their state; what led to it does not matter. While a transaction is under way,
@@ -31,7 +31,10 @@ mod queue;
 mod refusals;
 mod repairs;
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Instant,
+};
 
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{sparse::Sparse, store::Event};
@@ -73,7 +76,8 @@ pub struct Reconciler {
     refused: HashMap<DnsName, Refused>,
     /// What was undone lately, of the sets of each family.
     repairs: HashMap<DnsName, [Repairs; 2]>,
-    in_flight: Option<Batch>,
+    /// The oldest first.
+    in_flight: VecDeque<Batch>,
     repairs_log: Sparse,
     /// How many parts of refused transactions there were.
     parts: u64,
@@ -111,7 +115,7 @@ impl Reconciler {
             queue: Queue::default(),
             refused: HashMap::new(),
             repairs: HashMap::new(),
-            in_flight: None,
+            in_flight: VecDeque::new(),
             repairs_log: Sparse::default(),
             parts: 0,
         }
@@ -159,15 +163,28 @@ impl Reconciler {
 
     /// The connection is lost: what was under way may have taken effect or not.
     pub fn database_lost(&mut self) {
-        let lost = self.in_flight.take().into_iter();
-        for planned in lost.flat_map(|batch| batch.names) {
-            self.queue.mark(planned.name, planned.mark);
+        while !self.in_flight.is_empty() {
+            let batch = self.ended(0);
+            for planned in batch.names {
+                self.queue.mark(planned.name, planned.mark);
+            }
         }
     }
 
     /// Whether nothing is left to do now; what was [refused](Self::refused) is left for later.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.in_flight.is_none()
+        self.queue.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Whether there may be a [transaction](Reconciler::next_transaction) now. What changes while one is under way goes into the
+    /// next; only if that one is as large as may be, and so would be the next, the server need not wait for us in between.
+    pub fn has_room(&self) -> bool {
+        let limits = self.picture.policy.limits;
+        match (self.in_flight.front(), self.in_flight.get(1)) {
+            (None, _) => true,
+            (Some(first), None) => first.is_full(limits) && self.queue.len() >= limits.rows,
+            (Some(_), Some(_)) => false,
+        }
     }
 
     /// The number of names whose changes the server refused, or some of them.
@@ -205,14 +222,14 @@ impl Reconciler {
         self.queue.next_timer().into_iter().chain(deadline).min()
     }
 
-    /// The next transaction, if there is anything to do and none is under way. It is under way then, until
-    /// [`Reconciler::finished`].
+    /// The next transaction, if there is anything to do and [room](Reconciler::has_room). It is under way then, behind those that
+    /// are, until [`Reconciler::finished`].
     pub fn next_transaction(
         &mut self,
         replica: &NorthboundReplica,
         now: Instant,
     ) -> Option<Vec<Operation>> {
-        if self.in_flight.is_some() || !self.wake(replica, now) {
+        if !self.has_room() || !self.wake(replica, now) {
             return None;
         }
         let mut batch = Batch::default();
@@ -247,8 +264,11 @@ impl Reconciler {
         if batch.names.is_empty() {
             return None;
         }
+        for planned in &batch.names {
+            self.queue.hold(planned.name.clone());
+        }
         let operations = batch.send();
-        self.in_flight = Some(batch);
+        self.in_flight.push_back(batch);
         Some(operations)
     }
 
@@ -304,16 +324,17 @@ impl Reconciler {
         }
     }
 
-    /// The transaction that was under way ended. `replica` has all updates that came before its outcome.
+    /// A transaction ended, which had `place` older ones before it. `replica` has all updates that came before its outcome.
     pub fn finished(
         &mut self,
+        place: usize,
         outcome: Outcome,
         replica: &NorthboundReplica,
         now: Instant,
     ) -> Finished {
         match outcome {
             Outcome::Done(results) => {
-                let batch = self.in_flight.take().unwrap_or_default();
+                let batch = self.ended(place);
                 if let Some(name) = batch.ghost(&results, &replica.0) {
                     return Finished::StartOver(StartOver::Ghost(name));
                 }
@@ -326,7 +347,7 @@ impl Reconciler {
                 Finished::Done(done)
             }
             Outcome::Refused(refusal) => {
-                let batch = self.in_flight.take().unwrap_or_default();
+                let batch = self.ended(place);
                 let guard = refusal.operation.filter(|index| batch.is_guard(*index));
                 if guard.is_some() {
                     self.picture.set_managed();
@@ -343,6 +364,15 @@ impl Reconciler {
                 Finished::StartOver(StartOver::Unknown(error))
             }
         }
+    }
+
+    /// Takes out a transaction that was under way.
+    fn ended(&mut self, place: usize) -> Batch {
+        let batch = self.in_flight.remove(place).unwrap_or_default();
+        for planned in &batch.names {
+            self.queue.release(&planned.name);
+        }
+        batch
     }
 
     /// Marks what is to be looked at by now; false before the store was read, when nothing is wanted yet.

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use proto::api::{DnsName, DnsNameResolver, Family};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, DnsNameResolver, Family};
 use runtime::store::Event;
 
 use super::{
@@ -220,8 +220,14 @@ impl Picture {
                 |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
             )
         });
+        let is_known = wanted.is_some();
         let is_gone = rows.is_empty() && wanted.is_some_and(|w| w.standing == Standing::Gone);
-        for row in &rows {
+        // Those of the default network are known of every name of the store.
+        let others = rows.iter().filter(|row| {
+            let is_default = |family| row.is_of(DEFAULT_NETWORK_CONTROLLER, family);
+            !is_known || !Family::ALL.into_iter().any(is_default)
+        });
+        for row in others {
             self.index.add_set(row.set.name().into(), name);
         }
         let in_a_row = |address: &_| rows.iter().any(|row| row.set.holds(address));
@@ -263,6 +269,9 @@ impl Picture {
         let mut missed = Vec::new();
         for controller in self.references.controllers() {
             for family in Family::ALL {
+                if rows.iter().any(|row| row.is_of(controller, family)) {
+                    continue;
+                }
                 let set = set_name(controller, name, family);
                 if self.references.contain(&set) && !is_there(&set) {
                     let controller = controller.into();

@@ -96,6 +96,16 @@ pub struct SetRow<'a> {
     pub is_referred_to: bool,
 }
 
+impl SetRow<'_> {
+    /// Whether it is the row of this network and family, under the name by which rules refer to it.
+    pub fn is_of(&self, controller: &str, family: Family) -> bool {
+        let is_family = |identity: &Identity| identity.family == family;
+        self.set.is_well_named()
+            && self.set.identity().is_some_and(is_family)
+            && self.set.controller() == Some(controller)
+    }
+}
+
 /// A set of the name, whether there is one or not.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct SetOf {

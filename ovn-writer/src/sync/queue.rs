@@ -1,7 +1,7 @@
 //! Which names are to be looked at, in which order, and which of them later.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
     time::Instant,
 };
 
@@ -68,26 +68,51 @@ impl Mark {
 /// The names that are marked.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Their marks, and whether they stand in the order; if not, they wait for a timer.
+    /// Their marks, and whether they stand in the order; if not, they wait for a timer, or are held.
     marks: HashMap<DnsName, (Mark, bool)>,
     order: VecDeque<DnsName>,
     timers: BTreeSet<(Instant, DnsName)>,
+    /// Names in transactions that are under way: marks of these wait until it is known what became of them.
+    held: HashSet<DnsName>,
 }
 
 impl Queue {
+    /// The name that was taken is in a transaction that is under way.
+    pub(super) fn hold(&mut self, name: DnsName) {
+        self.held.insert(name);
+    }
+
+    /// It no longer is.
+    pub(super) fn release(&mut self, name: &DnsName) {
+        if self.held.remove(name)
+            && let Some((_, is_queued)) = self.marks.get_mut(name)
+            && !std::mem::replace(is_queued, true)
+        {
+            self.order.push_back(name.clone());
+        }
+    }
+
+    /// How many names are to be looked at now.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// The name is to be looked at.
     pub(super) fn mark(&mut self, name: DnsName, mark: Mark) {
+        let is_free = self.held.is_empty() || !self.held.contains(&name);
         match self.marks.entry(name) {
             Entry::Occupied(mut entry) => {
                 let (old, is_queued) = entry.get_mut();
                 old.merge(mark);
-                if !std::mem::replace(is_queued, true) {
+                if is_free && !std::mem::replace(is_queued, true) {
                     self.order.push_back(entry.key().clone());
                 }
             }
             Entry::Vacant(entry) => {
-                self.order.push_back(entry.key().clone());
-                entry.insert((mark, true));
+                if is_free {
+                    self.order.push_back(entry.key().clone());
+                }
+                entry.insert((mark, is_free));
             }
         }
     }

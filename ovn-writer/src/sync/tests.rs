@@ -93,6 +93,38 @@ fn changes_gather_while_a_transaction_is_under_way() {
 }
 
 #[test]
+fn of_a_burst_a_second_transaction_is_sent_before_the_first_is_answered() {
+    let limits = BatchLimits {
+        rows: 4,
+        bytes: 1 << 20,
+    };
+    let mut world = World::with(Policy { limits, ..policy() });
+    let objects = (0..8).map(|n| object(&format!("dns-{n}"), &format!("n{n}.example."), &[]));
+    world.store(Event::Synced(objects.collect()));
+    let first = world.next().unwrap();
+    // What changes of a name that is under way waits for its answer.
+    world.store(Event::Applied(object(
+        "dns-0",
+        "n0.example.",
+        &[&["10.0.0.1"]],
+    )));
+    let second = world.next().unwrap();
+    assert!(world.next().is_none(), "and no third one");
+    for operations in [first, second] {
+        let outcome = world.model.transact(&operations);
+        world.tell();
+        match world.finish(outcome) {
+            Finished::Done(done) => assert_eq!((done.created, done.mutated), (4, 0)),
+            other => panic!("{other:?}"),
+        }
+    }
+    world.settle();
+    assert_eq!(world.model.rows.len(), 16);
+    assert_eq!(world.addresses("n0.example.", "v4"), ["10.0.0.1"]);
+    assert!(world.sync.is_idle());
+}
+
+#[test]
 fn batches_are_bounded_and_complete() {
     for (limits, transactions) in [
         (

@@ -49,7 +49,7 @@ async fn an_older_server_is_followed_as_well_as_it_can() {
         assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
         until(&mut older, "six addresses", all(6)).await;
         let delete = Operation::Delete {
-            table: "Address_Set".to_owned(),
+            table: "Address_Set".into(),
             filter: vec![ovn_writer::ovsdb::Condition::uuid(row)],
         };
         transact(&mut older, vec![delete, insert("a2")]).await;

@@ -4,7 +4,7 @@ use super::*;
 
 /// What comes of operations, each of which is told by its first letter, when the server says this.
 fn outcome_of(operations: &str, json: &str) -> Outcome {
-    let (table, filter) = (|| "Book".to_owned(), Vec::new);
+    let (table, filter) = (|| "Book".into(), Vec::new);
     let operation = |letter| match letter {
         'i' => Operation::Insert {
             table: table(),
@@ -33,7 +33,7 @@ fn outcome_of(operations: &str, json: &str) -> Outcome {
 #[test]
 fn operations_are_written_as_the_rfc_has_them() {
     let uuid: Uuid = "b487b549-9d01-481e-aaf8-d194f26edc55".parse().unwrap();
-    let table = || "Book".to_owned();
+    let table = || "Book".into();
     for (operation, json) in [
         (
             Operation::Insert {

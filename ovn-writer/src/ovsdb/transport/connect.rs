@@ -1,7 +1,8 @@
 //! From a remote to an open socket, with a limit of time for each step.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, io, net::SocketAddr, time::Duration};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::{
     net::{TcpStream, UnixStream, lookup_host},
     time::timeout,
@@ -12,6 +13,9 @@ use super::{
     Connection, TransportError, TransportOptions,
     tls::{Handshake, TlsError},
 };
+
+/// Bytes that the kernel takes of a unix socket before the server reads them; it allows 416 KiB in all unless it was told else.
+const SEND_BUFFER: usize = 1 << 20;
 
 /// Addresses of one name that are tried.
 const MOST_ADDRESSES: usize = 16;
@@ -25,6 +29,8 @@ pub(crate) async fn connect(
     match remote {
         Remote::Unix(path) => {
             let stream = within(limit, UnixStream::connect(path)).await??;
+            // What does not fit waits until this side has nothing else to do, and meanwhile the server would wait.
+            set_socket_send_buffer_size(&stream, SEND_BUFFER).map_err(io::Error::from)?;
             // The kernel says when the other side of a local socket is gone; servers do not probe there either.
             Ok(Connection::new(stream, None, options))
         }

@@ -60,7 +60,7 @@ impl ModelRow {
 
     fn meets(&self, uuid: Uuid, condition: &Condition) -> bool {
         let Condition(column, function, value) = condition;
-        match (column.as_str(), function) {
+        match (&**column, function) {
             ("_uuid", Function::Equal) => *value == Datum::Atom(Atom::Uuid(uuid)),
             ("name", Function::Equal) => *value == Datum::from(self.name.as_str()),
             ("external_ids", Function::Includes | Function::Excludes) => {

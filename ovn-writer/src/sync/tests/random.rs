@@ -12,6 +12,7 @@ use runtime::store::Event;
 use super::world::{World, foreign, policy, set_name};
 use crate::{
     desired::Standing,
+    sync::{BatchLimits, Policy},
     testing::{dns, key, object},
 };
 
@@ -49,6 +50,8 @@ enum Happening {
         millis: u64,
     },
     Transaction,
+    /// If they are as large as may be, one is sent before the last is answered.
+    Transactions,
     /// The connection is lost in the middle of a transaction.
     Loss {
         took_effect: bool,
@@ -75,6 +78,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::NoReference),
         2 => (1..70_000_u64).prop_map(|millis| Happening::Wait { millis }),
         4 => Just(Happening::Transaction),
+        3 => Just(Happening::Transactions),
         1 => any::<bool>().prop_map(|took_effect| Happening::Loss { took_effect }),
         1 => prop::collection::vec(0..4_usize, 0..4).prop_map(|deleted| Happening::Restart { deleted }),
     ]
@@ -99,8 +103,11 @@ proptest! {
     #[test]
     fn whatever_happens_the_rows_end_as_the_statuses_say(
         happenings in prop::collection::vec(happening(), 0..40),
+        rows in prop::sample::select(vec![1, 2, 1000]),
     ) {
-        let mut world = World::new();
+        let limits = BatchLimits { rows, ..BatchLimits::default() };
+        let policy = || Policy { limits, ..policy() };
+        let mut world = World::with(policy());
         let mut store = BTreeMap::new();
         world.store(Event::Synced(vec![]));
         for happening in happenings {
@@ -144,9 +151,12 @@ proptest! {
                 Happening::NoReference => drop(world.model.acls.pop_first()),
                 Happening::Wait { millis } => drop(world.pass(Duration::from_millis(millis))),
                 Happening::Transaction => drop(world.step()),
+                Happening::Transactions => world.step_in_two(),
                 Happening::Loss { took_effect } => {
-                    if let Some(operations) = world.next() && took_effect {
-                        world.model.transact(&operations);
+                    while let Some(operations) = world.next() {
+                        if took_effect {
+                            world.model.transact(&operations);
+                        }
                     }
                     world.read();
                 }

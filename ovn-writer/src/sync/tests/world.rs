@@ -83,7 +83,21 @@ impl World {
     }
 
     pub(super) fn finish(&mut self, outcome: Outcome) -> Finished {
-        self.sync.finished(outcome, &self.replica, self.now)
+        self.sync.finished(0, outcome, &self.replica, self.now)
+    }
+
+    /// Up to two transactions, of which the second is sent before the first is answered.
+    pub(super) fn step_in_two(&mut self) {
+        let Some(first) = self.next() else { return };
+        let second = self.next();
+        for operations in [Some(first), second].into_iter().flatten() {
+            let outcome = self.model.transact(&operations);
+            self.tell();
+            if let Finished::StartOver(_) = self.finish(outcome) {
+                self.read();
+                return;
+            }
+        }
     }
 
     /// One transaction, if there is one to be done.
