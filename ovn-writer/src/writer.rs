@@ -132,7 +132,8 @@ impl Writer {
     /// Starts what there is to do, if there is room for it behind what is under way.
     fn work(&mut self) -> anyhow::Result<()> {
         let writes = matches!(&self.mode, Mode::Write(leader) if leader.is_leading());
-        if !self.in_flight.is_empty() && !(writes && self.sync.has_room()) {
+        let may_follow = writes && self.sync.has_room();
+        if !self.in_flight.is_empty() && !may_follow {
             return Ok(());
         }
         let Some(replica) = self.client.replica() else {
