@@ -5,6 +5,7 @@ mod corefile;
 mod flush;
 mod keep;
 mod listen;
+mod shutdown;
 
 use std::{
     num::{NonZeroU32, NonZeroUsize},
@@ -26,6 +27,7 @@ pub use self::{
     flush::FlushArgs,
     keep::KeepArgs,
     listen::{Following, ListenArgs},
+    shutdown::ShutdownArgs,
 };
 use crate::{
     owner::Rates,
@@ -110,6 +112,10 @@ pub struct Args {
     /// names of every tenant, so no other host can reach it. Default: nowhere.
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: Option<ListenAddress>,
+
+    /// How it ends.
+    #[command(flatten)]
+    pub shutdown: ShutdownArgs,
 }
 
 impl Args {

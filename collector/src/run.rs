@@ -1,5 +1,6 @@
 //! The program, put together.
 
+mod farewell;
 mod probes;
 mod servers;
 
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use self::farewell::Farewell;
 use crate::{
     args::{Args, Following},
     flush::{self, Streams},
@@ -138,11 +140,17 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
+    let farewell = Farewell::new(
+        program.args.shutdown,
+        &program.store,
+        &program.args.common.objects_namespace,
+        program.health.gate("running", "it has not begun"),
+    );
     tasks.spawn(
         "admin",
         admin.serve(program.health, prometheus, tasks.token()),
     );
-    tasks.run().await
+    tasks.run_with(farewell.before(), Farewell::after).await
 }
 
 /// What is bound before anything else is done.

@@ -97,24 +97,57 @@ impl Tasks {
     /// # Errors
     /// What ended a task before it was told to end (an error, a panic, or that it ended at all), or else what went wrong
     /// in one while it drained; [`Ended`] by a second signal, at once; signals that cannot be had.
-    pub async fn run(mut self) -> anyhow::Result<()> {
+    pub async fn run(self) -> anyhow::Result<()> {
+        self.run_with(std::future::ready(()), std::future::ready)
+            .await
+    }
+
+    /// [`Tasks::run`] of a program with something to do around its end: after a signal the tasks go on until `before` is
+    /// through, and once they have ended `after` has what came of it. When anything but a signal ends the tasks there is neither.
+    ///
+    /// # Errors
+    /// Those of [`Tasks::run`].
+    pub async fn run_with<T, A: Future<Output = ()>>(
+        mut self,
+        before: impl Future<Output = T>,
+        after: impl FnOnce(T) -> A,
+    ) -> anyhow::Result<()> {
         let mut signals = std::mem::replace(&mut self.signals, Err(io::Error::other("taken")))
             .context("cannot listen for signals")?;
-        let early = tokio::select! {
+        let told = tokio::select! {
             biased;
-            () = self.token.cancelled() => Ok(()),
+            () = self.token.cancelled() => Ok(None),
             Ended { signal, .. } = signals.next() => {
                 info!(signal, "shutting down");
-                Ok(())
+                tokio::select! {
+                    biased;
+                    ended = signals.next() => return Err(ended.into()),
+                    prepared = before => Ok(Some(prepared)),
+                    () = self.token.cancelled() => Ok(None),
+                    Some(ended) = self.tasks.join_next_with_id() => Err(self.early(ended)),
+                }
             }
-            Some(ended) = self.tasks.join_next_with_id() => {
-                let (name, result) = self.ended(ended);
-                result.and(Err(anyhow!("task {name} ended")))
-            }
+            Some(ended) = self.tasks.join_next_with_id() => Err(self.early(ended)),
         };
         self.token.cancel();
         let drained = self.drain(&mut signals).await;
-        early.and(drained)
+        let prepared = told.and_then(|prepared| drained.map(|()| prepared))?;
+        if let Some(prepared) = prepared {
+            tokio::select! {
+                () = after(prepared) => {}
+                ended = signals.next() => return Err(ended.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What there is to say of a task that ended by itself.
+    fn early(&mut self, ended: Result<(Id, anyhow::Result<()>), JoinError>) -> anyhow::Error {
+        let (name, result) = self.ended(ended);
+        match result {
+            Ok(()) => anyhow!("task {name} ended"),
+            Err(error) => error,
+        }
     }
 
     async fn drain(&mut self, signals: &mut Signals) -> anyhow::Result<()> {

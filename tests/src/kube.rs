@@ -1,4 +1,4 @@
-//! A kube-apiserver with an etcd, as scripts/setup provides them: RBAC on, the CRDs of `deploy/crds` in place.
+//! A kube-apiserver with an etcd, as scripts/setup provides them: RBAC on, the CRDs of the chart in place.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +35,7 @@ use tokio::{
     sync::Mutex,
 };
 
-use crate::{process::Process, programs::tool, wait::eventually, workdir::Workdir};
+use crate::{chart, process::Process, programs::tool, wait::eventually, workdir::Workdir};
 
 /// Where it says that it is: in the endpoints of the Service `default/kubernetes`, whose addresses no answer brings in. Not
 /// where it is, or the tests would depend on the machine's address.
@@ -266,22 +266,40 @@ impl ApiServer {
     /// Makes the objects of a file with manifests.
     pub async fn create(&self, file: &Path) {
         let text = fs::read_to_string(file).expect("a manifest");
-        for document in text.split("\n---\n") {
-            let object: DynamicObject = serde_saphyr::from_str(document)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            let types = object.types.clone().expect("apiVersion and kind");
-            let (group, version) = types
-                .api_version
-                .split_once('/')
-                .unwrap_or(("", &types.api_version));
-            let kind = GroupVersionKind::gvk(group, version, &types.kind);
-            let resource = ApiResource::from_gvk(&kind);
-            let api: Api<DynamicObject> = match &object.metadata.namespace {
-                Some(namespace) => Api::namespaced_with(self.client().await, namespace, &resource),
-                None => Api::all_with(self.client().await, &resource),
-            };
-            let made = api.create(&PostParams::default(), &object).await;
-            made.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for object in chart::objects(&text) {
+            self.make(&object).await;
+        }
+    }
+
+    /// Makes an object.
+    pub async fn make(&self, object: &DynamicObject) {
+        let types = object.types.clone().expect("apiVersion and kind");
+        let (group, version) = types
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &types.api_version));
+        let kind = GroupVersionKind::gvk(group, version, &types.kind);
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(self.client().await, namespace, &resource),
+            None => Api::all_with(self.client().await, &resource),
+        };
+        let made = api.create(&PostParams::default(), object).await;
+        made.unwrap_or_else(|error| panic!("{} {}: {error}", types.kind, object.name_any()));
+    }
+
+    /// Makes the ServiceAccounts of the chart's programs, [`chart::COLLECTOR`] and [`chart::OVN_WRITER`], and their rights, in a
+    /// namespace where the objects are, too. The flags are those of `helm template`.
+    pub async fn grant(&self, namespace: &str, flags: &[&str]) {
+        let objects = format!("objectsNamespace={namespace}");
+        let flags = [&["--set", &objects], flags].concat();
+        for object in chart::render(namespace, &flags) {
+            let is_right = object.types.as_ref().is_some_and(|types| {
+                types.api_version.starts_with("rbac.") || types.kind == "ServiceAccount"
+            });
+            if is_right {
+                self.make(&object).await;
+            }
         }
     }
 
@@ -306,7 +324,7 @@ impl ApiServer {
     }
 
     async fn install_crds(&self) {
-        let folder = deploy("crds");
+        let folder = deploy("chart/crds");
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
         for entry in fs::read_dir(folder).expect("the CRDs") {
             self.create(&entry.expect("a CRD").path()).await;

@@ -9,7 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
-//! - [`network`]: a network apart; [`pki`]: certificates.
+//! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
@@ -24,6 +24,7 @@
 )]
 
 pub mod admin;
+pub mod chart;
 pub mod coredns;
 pub mod datapath;
 pub mod dns;

@@ -36,6 +36,7 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 pub struct Leadership {
     contest: Contest,
     standing: watch::Sender<Standing>,
+    is_shown: bool,
 }
 
 enum Contest {
@@ -81,7 +82,15 @@ impl Leadership {
         Self {
             contest,
             standing: watch::channel(Standing::Following).0,
+            is_shown: true,
         }
+    }
+
+    /// It is about something else than who leads the program's replicas, which the log and the metric tell.
+    #[must_use]
+    pub fn unseen(mut self) -> Self {
+        self.is_shown = false;
+        self
     }
 
     /// Tells the others these addresses while this process leads, in a Lease: those by which servers know it. With a folder
@@ -112,7 +121,10 @@ impl Leadership {
     /// # Errors
     /// None: what goes wrong is logged and tried again.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
-        let holder = Holder(self.standing);
+        let holder = Holder {
+            standing: self.standing,
+            is_shown: self.is_shown,
+        };
         match self.contest {
             Contest::Folder(folder) => {
                 // What it holds is dropped with it.
@@ -155,28 +167,39 @@ impl Leader {
 }
 
 /// Says who leads, and at its end that this process does not.
-struct Holder(watch::Sender<Standing>);
+struct Holder {
+    standing: watch::Sender<Standing>,
+    is_shown: bool,
+}
 
 impl Holder {
     /// Leads, or still does.
     fn lead(&self, until: Option<Instant>) {
-        self.0.send_if_modified(|standing| {
+        let has_begun = self.standing.send_if_modified(|standing| {
             let is_new = *standing == Standing::Following;
             *standing = Standing::Leading(until);
-            is_new.then(|| info!("leading")).is_some()
+            is_new
         });
-        gauge!(LEADING).set(1.0);
+        if self.is_shown {
+            if has_begun {
+                info!("leading");
+            }
+            gauge!(LEADING).set(1.0);
+        }
     }
 
     fn follow(&self, reason: &str) {
-        self.0.send_if_modified(|standing| {
+        let has_ceased = self.standing.send_if_modified(|standing| {
             let is_new = *standing != Standing::Following;
             *standing = Standing::Following;
             is_new
-                .then(|| info!("not leading any more: {reason}"))
-                .is_some()
         });
-        gauge!(LEADING).set(0.0);
+        if self.is_shown {
+            if has_ceased {
+                info!("not leading any more: {reason}");
+            }
+            gauge!(LEADING).set(0.0);
+        }
     }
 }
 

@@ -122,3 +122,65 @@ async fn pending_until(token: CancellationToken) -> anyhow::Result<()> {
     token.cancelled().await;
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_ends_the_tasks_after_what_comes_before_and_then_comes_what_is_after() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    tasks.spawn("polite", pending_until(tasks.token()));
+    let (token, start) = (tasks.token(), Instant::now());
+    let before = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(!token.is_cancelled(), "the tasks go on");
+        "prepared"
+    };
+    let after = async |prepared| {
+        assert!(token.is_cancelled() && prepared == "prepared");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    kill_process(getpid(), Signal::TERM).unwrap();
+    tasks.run_with(before, after).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(11));
+}
+
+#[tokio::test]
+async fn a_second_signal_waits_neither_for_what_comes_before_nor_for_what_comes_after() {
+    let _turn = TURN.lock().await;
+    let kill = || kill_process(getpid(), Signal::TERM).unwrap();
+    for is_before in [true, false] {
+        let mut tasks = Tasks::new();
+        tasks.spawn("polite", pending_until(tasks.token()));
+        let before = async {
+            if is_before {
+                kill();
+                pending().await
+            }
+        };
+        let after = async |()| {
+            kill();
+            pending().await
+        };
+        kill();
+        let error = tasks.run_with(before, after).await.unwrap_err();
+        assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_fails_while_the_end_is_prepared_ends_the_run() {
+    let _turn = TURN.lock().await;
+    let mut tasks = Tasks::new();
+    let (fail, failing) = tokio::sync::oneshot::channel::<()>();
+    tasks.spawn("hasty", async {
+        failing.await?;
+        Err(anyhow!("no luck"))
+    });
+    let before = async {
+        fail.send(()).unwrap();
+        pending().await
+    };
+    kill_process(getpid(), Signal::TERM).unwrap();
+    let after = async |()| panic!("there is nothing after a failure");
+    let error = tasks.run_with(before, after).await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task hasty: no luck");
+}

@@ -15,10 +15,7 @@ use proto::api::{
 };
 use serde_json::json;
 use tests::{
-    kube::{ApiServer, deploy},
-    programs::Program,
-    wait::eventually,
-    workdir::Workdir,
+    chart::COLLECTOR, kube::ApiServer, programs::Program, wait::eventually, workdir::Workdir,
 };
 
 const NAMESPACE: &str = "ovn-kubernetes";
@@ -92,8 +89,8 @@ async fn what_is_wrong_with_rules_and_what_is_left_out_are_events_on_the_objects
     let server = ApiServer::start().await;
     let client = server.client().await;
     server.make_namespace(NAMESPACE).await;
-    server.create(&deploy("rbac").join("collector.yaml")).await;
-    server.config_of(NAMESPACE, "collector").await;
+    server.grant(NAMESPACE, &[]).await;
+    server.config_of(NAMESPACE, COLLECTOR).await;
     let (first, second) = (server.namespace().await, server.namespace().await);
     let rules = [
         rule("Allow", "localhost"),
@@ -111,7 +108,7 @@ async fn what_is_wrong_with_rules_and_what_is_left_out_are_events_on_the_objects
     let other = put(client.clone(), &second, "1s", json!(rules)).await;
 
     let workdir = Workdir::new();
-    let kubeconfig = server.folder().join("collector.kubeconfig");
+    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
     let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
     let args = [
         "--store",

@@ -14,10 +14,7 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::json;
-use tests::{
-    kube::{ApiServer, deploy},
-    wait::eventually,
-};
+use tests::{chart::COLLECTOR, kube::ApiServer, wait::eventually};
 
 use crate::{
     collectors::{Collector, NEVER, Objects},
@@ -26,7 +23,7 @@ use crate::{
 
 const NAMESPACE: &str = "ovn-kubernetes";
 
-const USER: &str = "system:serviceaccount:ovn-kubernetes:collector";
+const USER: &str = "system:serviceaccount:ovn-kubernetes:egress-by-name-collector";
 
 /// More than are written at once, and far more than the server lets through at once.
 const NAMES: usize = 60;
@@ -64,7 +61,7 @@ impl<'a> Limit<'a> {
                 "matchingPrecedence": 50,
                 "priorityLevelConfiguration": { "name": "collector" },
                 "rules": [{
-                    "subjects": [{ "kind": "ServiceAccount", "serviceAccount": { "namespace": NAMESPACE, "name": "collector" } }],
+                    "subjects": [{ "kind": "ServiceAccount", "serviceAccount": { "namespace": NAMESPACE, "name": COLLECTOR } }],
                     "resourceRules": [{
                         "verbs": ["update"],
                         "apiGroups": ["network.openshift.io"],
@@ -132,13 +129,13 @@ async fn arrives(objects: &Objects, told: &Addresses) -> Duration {
 async fn a_share_of_the_server_that_is_too_small_delays_writes_and_loses_none() {
     let server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
-    server.create(&deploy("rbac/collector.yaml")).await;
+    server.grant(NAMESPACE, &[]).await;
     let objects = Objects::of(&server, NAMESPACE).await;
     for i in 0..NAMES {
         objects.make(&format!("n{i}"), &name(i)).await;
     }
-    server.config_of(NAMESPACE, "collector").await;
-    let kubeconfig = server.folder().join("collector.kubeconfig");
+    server.config_of(NAMESPACE, COLLECTOR).await;
+    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
     let mut collector = Collector::start(&kubeconfig, NAMESPACE, &NEVER).await;
     collector.expect_leading(true).await;
     let history = History::of(&server, NAMESPACE).await;

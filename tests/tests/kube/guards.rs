@@ -10,7 +10,8 @@ use kube::{
 };
 use serde_json::json;
 use tests::{
-    kube::{ADVERTISED, ApiServer, deploy},
+    chart::COLLECTOR,
+    kube::{ADVERTISED, ApiServer},
     wait::eventually,
 };
 
@@ -143,21 +144,19 @@ async fn a_collector_that_may_not_read_the_networks_does_without_them() {
     let server = ApiServer::start().await;
     let namespace = "ovn-kubernetes";
     server.make_namespace(namespace).await;
-    server.create(&deploy("rbac/collector.yaml")).await;
-    server.config_of(namespace, "collector").await;
+    server.grant(namespace, &[]).await;
+    server.config_of(namespace, COLLECTOR).await;
     let roles: Api<ClusterRole> = Api::all(server.client().await);
-    let mut role = roles.get("egress-by-name-collector").await.unwrap();
+    let mut role = roles.get(COLLECTOR).await.unwrap();
     role.rules.as_mut().unwrap().retain(|rule| {
         let mut resources = rule.resources.iter().flatten();
         !resources.any(|it| it == "nodes" || it == "servicecidrs")
     });
     assert_eq!(role.rules.iter().flatten().count(), 2);
     let params = PostParams::default();
-    let replaced = roles
-        .replace("egress-by-name-collector", &params, &role)
-        .await;
+    let replaced = roles.replace(COLLECTOR, &params, &role).await;
     replaced.unwrap();
-    let kubeconfig = server.folder().join("collector.kubeconfig");
+    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
     let mut collector = Collector::start(&kubeconfig, namespace, &[]).await;
     let objects = Objects::of(&server, namespace).await;
     objects.make("www", NAME).await;

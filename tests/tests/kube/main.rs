@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod chart;
 mod cluster;
 mod collectors;
 mod contract;

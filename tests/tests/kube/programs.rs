@@ -10,8 +10,9 @@ use kube::{
 use proto::api::{DnsNameResolver, EgressFirewall, Family};
 use serde_json::json;
 use tests::{
+    chart::{COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, write_zone},
-    kube::{ApiServer, deploy},
+    kube::ApiServer,
     northbound::{self, Northbound},
     programs::Program,
     wait::eventually,
@@ -34,9 +35,7 @@ const COREFILE: &str = "\
 async fn an_answer_goes_through_the_cluster_into_an_address_set() {
     let mut server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
-    for file in ["collector.yaml", "ovn-writer.yaml"] {
-        server.create(&deploy("rbac").join(file)).await;
-    }
+    server.grant(NAMESPACE, &[]).await;
     let workdir = Workdir::new();
     fs::write(workdir.join("Corefile"), COREFILE).unwrap();
     let zone = workdir.join("example.com.zone");
@@ -45,12 +44,12 @@ async fn an_answer_goes_through_the_cluster_into_an_address_set() {
     let remote = northbound::remote(workdir.path());
     let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
     let mut programs = Vec::new();
-    for (name, flag, value) in [
-        ("collector", "--listen", &socket),
-        ("ovn-writer", "--nb", &remote),
+    for (name, account, flag, value) in [
+        ("collector", COLLECTOR, "--listen", &socket),
+        ("ovn-writer", OVN_WRITER, "--nb", &remote),
     ] {
-        server.config_of(NAMESPACE, name).await;
-        let kubeconfig = server.folder().join(format!("{name}.kubeconfig"));
+        server.config_of(NAMESPACE, account).await;
+        let kubeconfig = server.folder().join(format!("{account}.kubeconfig"));
         let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
         let args = ["--store", "kube", flag, value].map(str::to_owned).to_vec();
         programs.push(Program::start_with(workdir.path(), name, args, environment).await);

@@ -1,9 +1,9 @@
-//! The roles in `deploy/rbac` allow what the programs do with a cluster, and no more.
+//! The roles of the chart allow what the programs do with a cluster, and no more.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
 use futures_util::StreamExt;
-use kube::Resource;
+use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
     cluster::Cluster,
@@ -20,7 +20,8 @@ use runtime::{
 };
 use serde_json::Value;
 use tests::{
-    kube::{ApiServer, deploy},
+    chart::{self, CENTRAL, COLLECTOR, OVN_WRITER, kind_of},
+    kube::ApiServer,
     wait::eventually,
 };
 use tokio_util::sync::CancellationToken;
@@ -29,13 +30,19 @@ use crate::cluster::key;
 
 const NAMESPACE: &str = "ovn-kubernetes";
 
-/// (verb, resource) of every rule in a file.
-fn allowed(file: &str) -> BTreeSet<(String, String)> {
-    let text = fs::read_to_string(deploy(file)).unwrap();
+/// (verb, resource) of every rule for an account: its roles begin with its name.
+fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String)> {
     let mut allowed = BTreeSet::new();
-    for document in text.split("\n---\n") {
-        let document: Value = serde_saphyr::from_str(document).unwrap();
-        for rule in document["rules"].as_array().into_iter().flatten() {
+    for object in objects {
+        let is_role = ["Role", "ClusterRole"].contains(&kind_of(object));
+        if !is_role || !object.name_any().starts_with(account) {
+            continue;
+        }
+        // Such as aggregate-to-edit, which would hand the right to write statuses to every editor.
+        let mut labels = object.labels().keys();
+        let aggregates = labels.any(|label| label.starts_with("rbac.authorization.k8s.io/"));
+        assert!(!aggregates && object.data.get("aggregationRule").is_none());
+        for rule in object.data["rules"].as_array().unwrap() {
             for resource in rule["resources"].as_array().unwrap() {
                 for verb in rule["verbs"].as_array().unwrap() {
                     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -64,15 +71,12 @@ async fn the_roles_are_those_that_are_used() {
     let server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
     server.make_namespace("openshift-dns").await;
-    for file in [
-        "collector.yaml",
-        "collector-openshift.yaml",
-        "ovn-writer.yaml",
-        "ovn-writer-lease.yaml",
-    ] {
-        server.create(&deploy("rbac").join(file)).await;
-    }
-    let store = store_of(&server, "collector").await;
+    // All that any values give.
+    let services = r#"dns.services=[{"namespace":"kube-system","name":"kube-dns"},{"namespace":"openshift-dns","name":"dns-default"}]"#;
+    let flags = [&["--set", "ha=dual", "--set-json", services], &CENTRAL[..]].concat();
+    server.grant(NAMESPACE, &flags).await;
+    let chart = chart::render(NAMESPACE, &flags);
+    let store = store_of(&server, COLLECTOR).await;
 
     // What the collector does.
     let mut firewalls = watch::<EgressFirewall, _>(&store, Scope::All);
@@ -120,9 +124,8 @@ async fn the_roles_are_those_that_are_used() {
         .await
         .unwrap();
 
-    let user = format!("system:serviceaccount:{NAMESPACE}:collector");
-    let mut expected = allowed("rbac/collector.yaml");
-    expected.append(&mut allowed("rbac/collector-openshift.yaml"));
+    let user = format!("system:serviceaccount:{NAMESPACE}:{COLLECTOR}");
+    let expected = allowed(&chart, COLLECTOR);
     eventually("all of it is used", async || {
         // A watch is asked for when it is polled.
         let _event = futures_util::poll!(firewalls.next());
@@ -142,12 +145,11 @@ async fn the_roles_are_those_that_are_used() {
     }
 
     // What the ovn-writer does, and must not do.
-    let store = store_of(&server, "ovn-writer").await;
+    let store = store_of(&server, OVN_WRITER).await;
     let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
     assert!(matches!(next(&mut resolvers).await, Event::Synced(_)));
-    let user = format!("system:serviceaccount:{NAMESPACE}:ovn-writer");
-    let mut expected = allowed("rbac/ovn-writer.yaml");
-    expected.append(&mut allowed("rbac/ovn-writer-lease.yaml"));
+    let user = format!("system:serviceaccount:{NAMESPACE}:{OVN_WRITER}");
+    let expected = allowed(&chart, OVN_WRITER);
     let token = CancellationToken::new();
     let leadership = Leadership::of(&OpenStore::Kube(store.clone()), NAMESPACE, "ovn-writer");
     let contest = tokio::spawn(leadership.run(token.clone()));

@@ -7,7 +7,8 @@ use kube::{
 use proto::api::{DnsNameResolver, Family};
 use serde_json::json;
 use tests::{
-    kube::{ApiServer, deploy},
+    chart::{CENTRAL, OVN_WRITER},
+    kube::ApiServer,
     northbound::Northbound,
     programs::Program,
     wait::eventually,
@@ -41,10 +42,8 @@ async fn expect(northbound: &Northbound, address: &str) {
 async fn an_ovn_writer_that_stands_by_takes_over_when_the_leader_is_killed() {
     let server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
-    for file in ["ovn-writer.yaml", "ovn-writer-lease.yaml"] {
-        server.create(&deploy("rbac").join(file)).await;
-    }
-    server.config_of(NAMESPACE, "ovn-writer").await;
+    server.grant(NAMESPACE, &CENTRAL).await;
+    server.config_of(NAMESPACE, OVN_WRITER).await;
     let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, NAMESPACE);
     let object = json!({
         "apiVersion": "network.openshift.io/v1alpha1",
@@ -62,7 +61,7 @@ async fn an_ovn_writer_that_stands_by_takes_over_when_the_leader_is_killed() {
     let workdir = Workdir::new();
     let northbound = Northbound::start(workdir.path()).await;
     let remote = northbound.remote();
-    let kubeconfig = server.folder().join("ovn-writer.kubeconfig");
+    let kubeconfig = server.folder().join(format!("{OVN_WRITER}.kubeconfig"));
     let start = async || {
         let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
         let args = ["--store", "kube", "--nb", &remote, "--leader-elect"].map(str::to_owned);

@@ -11,6 +11,7 @@ use rustix::{
     process::Signal,
 };
 use tests::{
+    dnstap::Sender,
     wait::eventually,
     world::{Setup, World},
 };
@@ -104,4 +105,34 @@ async fn a_second_signal_ends_at_once_with_its_own_status() {
         world.collector.restart().await;
         world.collector.ready().await;
     }
+}
+
+#[tokio::test]
+async fn a_collector_with_a_delay_says_that_it_ends_and_reads_on_until_it_is_over() {
+    let delay = Duration::from_secs(3);
+    let mut world = World::start(Setup {
+        zone: "www IN A 192.0.2.10",
+        allow: &["www.example.com"],
+        collector: &["--shutdown-delay", "3s", "--shutdown-turn", "5s"],
+        ..Setup::default()
+    })
+    .await;
+    let asked = Instant::now();
+    world.collector.process().signal(Signal::TERM);
+    let admin = world.collector.admin();
+    eventually("it says that it ends", async || match admin.ready().await {
+        Err(said) if said.contains("running: it is about to end") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    world.look_up("www.example.com.").await;
+    world
+        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
+        .await;
+    assert!(asked.elapsed() < delay, "this machine is too slow");
+    // A stream that is opened now is as good as any.
+    let _late = Sender::open(&world.dnstap_socket()).await;
+    let status = world.collector.process().wait().await;
+    assert_eq!(status.code(), Some(0));
+    assert!(asked.elapsed() >= delay);
 }

@@ -1,0 +1,100 @@
+//! The Helm chart in `deploy/chart`, as `helm template` renders it.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use kube::{ResourceExt, api::DynamicObject};
+
+use crate::{kube::deploy, programs::tool};
+
+/// The release's name.
+pub const RELEASE: &str = "egress-by-name";
+
+/// The collector's ServiceAccount, roles and Service.
+pub const COLLECTOR: &str = "egress-by-name-collector";
+
+/// The ovn-writer's.
+pub const OVN_WRITER: &str = "egress-by-name-ovn-writer";
+
+/// Several ovn-writers of one database.
+pub const CENTRAL: [&str; 4] = [
+    "--set",
+    "ovnWriter.mode=central",
+    "--set",
+    "ovnWriter.central.remotes=tcp:192.0.2.1:6641",
+];
+
+/// The folder.
+pub fn folder() -> PathBuf {
+    deploy("chart")
+}
+
+/// The files of values that stand for clusters of all kinds, in order.
+pub fn cases() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder().join("ci")).expect("the cases");
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("a case").path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+/// Runs helm, with nothing of the machine's user.
+pub fn helm(args: &[&str]) -> Output {
+    let mut command = Command::new(tool("helm"));
+    command.args(args);
+    for folder in ["CACHE", "CONFIG", "DATA"] {
+        command.env(format!("HELM_{folder}_HOME"), "/nonexistent");
+    }
+    command.output().expect("helm")
+}
+
+/// What helm says of the chart; the arguments are flags such as `--set ha=dual`.
+///
+/// # Errors
+/// What it says on stderr, if it refuses.
+pub fn template(namespace: &str, flags: &[&str]) -> Result<String, String> {
+    let chart = folder();
+    let chart = chart.to_str().expect("a path in UTF-8");
+    let args = ["template", RELEASE, chart, "--namespace", namespace];
+    let output = helm(&[&args, flags].concat());
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).expect("UTF-8"))
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+/// The objects of a text with manifests.
+pub fn objects(text: &str) -> Vec<DynamicObject> {
+    let text = text.strip_prefix("---\n").unwrap_or(text);
+    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#');
+    let documents = text.split("\n---\n").filter(|it| it.lines().any(is_said));
+    let read = documents
+        .map(|it| serde_saphyr::from_str(it).unwrap_or_else(|error| panic!("{error}: {it}")));
+    read.collect()
+}
+
+/// What the chart would install.
+///
+/// # Panics
+/// If helm refuses.
+pub fn render(namespace: &str, flags: &[&str]) -> Vec<DynamicObject> {
+    objects(&template(namespace, flags).unwrap_or_else(|error| panic!("{flags:?}: {error}")))
+}
+
+/// Of these the one of a kind and name.
+///
+/// # Panics
+/// If there is none.
+pub fn find<'a>(objects: &'a [DynamicObject], kind: &str, name: &str) -> &'a DynamicObject {
+    let is_it = |it: &&DynamicObject| kind_of(it) == kind && it.name_any() == name;
+    let found = objects.iter().find(is_it);
+    found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
+}
+
+/// The kind of an object.
+pub fn kind_of(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}

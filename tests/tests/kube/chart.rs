@@ -1,0 +1,459 @@
+//! The Helm chart, as a real API server takes it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Pod, Service, ServiceAccount},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+};
+use proto::api::DnsNameResolver;
+use serde_json::{Value, json};
+use tests::{
+    chart::{self, COLLECTOR, RELEASE, kind_of},
+    kube::{ApiServer, deploy},
+    programs::{program, tool},
+    wait::eventually,
+    workdir::Workdir,
+};
+
+/// Set to anything to write the manifests instead of comparing them.
+const UPDATE: &str = "UPDATE_GENERATED";
+
+/// Where the manifests put the programs.
+const NAMESPACE: &str = "egress-by-name";
+
+/// The manifests, and the flags of helm that make them.
+const MANIFESTS: [(&str, &[&str]); 4] = [
+    ("interconnect", &[]),
+    ("interconnect-dual", &["--set", "ha=dual"]),
+    (
+        "central",
+        &[
+            "--set",
+            "ovnWriter.mode=central",
+            "--set",
+            r"ovnWriter.central.remotes=ssl:192.0.2.1:6641\,ssl:192.0.2.2:6641\,ssl:192.0.2.3:6641",
+            "--set",
+            "ovnWriter.central.tls.secretName=ovn-certificates",
+        ],
+    ),
+    ("own-resolver", &["--set", "ovnWriter.mode=none"]),
+];
+
+/// kubectl, as who may do everything.
+fn kubectl(server: &ApiServer, args: &[&str]) -> Output {
+    let mut command = Command::new(tool("kubectl"));
+    command.arg("--kubeconfig").arg(server.kubeconfig());
+    command
+        .arg("--cache-dir")
+        .arg(server.folder().join("kubectl"));
+    command.args(args).output().expect("kubectl")
+}
+
+fn helm(server: &ApiServer, args: &[&str]) -> String {
+    let kubeconfig = server.kubeconfig();
+    let of = [
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+        "--namespace",
+        NAMESPACE,
+    ];
+    let output = chart::helm(&[args, &of[..]].concat());
+    succeeded(&format!("helm {args:?}"), &output)
+}
+
+/// What a program printed.
+fn succeeded(what: &str, output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{what}: {errors}{out}");
+    out
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+fn manifest(flags: &[&str]) -> String {
+    let rendered = chart::template(NAMESPACE, flags).unwrap();
+    let is_helms = |line: &&str| {
+        line.starts_with("# Source:")
+            || line.contains("helm.sh/chart:")
+            || line.contains("app.kubernetes.io/managed-by:")
+    };
+    let lines: Vec<&str> = rendered.lines().filter(|line| !is_helms(line)).collect();
+    format!(
+        "# Generated from deploy/chart by `helm template`; see tests/tests/kube/chart.rs. The CRDs are in deploy/chart/crds.\n\
+         apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n  labels:\n    \
+         # The ovn-writer mounts OVN's sockets from the host.\n    \
+         pod-security.kubernetes.io/enforce: privileged\n{}\n",
+        lines.join("\n")
+    )
+}
+
+fn manifest_path(name: &str) -> PathBuf {
+    deploy("manifests").join(format!("{name}.yaml"))
+}
+
+#[test]
+fn the_manifests_are_what_the_chart_renders() {
+    for (name, flags) in MANIFESTS {
+        let (path, rendered) = (manifest_path(name), manifest(flags));
+        if std::env::var_os(UPDATE).is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &rendered).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap_or_default() == rendered,
+            "{} is not what the chart gives; run this test with {UPDATE}=1",
+            path.display(),
+        );
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_in_words_that_help() {
+    for (flags, words) in [
+        (&["ha=triple"][..], "must be one of 'single', 'dual'"),
+        (&["collector.replica=3"], "'replica' not allowed"),
+        (&["podMonitor.enabled=true"], "networkPolicy.metricsFrom"),
+        (&["dnstap.tcp.enabled=false"], "neither tcp nor tls"),
+        (&["dnstap.tls.enabled=true"], "dnstap.tls.secretName"),
+        (&["ovnWriter.mode=central"], "ovnWriter.central.remotes"),
+        (
+            &[
+                "ovnWriter.mode=central",
+                "ovnWriter.central.remotes=ssl:192.0.2.1:6641",
+            ],
+            "ovnWriter.central.tls.secretName",
+        ),
+        (
+            &["dnstap.clusterIPs={collector.egress.svc}"],
+            "/dnstap/clusterIPs/0",
+        ),
+    ] {
+        let flags: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
+        let refused = chart::template(NAMESPACE, &flags).unwrap_err();
+        assert!(refused.contains(words), "{flags:?}: {refused}");
+    }
+}
+
+/// What the flags of the pods are is what the programs know.
+#[test]
+fn the_programs_know_the_flags_of_their_pods() {
+    for case in chart::cases() {
+        for object in chart::render(NAMESPACE, &["--values", path(&case)]) {
+            let containers = object.data["spec"]["template"]["spec"]["containers"].clone();
+            for container in containers.as_array().into_iter().flatten() {
+                let words = |key: &str| -> Vec<String> {
+                    serde_json::from_value(container[key].clone()).unwrap()
+                };
+                let [name] = &words("command")[..] else {
+                    panic!("{container}");
+                };
+                // With what it cannot start with it says so before anything else.
+                let output = Command::new(program(name))
+                    .args(words("args"))
+                    .arg("--log-format=none")
+                    .output();
+                let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+                let is_known = said.contains("invalid value 'none' for '--log-format");
+                let is_twice = said.contains("cannot be used multiple times");
+                assert!(
+                    is_known || is_twice && said.contains("log-format"),
+                    "{name}: {said}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_takes_what_every_case_renders() {
+    let server = ApiServer::start().await;
+    for namespace in [
+        NAMESPACE,
+        "ovn-kubernetes",
+        "openshift-ovn-kubernetes",
+        "openshift-dns",
+    ] {
+        server.make_namespace(namespace).await;
+    }
+    server
+        .create(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kube/monitoring.yaml"))
+        .await;
+    let workdir = Workdir::new();
+    let mut files: Vec<PathBuf> = MANIFESTS
+        .iter()
+        .map(|(name, _)| manifest_path(name))
+        .collect();
+    let mut objects = Vec::new();
+    for case in chart::cases() {
+        let folder = chart::folder();
+        let lint = chart::helm(&["lint", "--strict", path(&folder), "--values", path(&case)]);
+        succeeded("helm lint", &lint);
+        let rendered = chart::template(NAMESPACE, &["--values", path(&case)]).unwrap();
+        objects.extend(chart::objects(&rendered));
+        let file = workdir.join(case.file_name().unwrap());
+        fs::write(&file, rendered).unwrap();
+        files.push(file);
+    }
+    for file in files {
+        let dry_run = [
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--validate=strict",
+            "--filename",
+            path(&file),
+        ];
+        eventually("it is taken", async || {
+            let output = kubectl(&server, &dry_run);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            // The kinds of Prometheus are known a moment after they were made.
+            match output.status.success() {
+                false if errors.contains("no matches for kind") => Err(errors),
+                _ => Ok(succeeded(path(&file), &output)),
+            }
+        })
+        .await;
+    }
+    admits_the_pods(&server, &objects).await;
+}
+
+/// Pod Security Admission lets all pods into a restricted namespace, but those that mount OVN's sockets.
+async fn admits_the_pods(server: &ApiServer, objects: &[DynamicObject]) {
+    let client = server.client().await;
+    for level in ["restricted", "privileged"] {
+        server.make_namespace(level).await;
+        let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+        let params = PatchParams::default();
+        namespaces
+            .patch(level, &params, &Patch::Merge(label))
+            .await
+            .unwrap();
+    }
+    let mut seen = 0;
+    for object in objects {
+        let kind = kind_of(object);
+        if kind != "Deployment" && kind != "DaemonSet" {
+            continue;
+        }
+        seen += 1;
+        let template = &object.data["spec"]["template"];
+        let pod = json!({
+            "metadata": {"name": format!("pod-{seen}"), "labels": template["metadata"]["labels"]},
+            "spec": template["spec"],
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let account = pod.spec.as_ref().unwrap().service_account_name.clone();
+        for (level, fits) in [("restricted", kind == "Deployment"), ("privileged", true)] {
+            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), level);
+            let account = json!({"metadata": {"name": account}});
+            // It may be there.
+            let _made = accounts
+                .create(
+                    &PostParams::default(),
+                    &serde_json::from_value(account).unwrap(),
+                )
+                .await;
+            let pods: Api<Pod> = Api::namespaced(client.clone(), level);
+            let made = pods
+                .create(
+                    &PostParams {
+                        dry_run: true,
+                        ..PostParams::default()
+                    },
+                    &pod,
+                )
+                .await;
+            match made {
+                Ok(_) => assert!(fits, "{kind} {}", object.name_any()),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!fits && said.contains("violates PodSecurity"), "{said}");
+                }
+            }
+        }
+    }
+    assert!(seen >= 8, "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
+    let server = ApiServer::start().await;
+    let client = server.client().await;
+    server.make_namespace("ovn-kubernetes").await;
+    // One of the CRDs is somebody else's already, and one is not there.
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let firewalls = "egressfirewalls.k8s.ovn.org";
+    crds.delete(firewalls, &DeleteParams::default())
+        .await
+        .unwrap();
+    let theirs = json!({"metadata": {"annotations": {"of": "somebody else"}}});
+    let resolvers = "dnsnameresolvers.network.openshift.io";
+    let patch = Patch::Merge(theirs);
+    crds.patch(resolvers, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    eventually("the CRD is gone", async || {
+        let found = crds
+            .get_opt(firewalls)
+            .await
+            .map_err(|error| error.to_string())?;
+        found
+            .is_none()
+            .then_some(())
+            .ok_or_else(|| "it is there".to_owned())
+    })
+    .await;
+
+    let folder = chart::folder();
+    let install = [
+        "upgrade",
+        "--install",
+        RELEASE,
+        path(&folder),
+        "--create-namespace",
+        "--set",
+        "ha=dual",
+    ];
+    let first = helm(&server, &install);
+    assert!(
+        first.contains("dnstap tcp://CLUSTER_IP:6000 full"),
+        "{first}"
+    );
+    crds.get(firewalls).await.unwrap();
+    let kept = crds.get(resolvers).await.unwrap();
+    assert_eq!(kept.annotations()["of"], "somebody else");
+
+    let corefile = ".:53 {\n    errors\n    forward . /etc/resolv.conf\n    cache 30\n}\n";
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    let map = json!({"metadata": {"name": "coredns"}, "data": {"Corefile": corefile}});
+    maps.create(
+        &PostParams::default(),
+        &serde_json::from_value(map).unwrap(),
+    )
+    .await
+    .unwrap();
+    // Before the addresses are known to the notes, and after.
+    let again = helm(&server, &install);
+    let mut patched = Vec::new();
+    for notes in [&first, &again] {
+        follow(&server, notes);
+        let map = maps.get("coredns").await.unwrap();
+        patched.push(map.data.unwrap()["Corefile"].clone());
+    }
+    assert_eq!(patched[0], patched[1], "the second time changes nothing");
+    let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
+    for group in ["a", "b"] {
+        let service = services.get(&format!("{COLLECTOR}-{group}")).await.unwrap();
+        let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
+        let line = format!("    dnstap tcp://{address}:6000 full\n");
+        assert!(patched[1].contains(&line), "{patched:?}");
+        assert!(again.contains(&line), "{again}");
+    }
+    guards_the_statuses(&server, &client).await;
+
+    // What was learned outlives the programs.
+    helm(&server, &["uninstall", RELEASE]);
+    let objects: Api<DnsNameResolver> = Api::namespaced(client, "ovn-kubernetes");
+    assert!(objects.get("www").await.unwrap().status.is_some());
+}
+
+/// Runs the command that the notes give for the Corefile; there is no kubelet that could do `kubectl exec`.
+fn follow(server: &ApiServer, notes: &str) {
+    let commands: Vec<&str> = notes
+        .lines()
+        .skip_while(|line| !line.starts_with("    kubectl") || !line.contains("configmap"))
+        .take_while(|line| line.starts_with("    "))
+        .collect();
+    assert!(commands.len() >= 8, "{notes}");
+    let script = format!(
+        "set -euo pipefail
+        kubectl() {{
+            if [[ $3 == exec ]]; then shift 6; \"$@\"
+            else command kubectl --kubeconfig {} --cache-dir {} \"$@\"; fi
+        }}
+        {}",
+        server.kubeconfig().display(),
+        server.folder().join("kubectl").display(),
+        commands.join("\n"),
+    );
+    let folders = [program("collector"), tool("kubectl")];
+    let folders = folders
+        .iter()
+        .map(|path| path.parent().unwrap().display().to_string());
+    let path: Vec<String> = folders.chain(std::env::var("PATH")).collect();
+    let output = Command::new("bash")
+        .arg("-c")
+        .arg(&script)
+        .env("PATH", path.join(":"))
+        .output();
+    succeeded(&script, &output.unwrap());
+}
+
+/// Nobody writes a status but the collector, whatever a role says.
+async fn guards_the_statuses(server: &ApiServer, client: &Client) {
+    let objects: Api<DnsNameResolver> = Api::namespaced(client.clone(), "ovn-kubernetes");
+    let object = json!({
+        "apiVersion": "network.openshift.io/v1alpha1",
+        "kind": "DNSNameResolver",
+        "metadata": {"name": "www"},
+        "spec": {"name": "www.example.com."},
+    });
+    let object: DnsNameResolver = serde_json::from_value(object).unwrap();
+    objects
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap();
+    let status = |address: &str| -> Patch<Value> {
+        Patch::Merge(json!({"status": {"resolvedNames": [{
+            "dnsName": "www.example.com.",
+            "resolvedAddresses": [{"ip": address, "ttlSeconds": 5, "lastLookupTime": "2026-01-01T00:00:00Z"}],
+        }]}}))
+    };
+    let params = PatchParams::default();
+    let refused = eventually("the policy is in force", async || {
+        match objects
+            .patch_status("www", &params, &status("192.0.2.66"))
+            .await
+        {
+            Err(kube::Error::Api(status)) => Ok(status),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(refused.code, 403);
+    let collector = format!("system:serviceaccount:{NAMESPACE}:{COLLECTOR}");
+    assert!(refused.message.contains(&collector), "{}", refused.message);
+
+    // A role lets the collector update; the policy does, too.
+    let config = server.config_of(NAMESPACE, COLLECTOR).await;
+    let allowed: Api<DnsNameResolver> =
+        Api::namespaced(Client::try_from(config).unwrap(), "ovn-kubernetes");
+    let mut object = allowed.get("www").await.unwrap();
+    let written: Value = match status("192.0.2.1") {
+        Patch::Merge(written) => written["status"].clone(),
+        _ => unreachable!(),
+    };
+    object.status = Some(serde_json::from_value(written).unwrap());
+    allowed
+        .replace_status("www", &PostParams::default(), &object)
+        .await
+        .unwrap();
+    let stored = objects.get("www").await.unwrap().status.unwrap();
+    assert_eq!(
+        stored.resolved_names[0].resolved_addresses[0].ip,
+        "192.0.2.1"
+    );
+}
