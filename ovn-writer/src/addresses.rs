@@ -136,7 +136,7 @@ fn without<T: Copy + Ord>(set: &[T], other: &[T], mut left: impl FnMut(T)) {
     let (mut rest, mut other) = (set, other);
     loop {
         // Mostly they are equal for long.
-        let equal = rest.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let equal = equal(rest, other);
         (rest, other) = (
             rest.get(equal..).unwrap_or_default(),
             other.get(equal..).unwrap_or_default(),
@@ -150,6 +150,19 @@ fn without<T: Copy + Ord>(set: &[T], other: &[T], mut left: impl FnMut(T)) {
             rest = behind;
         }
     }
+}
+
+/// How many elements at the start are the same. Many are compared at once, without a look at each result.
+fn equal<T: Eq>(one: &[T], other: &[T]) -> usize {
+    const MANY: usize = 64;
+    let (chunks, _) = one.as_chunks::<MANY>();
+    let (others, _) = other.as_chunks::<MANY>();
+    let same = |(a, b): &(&[T; MANY], &[T; MANY])| {
+        a.iter().zip(*b).fold(true, |same, (a, b)| same & (a == b))
+    };
+    let before = chunks.iter().zip(others).take_while(same).count() * MANY;
+    let rest = one.iter().zip(other).skip(before);
+    before + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// The elements that are less, and those from there on. It looks at few of them if the place is near.

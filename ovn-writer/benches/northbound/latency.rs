@@ -192,6 +192,9 @@ impl Ways {
         if let Some(faster) = faster {
             let ratio = column.median() / median;
             judge("whole column to writer", ratio, Limit::AtLeast(faster));
+            // No client that monitors its rows can do better.
+            let to_raw = column.median() / raw.median();
+            println!("  whole column to raw socket, {size} addresses: {to_raw:.1}");
         }
         println!(
             "  ovn-nbctl to writer, {size} addresses: {:.1}",

@@ -9,7 +9,13 @@ use std::{
 };
 
 use bytes::BytesMut;
-use ovn_writer::ovsdb::transport::{Framing, Limits};
+use ovn_writer::{
+    ovsdb::{
+        Tables,
+        transport::{Framing, Limits},
+    },
+    references::Northbound,
+};
 use serde_json::{Value, json};
 use tokio_util::codec::Decoder;
 
@@ -30,12 +36,17 @@ impl Raw {
     }
 
     /// Asks for what the writer asks for, but of the rows that [`Raw::make_rows`] makes: so the server has as much to say of
-    /// each change to this client as it has to the writer.
+    /// each change to this client as it has to the writer. It keeps track of a change once for all who ask for the same columns.
     pub(crate) fn monitor(mut self) -> Self {
-        let request = json!({ "Address_Set": [{
-            "columns": ["addresses", "external_ids", "name"],
-            "where": [["external_ids", "includes", external_ids()]],
-        }]});
+        let params = json!(["OVN_Northbound"]);
+        let message = json!({ "method": "get_schema", "params": params, "id": 0 });
+        self.socket
+            .write_all(message.to_string().as_bytes())
+            .unwrap();
+        let mut reply: Value = serde_json::from_slice(&self.reply()).unwrap();
+        let schema = serde_json::from_value(reply["result"].take()).unwrap();
+        let mut request = json!(Northbound::requests(&schema).unwrap());
+        request["Address_Set"][0]["where"] = json!([["external_ids", "includes", external_ids()]]);
         let zero = "00000000-0000-0000-0000-000000000000";
         let params = json!(["OVN_Northbound", ["raw", "OVN_Northbound"], request, zero]);
         let message = json!({ "method": "monitor_cond_since", "params": params, "id": 0 });

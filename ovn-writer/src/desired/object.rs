@@ -1,5 +1,7 @@
 //! One `DNSNameResolver`, as small as it can be kept.
 
+use std::ops::ControlFlow;
+
 use proto::api::{DnsName, DnsNameResolver};
 use uuid::Uuid;
 
@@ -128,12 +130,15 @@ impl Texts {
     /// If there is nothing but what was there before, in the same order, and perhaps some more at one place: these, which are
     /// then taken over.
     fn take_over<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
-        let mut texts = texts.peekable();
-        let mut rest = &*self.0;
-        while let Some(behind) = texts.peek().and_then(|text| strip(rest, text)) {
-            rest = behind;
-            texts.next();
-        }
+        let (mut texts, mut rest) = (texts, &*self.0);
+        let same = texts.try_for_each(|text| match strip(rest, text) {
+            Some(behind) => {
+                rest = behind;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(text),
+        });
+        let texts = same.break_value().into_iter().chain(texts);
         let (mut tail, mut came, mut ends_the_run) = (Vec::new(), Vec::new(), false);
         let mut starts = Vec::new();
         for text in texts {
