@@ -22,7 +22,8 @@ use runtime::{
 pub use self::{
     cli::{CaptureArgs, Cli, ExplainArgs, Format, ReplayArgs},
     corefile::{
-        CorefileAction, CorefileArgs, InputArgs, LineArgs, PatchArgs, RenderArgs, ScopeArgs,
+        CorefileAction, CorefileArgs, InputArgs, LineArgs, LiveCorefileArgs, MaybeObject,
+        PatchArgs, RenderArgs, ScopeArgs,
     },
     flush::FlushArgs,
     keep::KeepArgs,
@@ -90,6 +91,10 @@ pub struct Args {
     /// Flush probes.
     #[command(flatten)]
     pub flush: FlushArgs,
+
+    /// The Corefile in the cluster.
+    #[command(flatten)]
+    pub corefile: LiveCorefileArgs,
 
     /// For how many names that nobody wants there is room to remember their addresses, for rules that are still to come; 0:
     /// none.

@@ -17,6 +17,20 @@ pub struct Guards {
 /// The guards as readers see them: replaced as a whole, never changed, so that they need no lock.
 pub type SharedGuards = Arc<ArcSwap<Guards>>;
 
+/// Every word of [`Guards::admit`].
+pub const REASONS: &[&str] = &[
+    "unspecified",
+    "loopback",
+    "link-local",
+    "multicast",
+    "broadcast",
+    "cloud-metadata",
+    "deny-answer",
+    "api-server",
+    "service-cidr",
+    "pod-cidr",
+];
+
 impl Guards {
     /// The fixed guards, and these networks (`--deny-answer`).
     pub fn new(denied: Vec<IpNet>) -> Self {

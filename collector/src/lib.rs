@@ -32,4 +32,21 @@ pub mod resolve;
 mod run;
 pub mod state;
 
+use runtime::metrics::Metric;
+
 pub use self::run::run;
+
+/// The metrics of the program.
+pub const METRICS: &[&[Metric]] = &[
+    ingest::metrics::METRICS,
+    flush::METRICS,
+    resolve::metrics::METRICS,
+    owner::METRICS,
+    policy::METRICS,
+    corefile::live::METRICS,
+    runtime::store::METRICS,
+    runtime::leader::METRICS,
+    runtime::reload::METRICS,
+    runtime::report::METRICS,
+    runtime::expiry::METRICS,
+];

@@ -64,7 +64,6 @@ impl Write {
         };
         let result = match result {
             Err(StoreError::Conflict(_) | StoreError::AlreadyExists(_)) => {
-                count(label, "conflict");
                 debug!(object = %key, write = label, "somebody else was faster");
                 return match store.get(&key).await {
                     Ok(object) => Outcome::Stale(Box::new(object)),
@@ -75,18 +74,8 @@ impl Write {
             other => other,
         };
         match result {
-            Ok(Some(object)) => {
-                count(label, "done");
-                Outcome::Stored(Box::new(object))
-            }
-            Ok(None) => {
-                count(label, "done");
-                Outcome::Gone
-            }
-            Err(StoreError::NotFound(_)) => {
-                count(label, "gone");
-                Outcome::Gone
-            }
+            Ok(Some(object)) => Outcome::Stored(Box::new(object)),
+            Ok(None) | Err(StoreError::NotFound(_)) => Outcome::Gone,
             Err(error) => failed(&key, label, &error),
         }
     }
@@ -95,22 +84,8 @@ impl Write {
 fn failed(key: &ObjectKey, label: &'static str, error: &StoreError) -> Outcome {
     warn!(object = %key, write = label, %error, "cannot write");
     match error {
-        StoreError::Unavailable { retry_after, .. } => {
-            count(label, "failed");
-            Outcome::Failed(*retry_after)
-        }
-        StoreError::TooLarge { .. } => {
-            count(label, "too_large");
-            Outcome::TooLarge
-        }
-        _ => {
-            count(label, "refused");
-            Outcome::Refused
-        }
+        StoreError::Unavailable { retry_after, .. } => Outcome::Failed(*retry_after),
+        StoreError::TooLarge { .. } => Outcome::TooLarge,
+        _ => Outcome::Refused,
     }
-}
-
-fn count(write: &'static str, result: &'static str) {
-    metrics::counter!("collector_store_writes_total", "write" => write, "result" => result)
-        .increment(1);
 }

@@ -1,17 +1,18 @@
 //! The program, put together.
 
+mod corefile;
 mod farewell;
 mod probes;
 mod servers;
 
 use std::{sync::Arc, time::Duration};
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use runtime::{
     admin::{Admin, Health},
     args::StoreAddress,
     clock::Clock,
     endpoints::{Discovery, Endpoints, ServiceName},
+    expiry,
     inspect::Inspect,
     leader::{Leader, Leadership},
     networks::{Networks, Reading},
@@ -28,12 +29,11 @@ use tracing::warn;
 
 use self::farewell::Farewell;
 use crate::{
+    METRICS,
     args::{Args, Following},
-    flush::{self, Streams},
+    flush::Streams,
     guards::{Guards, SharedGuards},
-    ingest::{
-        self, Admission, Ingest, Listener, Losses, Seats, Sources, Taps, queue, secret::Secrets,
-    },
+    ingest::{Admission, Ingest, Listener, Losses, Seats, Sources, Taps, queue, secret::Secrets},
     inspect,
     names::SharedIndex,
     owner::{
@@ -69,7 +69,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<()> {
     let prometheus = telemetry::init_metrics()?;
-    describe();
+    runtime::metrics::describe(METRICS);
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
@@ -109,13 +109,15 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let observations = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
+    let leader = program.leader(&mut tasks);
+    let corefile = program.corefile(&leader, &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
         wanted,
         networks,
         rounds,
-        leader: program.leader(&mut tasks),
+        leader,
         requests,
         index: Arc::clone(&program.index),
         guards: Arc::clone(&program.guards),
@@ -137,6 +139,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
             blocks,
+            corefile,
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
@@ -167,6 +170,10 @@ impl Sockets {
         for address in &args.listen.listen {
             let listener = Listener::bind(address, args.listen.keepalive, tls.as_ref());
             dnstap.push(listener.await?);
+        }
+        if let Some(certificate) = args.listen.certificate.clone() {
+            let files = vec![(expiry::Role::Listener, certificate)];
+            tasks.spawn("expiry", expiry::run(files, tasks.token()));
         }
         let secrets = keep_up("secret", args.listen.secrets()?, tasks);
         let inspect = match &args.inspect {
@@ -435,53 +442,4 @@ async fn follow<T: Clone>(
             return Ok(());
         }
     }
-}
-
-/// Tells the exporter what the metrics mean.
-fn describe() {
-    ingest::metrics::describe();
-    flush::describe();
-    resolve::metrics::describe();
-    describe_gauge!("collector_names", "Names in use, and names of objects");
-    describe_gauge!(
-        "collector_objects",
-        "DNSNameResolver objects in the objects namespace"
-    );
-    describe_gauge!(
-        "collector_addresses",
-        "Addresses that are known, each name's counted for itself"
-    );
-    describe_gauge!(
-        "collector_egress_firewall_names_refused",
-        "DNS names in EgressFirewalls that can be no DNSNameResolver"
-    );
-    describe_counter!(
-        "collector_objects_ignored_total",
-        "DNSNameResolver objects with an unusable spec.name"
-    );
-    describe_counter!(
-        "collector_addresses_expired_total",
-        "Addresses removed because expiry and grace were over"
-    );
-    describe_counter!(
-        "collector_addresses_purged_total",
-        "Addresses that were let in before a guard came that refuses them, by reason"
-    );
-    describe_gauge!(
-        "collector_guarded_networks",
-        "Networks of the cluster's own whose addresses are refused, by what they are for"
-    );
-    describe_counter!(
-        "collector_evictions_total",
-        "Addresses and names removed because a limit was reached"
-    );
-    describe_counter!(
-        "collector_store_writes_total",
-        "Writes to the store by what was written and what came of it"
-    );
-    describe_histogram!(
-        "collector_status_lag_seconds",
-        Unit::Seconds,
-        "From an observation to the stored status that has it"
-    );
 }

@@ -30,6 +30,7 @@ use runtime::{
     UsageError,
     admin::{Admin, Health},
     args::LogFormat,
+    expiry,
     leader::{Leader, Leadership},
     shutdown::Tasks,
     store::{OpenStore, Scope, Store},
@@ -40,6 +41,7 @@ use self::report::Format;
 pub use self::{
     args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs, VerifyArgs},
     dry_run::DryRun,
+    metrics::METRICS,
     verify::{Counts, Verified, VerifyError, verify},
     writer::Writer,
 };
@@ -63,7 +65,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let options = usage(northbound.client_options())?;
     telemetry::init_logging(common.log_format);
     let recorder = telemetry::init_metrics()?;
-    metrics::describe();
+    runtime::metrics::describe(METRICS);
     let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
@@ -84,6 +86,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
     if let Some(leadership) = leadership.filter(|_| !dry_run) {
         tasks.spawn("leadership", leadership.run(tasks.token()));
+    }
+    let certificates = northbound.certificates();
+    if !certificates.is_empty() {
+        tasks.spawn("expiry", expiry::run(certificates, tasks.token()));
     }
     tasks.spawn("writer", writer.run(objects, tasks.token()));
     tasks.run().await

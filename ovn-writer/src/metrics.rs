@@ -1,34 +1,7 @@
 //! The metrics of the writer, in one place.
-//!
-//! | metric | type | labels | meaning |
-//! |---|---|---|---|
-//! | `ovn_writer_transactions_total` | counter | `outcome` | transactions that ended: `done`, `refused` or `unknown` |
-//! | `ovn_writer_rows_changed_total` | counter | `change` | rows of acknowledged transactions: `create`, `mutate` or `delete` |
-//! | `ovn_writer_addresses_inserted_total` | counter | | addresses that acknowledged transactions put into rows |
-//! | `ovn_writer_addresses_deleted_total` | counter | | addresses that acknowledged transactions took out of rows |
-//! | `ovn_writer_sync_lag_seconds` | histogram | | from a change in the store to the acknowledged transaction |
-//! | `ovn_writer_sessions_total` | counter | | sessions in which the database was read |
-//! | `ovn_writer_session_ends_total` | counter | `reason` | how they ended: `lost` by themselves, `start_over` by us |
-//! | `ovn_writer_connection_failures_total` | counter | | attempts that did not become a session |
-//! | `ovn_writer_connected` | gauge | | 1 while there is a session |
-//! | `ovn_writer_in_sync` | gauge | | 1 while the database is as the store says, as far as is known |
-//! | `ovn_writer_rows` | gauge | | rows for DNS names in the database |
-//! | `ovn_writer_objects` | gauge | | `DNSNameResolver` objects in the store |
-//! | `ovn_writer_unusable_objects` | gauge | | objects whose name no address set can have |
-//! | `ovn_writer_refused_names` | gauge | | names whose changes the server refuses; they are tried again |
-//! | `ovn_writer_name_clashes` | gauge | | of these, names with a set that cannot be made, as somebody else has one of its name |
-//! | `ovn_writer_repairs_total` | counter | `kind` | what was undone that somebody else did: `missing_row`, `missing_address`, `surplus_address` |
-//! | `ovn_writer_differences` | gauge | `kind` | what differs now: the same three, `name_clash`, a row that cannot be made as somebody else has one of its name, and `unwanted_row`, one with addresses for a name that is not in the store |
-//! | `ovn_writer_foreign_addresses` | gauge | | addresses that others put into rows under a name as they wrote it, and that stay |
-//! | `ovn_writer_managed` | gauge | | 1 if ovn-kubernetes manages the address sets of the database, as far as is known |
-//! | `ovn_writer_missing_objects` | gauge | | objects that hold although the last list of the store had none of them |
-//! | `ovn_writer_store_in_doubt` | gauge | | 1 while nothing is removed, as the store seems to be the wrong one or to have been emptied |
-//! | `ovn_writer_held_back_names` | gauge | | names that the store lacks and whose sets stay, as it lacks most names that have some |
-//! | `ovn_writer_skipped_addresses` | gauge | `reason` | addresses in statuses that are not programmed |
 
-use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{counter, gauge, histogram};
+use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
@@ -69,8 +42,6 @@ pub(crate) enum OutcomeLabel {
 }
 
 impl OutcomeLabel {
-    const ALL: [Self; 3] = [Self::Done, Self::Refused, Self::Unknown];
-
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done(_) => Self::Done,
@@ -96,8 +67,6 @@ pub(crate) enum EndLabel {
 }
 
 impl EndLabel {
-    const ALL: [Self; 2] = [Self::Lost, Self::StartOver];
-
     fn as_str(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -106,83 +75,124 @@ impl EndLabel {
     }
 }
 
-/// Describes the metrics and shows every counter at 0; once, after the recorder is there.
-pub(crate) fn describe() {
-    describe_counter!(TRANSACTIONS, "Transactions that ended, by outcome.");
-    describe_counter!(
+/// The metrics of the program.
+pub const METRICS: &[&[Metric]] = &[
+    WRITER,
+    runtime::store::METRICS,
+    runtime::leader::METRICS,
+    runtime::expiry::METRICS,
+];
+
+const WRITER: &[Metric] = &[
+    Metric::counter(
+        TRANSACTIONS,
+        &[Label::one_of("outcome", &["done", "refused", "unknown"])],
+        "Transactions that ended",
+    ),
+    Metric::counter(
         ROWS_CHANGED,
-        "Rows that acknowledged transactions changed, by change."
-    );
-    describe_counter!(
+        &[Label::one_of("change", &["create", "mutate", "delete"])],
+        "Rows that acknowledged transactions changed",
+    ),
+    Metric::counter(
         INSERTED,
-        "Addresses that acknowledged transactions put into rows."
-    );
-    describe_counter!(
+        &[],
+        "Addresses that acknowledged transactions put into rows",
+    ),
+    Metric::counter(
         DELETED,
-        "Addresses that acknowledged transactions took out of rows."
-    );
-    describe_histogram!(
+        &[],
+        "Addresses that acknowledged transactions took out of rows",
+    ),
+    Metric::histogram(
         LAG,
-        Unit::Seconds,
-        "From a change in the store to the acknowledged transaction."
-    );
-    describe_counter!(SESSIONS, "Sessions in which the database was read.");
-    describe_counter!(SESSION_ENDS, "Sessions that ended, by reason.");
-    describe_counter!(
+        &[],
+        "From a change in the store to the acknowledged transaction",
+    ),
+    Metric::counter(SESSIONS, &[], "Sessions in which the database was read"),
+    Metric::counter(
+        SESSION_ENDS,
+        &[Label::one_of("reason", &["lost", "start_over"])],
+        "Sessions that ended, by themselves or by us",
+    ),
+    Metric::counter(
         FAILURES,
-        "Attempts to connect that did not become a session."
-    );
-    describe_gauge!(CONNECTED, "1 while there is a session.");
-    describe_gauge!(
+        &[],
+        "Attempts to connect that did not become a session",
+    ),
+    Metric::gauge(CONNECTED, &[], "1 while there is a session"),
+    Metric::gauge(
         IN_SYNC,
-        "1 while the database is as the store says, as far as is known."
-    );
-    describe_gauge!(ROWS, "Rows for DNS names in the database.");
-    describe_gauge!(OBJECTS, "DNSNameResolver objects in the store.");
-    describe_gauge!(UNUSABLE, "Objects whose name no address set can have.");
-    describe_gauge!(
+        &[],
+        "1 while the database is as the store says, as far as is known",
+    ),
+    Metric::gauge(ROWS, &[], "Rows for DNS names in the database"),
+    Metric::gauge(OBJECTS, &[], "DNSNameResolver objects in the store"),
+    Metric::gauge(UNUSABLE, &[], "Objects whose name no address set can have"),
+    Metric::gauge(
         REFUSED,
-        "Names whose changes the server refuses; they are tried again."
-    );
-    describe_gauge!(
+        &[],
+        "Names whose changes the server refuses; they are tried again",
+    ),
+    Metric::gauge(
         SKIPPED,
-        "Addresses in statuses that are not programmed, by reason."
-    );
-    describe_gauge!(
+        &[Label::one_of("reason", Skip::WORDS)],
+        "Addresses in statuses that are not programmed",
+    ),
+    Metric::gauge(
         CLASHES,
-        "Names whose address set cannot be made, as somebody else has one of its name."
-    );
-    describe_counter!(REPAIRS, "What was undone that somebody else did, by kind.");
-    describe_gauge!(DIFFERENCES, "What differs from the store now, by kind.");
-    describe_gauge!(
+        &[],
+        "Names whose address set cannot be made, as somebody else has one of its name",
+    ),
+    Metric::counter(
+        REPAIRS,
+        &[Label::one_of(
+            "kind",
+            &["missing_row", "missing_address", "surplus_address"],
+        )],
+        "What was undone that somebody else did",
+    ),
+    Metric::gauge(
+        DIFFERENCES,
+        &[Label::one_of(
+            "kind",
+            &[
+                "missing_row",
+                "missing_address",
+                "surplus_address",
+                "name_clash",
+                "unwanted_row",
+            ],
+        )],
+        "What differs from the store now: `name_clash` is a row that cannot be made as somebody else has one of its name, \
+         `unwanted_row` one with addresses for a name that is not in the store",
+    ),
+    Metric::gauge(
         FOREIGN,
-        "Addresses that others put into rows under a name as they wrote it."
-    );
-    describe_gauge!(MANAGED, "1 if ovn-kubernetes manages the address sets.");
-    describe_gauge!(
+        &[],
+        "Addresses that others put into rows under a name as they wrote it, and that stay",
+    ),
+    Metric::gauge(
+        MANAGED,
+        &[],
+        "1 if ovn-kubernetes manages the address sets of the database, as far as is known",
+    ),
+    Metric::gauge(
         MISSING,
-        "Objects that hold although the last list of the store had none of them."
-    );
-    describe_gauge!(
+        &[],
+        "Objects that hold although the last list of the store had none of them",
+    ),
+    Metric::gauge(
         DOUBT,
-        "1 while nothing is removed, as the store seems to be the wrong one or emptied."
-    );
-    describe_gauge!(
+        &[],
+        "1 while nothing is removed, as the store seems to be the wrong one or to have been emptied",
+    ),
+    Metric::gauge(
         HELD_BACK,
-        "Names that the store lacks and whose sets stay, as it lacks most names that have some."
-    );
-    for outcome in OutcomeLabel::ALL {
-        counter!(TRANSACTIONS, "outcome" => outcome.as_str()).absolute(0);
-    }
-    for reason in EndLabel::ALL {
-        counter!(SESSION_ENDS, "reason" => reason.as_str()).absolute(0);
-    }
-    for name in [INSERTED, DELETED, SESSIONS, FAILURES] {
-        counter!(name).absolute(0);
-    }
-    rows_changed(&Done::default());
-    repaired(Repaired::default());
-}
+        &[],
+        "Names that the store lacks and whose sets stay, as it lacks most names that have some",
+    ),
+];
 
 pub(crate) fn transaction(outcome: OutcomeLabel) {
     counter!(TRANSACTIONS, "outcome" => outcome.as_str()).increment(1);

@@ -23,6 +23,7 @@ use tracing::{info, warn};
 use crate::{
     http,
     listen::{Access, ListenAddress, Listener},
+    metrics::series,
 };
 
 /// The Prometheus text format, version 0.0.4.
@@ -205,7 +206,8 @@ async fn readyz(State(health): State<Health>) -> impl IntoResponse {
 }
 
 async fn render(State(metrics): State<PrometheusHandle>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, METRICS_TYPE)], metrics.render())
+    let text = metrics.render() + &series::render();
+    ([(CONTENT_TYPE, METRICS_TYPE)], text)
 }
 
 #[cfg(test)]

@@ -110,8 +110,8 @@ impl Discovery {
     pub fn new(cluster: &Cluster, services: &[ServiceName]) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
             let watching = Watching {
-                scope: Scope::Namespace(service.namespace.clone()),
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
+                ..Watching::of(Scope::Namespace(service.namespace.clone()))
             };
             let events = watch::<EndpointSlice>(cluster.client(), watching, cluster.bad_objects());
             events.map(move |event| (i, event)).boxed()

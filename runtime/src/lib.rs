@@ -6,9 +6,11 @@
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that both programs have.
 //! - [`endpoints`]: where the servers behind a Service are.
+//! - [`expiry`]: until when certificates are valid.
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`inspect`]: what a program knows, for who runs it.
 //! - [`leader`]: which replica leads.
+//! - [`metrics`]: what the metrics are.
 //! - [`networks`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
 //! - [`replicas`]: which replicas live, and what each tells the others.
@@ -24,10 +26,12 @@ pub mod args;
 pub mod clock;
 pub mod cluster;
 pub mod endpoints;
+pub mod expiry;
 pub mod http;
 pub mod inspect;
 pub mod leader;
 pub mod listen;
+pub mod metrics;
 pub mod networks;
 mod program;
 pub mod reload;

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use metrics::{counter, describe_counter};
+use metrics::counter;
 use tokio::{
     task::spawn_blocking,
     time::{MissedTickBehavior, interval},
@@ -13,12 +13,25 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::tls::{FileError, read};
+use crate::{
+    metrics::{Label, Metric},
+    tls::{FileError, read},
+};
 
 /// The files are read this often: they are small, and what compares their contents misses no change.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 const RELOADS: &str = "file_reloads_total";
+
+/// The metrics of files that are read again.
+pub const METRICS: &[Metric] = &[Metric::counter(
+    RELOADS,
+    &[
+        Label::one_of("what", &["certificate", "secret"]),
+        Label::one_of("outcome", &["used", "refused"]),
+    ],
+    "Changes of certificates and secrets in files, by what became of them",
+)];
 
 /// The newest value that the files gave. Clones share it.
 #[derive(Debug)]
@@ -141,14 +154,6 @@ impl<T: Send + Sync + 'static> Reloading<T> {
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileError> {
     paths.iter().map(|path| read(path)).collect()
-}
-
-/// Describes the metrics; once, after the recorder is there.
-pub(crate) fn describe() {
-    describe_counter!(
-        RELOADS,
-        "Changes of certificates and secrets in files, by what became of them: used or refused."
-    );
 }
 
 #[cfg(test)]

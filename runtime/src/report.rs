@@ -16,7 +16,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use metrics::{counter, describe_counter};
+use metrics::counter;
 use rapidhash::v3::rapidhash_v3;
 use serde_json::json;
 use tokio::{
@@ -29,6 +29,7 @@ use tracing::{debug, info, warn};
 use self::waiting::{Unraised, Waiting};
 use crate::{
     cluster::{Cluster, Refusal},
+    metrics::{Label, Metric},
     store::OpenStore,
 };
 
@@ -51,6 +52,19 @@ const MAX_NOTE: usize = 1024;
 const MAX_NAME: usize = 253;
 
 const REPORTS: &str = "reports_total";
+
+/// The metrics of reports.
+pub const METRICS: &[Metric] = &[Metric::counter(
+    REPORTS,
+    &[Label::one_of(
+        "outcome",
+        &[
+            "raised", "logged", "repeated", "limited", "failed", "overflow",
+        ],
+    )],
+    "Reports about objects: raised as Events, logged where there is no cluster, said before, too many at a time, not taken by \
+     the API server, or too many to wait",
+)];
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -398,14 +412,6 @@ impl Said {
 
 fn count(outcome: &'static str) {
     counter!(REPORTS, "outcome" => outcome).increment(1);
-}
-
-/// Describes the metrics; once, after the recorder is there.
-pub(crate) fn describe() {
-    describe_counter!(
-        REPORTS,
-        "Reports about objects: raised as Events, logged only, repeated, limited, failed, overflow."
-    );
 }
 
 #[cfg(test)]

@@ -54,15 +54,10 @@ fn filter(chosen: &str) -> EnvFilter {
 /// # Errors
 /// There is one already.
 pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
-    let handle = PrometheusBuilder::new()
+    PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .install_recorder()
-        .context("metrics cannot be set up")?;
-    crate::store::describe_metrics();
-    crate::leader::describe();
-    crate::reload::describe();
-    crate::report::describe();
-    Ok(handle)
+        .context("metrics cannot be set up")
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::metrics;
+
 /// The admin server of a running program.
 #[derive(Clone, Copy, Debug)]
 pub struct Admin(pub SocketAddr);
@@ -37,9 +39,10 @@ impl Admin {
     /// are none.
     ///
     /// # Errors
-    /// The program does not answer.
+    /// The program does not answer, or shows what `docs/metrics.md` does not say.
     pub async fn metric(self, name: &str, labels: &[&str]) -> io::Result<f64> {
         let (_, text) = self.get("/metrics").await?;
+        metrics::check(&text).map_err(io::Error::other)?;
         let value = |line: &str| {
             let (sample, value) = line.rsplit_once(' ')?;
             let (metric, found) = sample.split_once('{').unwrap_or((sample, ""));

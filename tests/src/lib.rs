@@ -11,7 +11,7 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a DNS server that does what it is told.
-//! - [`dns`], [`store`], [`admin`], [`monitor`], [`dnstap`]: how tests ask and look.
+//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
 
 #![allow(
@@ -30,6 +30,7 @@ pub mod datapath;
 pub mod dns;
 pub mod dnstap;
 pub mod kube;
+pub mod metrics;
 pub mod monitor;
 pub mod network;
 pub mod northbound;

@@ -1,10 +1,11 @@
 //! `collector corefile`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
+use runtime::store::{ObjectKey, ObjectKeyError};
 
-use crate::corefile::{Line, Scope};
+use crate::corefile::{Line, Scope, live};
 
 /// Works on the Corefile of the CoreDNS that is to stream to the collector.
 #[derive(Clone, Debug, Parser)]
@@ -50,6 +51,59 @@ pub struct ScopeArgs {
         value_delimiter = ','
     )]
     pub cluster_domain: Vec<String>,
+}
+
+/// The Corefile of the cluster's CoreDNS, which the replica that leads looks at.
+#[derive(Clone, Debug, Args)]
+pub struct LiveCorefileArgs {
+    /// With a kube store, the ConfigMap with the Corefile that is looked at whenever it changes, `NAMESPACE/NAME`, or `none`: a
+    /// server block that does not stream is told of in the log, an Event and a metric
+    #[arg(long, value_name = "CONFIGMAP", default_value = "kube-system/coredns")]
+    pub corefile: MaybeObject,
+
+    /// Where each of its server blocks is to stream, as the Corefile says it: `tcp://10.96.0.53:6000`; may be given several times.
+    /// Without it any line will do
+    #[arg(
+        long,
+        value_name = "ENDPOINT",
+        value_delimiter = ',',
+        value_parser = parse_endpoint
+    )]
+    pub corefile_dnstap: Vec<String>,
+
+    /// The cluster's own names.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+}
+
+/// `NAMESPACE/NAME`, or `none`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MaybeObject(pub Option<ObjectKey>);
+
+impl FromStr for MaybeObject {
+    type Err = ObjectKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self(None)),
+            text => text.parse().map(Some).map(Self),
+        }
+    }
+}
+
+impl LiveCorefileArgs {
+    /// What to look at, if anything.
+    pub fn config(&self) -> Option<live::Config> {
+        let line = |endpoint: &String| Line {
+            endpoint: endpoint.clone(),
+            extra: None,
+        };
+        Some(live::Config {
+            config_map: self.corefile.0.clone()?,
+            lines: self.corefile_dnstap.iter().map(line).collect(),
+            scope: self.scope.scope(),
+        })
+    }
 }
 
 /// A Corefile, and what is to be in it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// The key of the Corefile.
-const KEY: &str = "Corefile";
+pub(super) const KEY: &str = "Corefile";
 
 /// Why a text is no ConfigMap with a Corefile.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

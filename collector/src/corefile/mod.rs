@@ -5,9 +5,11 @@
 //! - `patch`: the `dnstap` line put in or taken out; all else stays as it is, byte for byte.
 //! - `render`: a Corefile of named servers with zones and upstreams.
 //! - `config_map`: the same for the ConfigMap that holds it.
+//! - [`live`]: the Corefile in the cluster, looked at whenever it changes.
 
 mod config_map;
 mod lex;
+pub mod live;
 mod look;
 mod parse;
 mod patch;

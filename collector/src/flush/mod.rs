@@ -26,38 +26,49 @@ pub mod view;
 
 pub use self::{probe::Template, streams::Streams, task::run, view::BlockView};
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use runtime::metrics::{Label, Metric};
 
-/// Tells the exporter what the metrics of probes mean.
-pub fn describe() {
-    describe_counter!(
+/// The metrics of probes.
+pub const METRICS: &[Metric] = &[
+    Metric::counter(
         "collector_flush_probes_total",
-        "Queries sent to DNS servers to push their dnstap streams out"
-    );
-    describe_counter!(
+        &[],
+        "Queries sent to DNS servers to push their dnstap streams out",
+    ),
+    Metric::counter(
         "collector_flush_probes_skipped_total",
-        "Probes that were due and not sent: the server cannot be reached, or has not answered those before"
-    );
-    describe_counter!(
+        &[],
+        "Probes that were due and not sent: the server cannot be reached, or has not answered those before",
+    ),
+    Metric::counter(
         "collector_flush_reports_lost_total",
-        "Probes that came back in a stream and were not looked at, as there were too many"
-    );
-    describe_histogram!(
+        &[],
+        "Probes that came back in a stream and were not looked at, as there were too many",
+    ),
+    Metric::histogram(
         "collector_flush_delay_seconds",
-        Unit::Seconds,
-        "From a probe to the arrival of all that the DNS server had held back of its stream"
-    );
-    describe_gauge!(
+        &[],
+        "From a probe to the arrival of all that the DNS server had held back of its stream",
+    ),
+    Metric::gauge(
         "collector_flush_interval_seconds",
-        Unit::Seconds,
-        "How often a stream is pushed out, as far as the budget goes"
-    );
-    describe_gauge!(
+        &[],
+        "How often a stream is pushed out, as far as the budget goes",
+    ),
+    Metric::gauge(
         "collector_dns_blocks",
-        "Server blocks of DNS servers, by how things stand with their dnstap streams"
-    );
-    describe_gauge!(
-        "collector_dns_block_blind",
-        "1 for a DNS server's block of which no dnstap event has come for 30 s though it was probed"
-    );
-}
+        &[Label::one_of("state", plan::State::WORDS)],
+        "Server blocks of DNS servers, by how things stand with their dnstap streams",
+    ),
+    DNS_BLOCK_BLIND,
+];
+
+/// Its series go with the blocks.
+const DNS_BLOCK_BLIND: Metric = Metric::gauge(
+    "collector_dns_block_blind",
+    &[
+        Label::any("server", "its address and port"),
+        Label::any("name", "the name by which the block is probed"),
+    ],
+    "1 for a DNS server's block of which no dnstap event has come for 30 s though it was probed, 0 for the others",
+);

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::bail;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use runtime::metrics::Series;
 use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
@@ -208,25 +209,17 @@ impl Task {
         let Some((server, name)) = self.plan.block(key) else {
             return;
         };
-        let blind = || {
-            let labels = [("server", server.to_string()), ("name", name.to_string())];
-            gauge!("collector_dns_block_blind", &labels)
-        };
         match notice {
             Notice::Forwards(_) => warn!(
                 %server, %name,
                 "the DNS server sends the flush probe on: it gets no more of them, and its stream may be a second late; \
                  give a name that it answers by itself (--flush-name)"
             ),
-            Notice::Blind(_) => {
-                blind().set(1);
-                warn!(
-                    %server, %name,
-                    "a DNS server is not heard: its dnstap stream shows no probe for 30 s; what pods learn from it is not seen"
-                );
-            }
+            Notice::Blind(_) => warn!(
+                %server, %name,
+                "a DNS server is not heard: its dnstap stream shows no probe for 30 s; what pods learn from it is not seen"
+            ),
             Notice::Sighted(_) => {
-                blind().set(0);
                 info!(%server, %name, "the DNS server is no longer named as not heard");
             }
         }
@@ -250,6 +243,7 @@ struct Metrics {
     skipped: Counter,
     delay: Histogram,
     interval: Gauge,
+    blind: Series,
 }
 
 impl Metrics {
@@ -259,6 +253,7 @@ impl Metrics {
             skipped: counter!("collector_flush_probes_skipped_total"),
             delay: histogram!("collector_flush_delay_seconds"),
             interval: gauge!("collector_flush_interval_seconds"),
+            blind: Series::of(&super::DNS_BLOCK_BLIND),
         }
     }
 
@@ -268,5 +263,10 @@ impl Metrics {
             let those = blocks.iter().filter(|block| block.state == state).count();
             gauge!("collector_dns_blocks", "state" => state.as_str()).set(those as f64);
         }
+        self.blind.replace(blocks.iter().map(|block| {
+            let is_blind = block.state == State::Blind;
+            let labels = [block.server.to_string(), block.name.clone()];
+            (labels, f64::from(u8::from(is_blind)))
+        }));
     }
 }

@@ -37,6 +37,17 @@ impl State {
         Self::Forwards,
     ];
 
+    /// Every word of [`State::as_str`].
+    pub const WORDS: &[&str] = &[
+        "resting",
+        "trying",
+        "flushed",
+        "elsewhere",
+        "searching",
+        "blind",
+        "forwards",
+    ];
+
     /// A word for metric labels and `/status.json`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -436,7 +436,7 @@ impl<'a> Reader<'a> {
     fn pause(&self, before: u64) -> Option<Duration> {
         let frames = u32::try_from(self.data_frames - before).unwrap_or(u32::MAX);
         let pause = self.seat.pause(frames)?;
-        counter!("collector_pauses_total").increment(1);
+        counter!("collector_read_pauses_total").increment(1);
         Some(pause)
     }
 }

@@ -58,7 +58,8 @@ impl Listener {
     pub async fn run(self, ingest: Ingest, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut connections = JoinSet::new();
         let listen = self.socket.address().to_string();
-        let accepted = counter!("collector_connections_total", "listener" => listen.clone());
+        let accepted =
+            counter!("collector_connections_accepted_total", "listener" => listen.clone());
         loop {
             let stream = tokio::select! {
                 () = shutdown.cancelled() => break,

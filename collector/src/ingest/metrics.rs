@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Counter, counter};
 use proto::api::DnsName;
+use runtime::metrics::{Label, Metric};
 
-use crate::{observation::Source, policy::rebinding::Rebinding};
+use crate::{guards, observation::Source, policy::rebinding::Rebinding};
 
 /// So many answers of a read with refused addresses are told of; the others are counted.
 const MAX_REBINDINGS: usize = 8;
@@ -154,61 +155,101 @@ impl Counts {
     }
 }
 
-/// Tells the exporter what the metrics of ingest mean.
-pub fn describe() {
-    describe_counter!(
+const REASON: &str = "reason";
+
+/// The metrics of ingest.
+pub const METRICS: &[Metric] = &[
+    Metric::counter(
         "collector_events_total",
-        "dnstap events by what came of them"
-    );
-    describe_counter!(
+        &[Label::one_of("outcome", LABELS)],
+        "dnstap events by what came of them",
+    ),
+    Metric::counter(
         "collector_addresses_refused_total",
-        "Addresses in answers that are never programmed, by reason"
-    );
-    describe_counter!(
+        &[Label::one_of(REASON, guards::REASONS)],
+        "Addresses in answers that are never programmed",
+    ),
+    Metric::counter(
         "collector_rebinding_attempts_total",
-        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed"
-    );
-    describe_counter!(
-        "collector_connections_total",
-        "Connections from dnstap senders, by listener"
-    );
-    describe_gauge!(
+        &[],
+        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed",
+    ),
+    Metric::counter(
+        "collector_connections_accepted_total",
+        &[Label::any("listener", "the URL")],
+        "Connections from dnstap senders",
+    ),
+    Metric::gauge(
         "collector_connections",
-        "Connections from dnstap senders that are open"
-    );
-    describe_counter!(
+        &[],
+        "Connections from dnstap senders that are open",
+    ),
+    Metric::counter(
         "collector_connection_errors_total",
-        "Connections that ended with an error, by reason"
-    );
-    describe_counter!(
-        "collector_pauses_total",
-        "Times that a peer was not read on for a moment, since it sends more frames than it may"
-    );
-    describe_counter!(
+        &[Label::one_of(REASON, ERRORS)],
+        "Connections that were refused, or ended with an error",
+    ),
+    Metric::counter(
+        "collector_read_pauses_total",
+        &[],
+        "Times that a peer was not read on for a moment, since it sends more frames than it may",
+    ),
+    Metric::counter(
         "collector_received_bytes_total",
-        Unit::Bytes,
-        "Bytes read from dnstap senders"
-    );
-    describe_counter!(
+        &[],
+        "Bytes read from dnstap senders",
+    ),
+    Metric::counter(
         "collector_observations_lost_total",
-        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become known"
-    );
-    describe_counter!(
+        &[Label::one_of(
+            REASON,
+            &["queue", "peer_share", "unknown_peer"],
+        )],
+        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become \
+         known",
+    ),
+    Metric::counter(
         "collector_stream_gaps_total",
-        "Times that events may have been missed, so that every wanted name was to be asked for again: a stream broke, one came back that had broken, one opened after the start, or too much came from a peer that was not known yet"
-    );
-    describe_counter!(
+        &[Label::one_of(
+            REASON,
+            &["start", "broken", "reopened", "unknown_peer"],
+        )],
+        "Times that events may have been missed, so that every wanted name was to be asked for again: one opened after the start, \
+         a stream broke, one came back that had broken, or too much came from a peer that was not known yet",
+    ),
+    Metric::counter(
         "collector_lost_names_dropped_total",
-        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under a wildcard is lost until a pod asks again"
-    );
-    describe_counter!(
+        &[],
+        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under \
+         a wildcard is lost until a pod asks again",
+    ),
+    Metric::counter(
         "collector_capture_lost_bytes_total",
-        Unit::Bytes,
-        "Bytes of events that are not in a capture, since it was not taken fast enough"
-    );
-    describe_histogram!(
+        &[],
+        "Bytes of events that are not in a capture, since it was not taken fast enough",
+    ),
+    Metric::histogram(
         "collector_observation_delay_seconds",
-        Unit::Seconds,
-        "From the DNS server's answer to its observation, by the two clocks"
-    );
-}
+        &[],
+        "From the DNS server's answer to its observation, by the two clocks",
+    ),
+];
+
+/// Why connections are refused and why they end: [`super::error::Error::reason`], [`super::seats::Taken::reason`] and what
+/// listeners say.
+const ERRORS: &[&str] = &[
+    "read",
+    "write",
+    "tls",
+    "handshake",
+    "truncated",
+    "frame",
+    "handshake_timeout",
+    "frame_timeout",
+    "idle",
+    "unknown_peer",
+    "peer_credentials",
+    "too_many",
+    "too_many_of_peer",
+    "too_many_unknown",
+];

@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
+    corefile::live::LiveView,
     flush::BlockView,
     ingest::{self, Taps},
     owner::Question,
@@ -85,6 +86,8 @@ pub struct Sources {
     pub bad_objects: BadObjects,
     /// The streams of DNS servers.
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
+    /// The Corefile in the cluster, if it is looked at.
+    pub corefile: watch::Receiver<Option<LiveView>>,
 }
 
 /// Answers until the token is cancelled.
@@ -143,6 +146,7 @@ impl Inspector {
         status.conditions(self.sources.health.conditions());
         status.bad_objects(self.sources.bad_objects.list());
         status.dns_blocks(&self.sources.blocks.borrow());
+        status.corefile(self.sources.corefile.borrow().as_ref());
         let status = Arc::new(status);
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)

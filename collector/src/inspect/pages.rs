@@ -74,6 +74,7 @@ pub(super) fn render(status: &Status) -> String {
                 (faults(status))
                 (bad_objects(status))
                 (dns_blocks(status))
+                (corefile(status))
                 (names(status))
             }
         }
@@ -160,6 +161,30 @@ fn dns_blocks(status: &Status) -> Markup {
                         td.number { @if let Some(seconds) = block.reported_seconds { (seconds) " s ago" } }
                         td.number { @if let Some(delay) = block.delay_milliseconds { (format!("{delay:.1} ms")) } }
                         td.bad { (block_trouble(block)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn corefile(status: &Status) -> Markup {
+    html! {
+        @if let Some(corefile) = &status.corefile {
+            h2 { "Corefile" }
+            p {
+                "ConfigMap " (corefile.config_map)
+                @match &corefile.unknown {
+                    Some(reason) => { ": nothing is known of it: " (reason) },
+                    None if corefile.findings.is_empty() => ": the answers of all its server blocks are seen.",
+                    None => ":",
+                }
+            }
+            @if !corefile.findings.is_empty() {
+                table {
+                    tr { th.number { "Line" } th { "What" } }
+                    @for finding in &corefile.findings {
+                        tr { td.number { (finding.line) } td.bad[finding.is_fault] { (finding.words) } }
                     }
                 }
             }

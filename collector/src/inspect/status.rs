@@ -4,6 +4,10 @@ use runtime::{admin::Condition, clock::Timestamp, inspect::text::time, store::Ba
 use serde::Serialize;
 
 use crate::{
+    corefile::{
+        Finding,
+        live::{LiveView, State},
+    },
     flush::BlockView,
     owner::{Evictions, FailureView, NameView, View},
     policy::Overview,
@@ -31,6 +35,8 @@ pub struct Status {
     pub bad_objects: Vec<BadObjectStatus>,
     /// The server blocks of DNS servers, and their dnstap streams; none if nothing is probed (`--flush-probe 0`).
     pub dns_blocks: Vec<DnsBlockStatus>,
+    /// The Corefile in the cluster, if it is looked at (`--corefile`).
+    pub corefile: Option<CorefileStatus>,
     /// How many names wait to be looked up, or are being looked up.
     pub lookups: usize,
     /// What went because a limit was reached, in this process's life.
@@ -83,6 +89,30 @@ pub struct DnsBlockStatus {
     pub delay_milliseconds: Option<f64>,
     /// The response code of the last answer to a probe.
     pub rcode: Option<u8>,
+}
+
+/// The Corefile in the cluster.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CorefileStatus {
+    /// The ConfigMap, `NAMESPACE/NAME`.
+    pub config_map: String,
+    /// Why nothing is known of it, if so.
+    pub unknown: Option<String>,
+    /// What is to be known of it, at most 100 findings.
+    pub findings: Vec<FindingStatus>,
+}
+
+/// Something to know of a Corefile.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FindingStatus {
+    /// The line, from 1.
+    pub line: usize,
+    /// Answers are not seen because of it; otherwise it is a warning.
+    pub is_fault: bool,
+    /// What it is.
+    pub words: String,
 }
 
 /// One kind of fault of an EgressFirewall.
@@ -174,6 +204,7 @@ impl Status {
                 .collect(),
             bad_objects: Vec::new(),
             dns_blocks: Vec::new(),
+            corefile: None,
             lookups: view.lookups,
             evictions: view.evictions.into(),
             names: view
@@ -200,6 +231,22 @@ impl Status {
         self.bad_objects = bad.into_iter().map(status).collect();
     }
 
+    pub(super) fn corefile(&mut self, view: Option<&LiveView>) {
+        self.corefile = view.map(|view| CorefileStatus {
+            config_map: view.config_map.to_string(),
+            unknown: match &view.state {
+                State::Unknown => Some("it was not read yet".to_owned()),
+                State::Unreadable(reason) => Some(reason.clone()),
+                State::Absent => Some("there is none".to_owned()),
+                State::Read(_) => None,
+            },
+            findings: match &view.state {
+                State::Read(found) => found.iter().map(FindingStatus::of).collect(),
+                State::Unknown | State::Unreadable(_) | State::Absent => Vec::new(),
+            },
+        });
+    }
+
     pub(super) fn dns_blocks(&mut self, blocks: &[BlockView]) {
         let status = |block: &BlockView| DnsBlockStatus {
             server: block.server.to_string(),
@@ -211,6 +258,16 @@ impl Status {
             rcode: block.rcode,
         };
         self.dns_blocks = blocks.iter().map(status).collect();
+    }
+}
+
+impl FindingStatus {
+    fn of(finding: &Finding) -> Self {
+        Self {
+            line: finding.line,
+            is_fault: finding.is_fault,
+            words: finding.words.clone(),
+        }
     }
 }
 

@@ -9,6 +9,10 @@ use tokio::{
 
 use super::*;
 use crate::{
+    corefile::{
+        Finding,
+        live::{self, LiveView},
+    },
     flush::plan::State,
     owner::{Evictions, FailureView, NameView, View},
     policy::faults::{Fault, Faults},
@@ -82,6 +86,7 @@ fn sources(names: Vec<NameView>) -> Sources {
         overview: watch::channel(Arc::new(overview())).1,
         health,
         blocks: watch::channel(Arc::new(blocks())).1,
+        corefile: watch::channel(Some(corefile())).1,
         ..sources_of(owner)
     }
 }
@@ -100,6 +105,18 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
         health: Health::new(),
         bad_objects: BadObjects::default(),
         blocks: watch::channel(Arc::default()).1,
+        corefile: watch::channel(None).1,
+    }
+}
+
+fn corefile() -> LiveView {
+    LiveView {
+        config_map: "kube-system/coredns".parse().unwrap(),
+        state: live::State::Read(vec![Finding {
+            line: 7,
+            is_fault: true,
+            words: HOSTILE.to_owned(),
+        }]),
     }
 }
 
@@ -219,7 +236,7 @@ async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
     let (page, json) = shown(Vec::new()).await;
     assert!(!page.contains("<script"), "{page}");
     let escaped = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;";
-    assert_eq!(page.matches(escaped).count(), 2, "{page}");
+    assert_eq!(page.matches(escaped).count(), 3, "{page}");
     let headers = page.to_ascii_lowercase();
     for header in [
         "content-type: text/html; charset=utf-8\r\n",

@@ -18,6 +18,7 @@ mod guarding;
 #[cfg(test)]
 mod lookup_tests;
 mod lookups;
+mod metrics;
 mod newcomers;
 mod outcomes;
 mod repair;
@@ -45,7 +46,7 @@ use std::{
     time::Duration,
 };
 
-use metrics::{counter, gauge};
+use ::metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
@@ -65,6 +66,7 @@ pub use self::{
     budget::Rates,
     evictions::{Evictions, Told},
     explain::{Facts, NameFacts, Question, Subject},
+    metrics::METRICS,
     view::{FailureView, NameView, View},
 };
 use crate::{
@@ -364,20 +366,6 @@ impl Owner {
     pub fn unwritten(&self) -> usize {
         let entries = self.entries.values();
         entries.filter(|entry| entry.failures > 0).count()
-    }
-
-    /// Sets the gauges.
-    pub fn report(&self) {
-        gauge!("collector_names").set(self.entries.len() as f64);
-        gauge!("collector_objects").set(self.objects.len() as f64);
-        let addresses: usize = self
-            .entries
-            .values()
-            .map(|entry| entry.memory.addresses())
-            .sum();
-        gauge!("collector_addresses").set(addresses as f64);
-        gauge!("collector_lookup_names").set(self.schedule.len() as f64);
-        gauge!("collector_leader").set(if self.leader { 1.0 } else { 0.0 });
     }
 
     fn apply(&mut self, key: ObjectKey, object: &DnsNameResolver, now: Timestamp) {

@@ -59,7 +59,7 @@ impl Owner {
         let min_ttl = self.config.limits.min_ttl;
         let remembered = self.config.remembered.recall(names, now, min_ttl);
         if !remembered.is_empty() {
-            counter!("collector_recalled_total").increment(remembered.len() as u64);
+            counter!("collector_answers_recalled_total").increment(remembered.len() as u64);
         }
         for observation in &remembered {
             self.observe(observation);

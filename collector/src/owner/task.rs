@@ -298,7 +298,7 @@ impl<S: Store> Task<S> {
                 ?drift,
                 "a pause, or a step of the clock: names are looked up again before addresses are removed"
             );
-            counter!("collector_gaps_total").increment(1);
+            counter!("collector_clock_gaps_total").increment(1);
             self.owner.gap(now);
         }
     }

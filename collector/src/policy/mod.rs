@@ -27,6 +27,7 @@ use futures_util::StreamExt;
 use proto::api::{DnsName, EgressFirewall};
 use runtime::{
     admin::Gate,
+    metrics::Metric,
     report::Reporter,
     store::{Event, ObjectKey, Scope, Store},
 };
@@ -45,6 +46,13 @@ use self::{
     speaker::Speaker,
 };
 use crate::state::Limits;
+
+/// The metrics of rules.
+pub const METRICS: &[Metric] = &[Metric::gauge(
+    "collector_egress_firewall_names_refused",
+    &[],
+    "DNS names in EgressFirewalls that can be no DNSNameResolver",
+)];
 
 /// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use metrics::{
-    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
-    gauge, histogram,
-};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use runtime::metrics::{Label, Metric};
 
 use super::{
     pool::Transport,
@@ -35,14 +33,13 @@ impl Default for Metrics {
         let rounds = |outcome| counter!("collector_lookups_total", "outcome" => outcome);
         let queries =
             |transport| counter!("collector_lookup_queries_total", "transport" => transport);
-        let seconds =
-            |transport| histogram!("collector_lookup_query_seconds", "transport" => transport);
+        let seconds = |transport| histogram!("collector_lookup_query_duration_seconds", "transport" => transport);
         Self {
             addresses: rounds("addresses"),
             no_data: rounds("no_data"),
             failed: rounds("failed"),
             lateness: histogram!("collector_lookup_lateness_seconds"),
-            seconds: histogram!("collector_lookup_seconds"),
+            seconds: histogram!("collector_lookup_duration_seconds"),
             udp_seconds: seconds("udp"),
             tcp_seconds: seconds("tcp"),
             udp: queries("udp"),
@@ -112,55 +109,64 @@ impl Metrics {
     }
 }
 
-/// Tells the exporter what the metrics of look-ups mean.
-pub fn describe() {
-    describe_counter!(
+const TRANSPORT: Label = Label::one_of("transport", &["udp", "tcp"]);
+
+const REASON: Label = Label::one_of("reason", Failure::LABELS);
+
+/// The metrics of look-ups.
+pub const METRICS: &[Metric] = &[
+    Metric::counter(
         "collector_lookups_total",
-        "Look-ups of names, A and AAAA together, by what came of them"
-    );
-    describe_counter!(
-        "collector_lookups_repeated_total",
-        "Names to be asked for again before their time: their answer was lost, or they are wanted and anything may have been missed (gap)"
-    );
-    describe_counter!(
-        "collector_wildcard_gaps_total",
-        "Times that events may have been missed while wildcards were wanted: names first seen meanwhile are not known until they are asked for again"
-    );
-    describe_counter!(
+        &[Label::one_of(
+            "outcome",
+            &["addresses", "no_data", "failed"],
+        )],
+        "Look-ups of names, A and AAAA together, by what came of them",
+    ),
+    Metric::counter(
         "collector_lookup_failures_total",
-        "Look-ups that failed for both families, by reason"
-    );
-    describe_histogram!(
+        &[REASON],
+        "Look-ups that failed for both families",
+    ),
+    Metric::histogram(
         "collector_lookup_lateness_seconds",
-        Unit::Seconds,
-        "How long after it was due a look-up began; due is an address's expiry and up to a second of jitter"
-    );
-    describe_histogram!(
-        "collector_lookup_seconds",
-        Unit::Seconds,
-        "From a look-up's first query to its end"
-    );
-    describe_gauge!("collector_lookups_in_flight", "Look-ups under way");
-    describe_counter!(
+        &[],
+        "How long after it was due a look-up began; due is an address's expiry and up to a second of jitter",
+    ),
+    Metric::histogram(
+        "collector_lookup_duration_seconds",
+        &[],
+        "From a look-up's first query to its end",
+    ),
+    Metric::gauge("collector_lookups_in_flight", &[], "Look-ups under way"),
+    Metric::counter(
         "collector_lookup_queries_total",
-        "Queries sent, those sent a second time too, by transport"
-    );
-    describe_counter!(
+        &[TRANSPORT],
+        "Queries sent, those sent a second time too",
+    ),
+    Metric::counter(
         "collector_lookup_query_failures_total",
-        "Queries without an answer that can be read, by reason"
-    );
-    describe_histogram!(
-        "collector_lookup_query_seconds",
-        Unit::Seconds,
-        "From a query to its answer, by transport"
-    );
-    describe_counter!(
+        &[REASON],
+        "Queries without an answer that can be read",
+    ),
+    Metric::histogram(
+        "collector_lookup_query_duration_seconds",
+        &[TRANSPORT],
+        "From a query to its answer",
+    ),
+    Metric::counter(
         "collector_lookup_truncated_total",
-        "Answers over UDP that were asked for again over TCP"
-    );
-    describe_gauge!("collector_lookup_servers", "DNS servers that may be asked");
-    describe_gauge!(
+        &[],
+        "Answers over UDP that were asked for again over TCP",
+    ),
+    Metric::gauge(
+        "collector_lookup_servers",
+        &[],
+        "DNS servers that may be asked",
+    ),
+    Metric::gauge(
         "collector_lookup_servers_silent",
-        "DNS servers that did not answer lately"
-    );
-}
+        &[],
+        "DNS servers that did not answer lately",
+    ),
+];

@@ -97,6 +97,20 @@ impl Failure {
         }
     }
 
+    /// Every word of [`Failure::label`].
+    pub const LABELS: &[&str] = &[
+        "FORMERR",
+        "SERVFAIL",
+        "NXDOMAIN",
+        "NOTIMP",
+        "REFUSED",
+        "OtherRcode",
+        "Timeout",
+        "Network",
+        "BadReply",
+        "NoServer",
+    ];
+
     /// One word of a few, whatever a server sends: fit for a metric label.
     pub fn label(self) -> &'static str {
         match self {

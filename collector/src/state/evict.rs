@@ -284,6 +284,23 @@ impl Memory {
         (rank, own, address.seen, dns_name, address.ip)
     }
 
+    /// How full it is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a wildcard, and
+    /// the bytes of the object.
+    pub fn fill(&self, limits: &Limits) -> [f64; 3] {
+        let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
+        let most = self.names.iter().map(|name| name.addresses.len()).max();
+        let under = if self.spec.is_wildcard() {
+            self.names.len()
+        } else {
+            0
+        };
+        [
+            part(most.unwrap_or(0), limits.addresses_per_name),
+            part(under, limits.names_per_wildcard),
+            part(self.bytes(), self.most_bytes(limits)),
+        ]
+    }
+
     fn most_bytes(&self, limits: &Limits) -> usize {
         let most = usize::try_from(self.most_bytes).unwrap_or(usize::MAX);
         most.min(limits.object_bytes)

@@ -96,3 +96,11 @@ topologySpreadConstraints:
     matchLabels:
       {{- toYaml .labels | nindent 6 }}
 {{- end -}}
+
+{{- /* Where the Corefile is, as JSON: namespace and name; nothing in it if there is none. */}}
+{{- define "egress.corefile" -}}
+{{- if eq .Values.dns.corefile "none" }}{}{{ else }}
+{{- $parts := splitList "/" .Values.dns.corefile }}
+{{- dict "namespace" (first $parts) "name" (last $parts) | toJson }}
+{{- end }}
+{{- end }}

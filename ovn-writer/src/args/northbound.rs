@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
+    expiry::Role,
 };
 
 use crate::{
@@ -70,6 +71,13 @@ pub enum VerifyArg {
 }
 
 impl NorthboundArgs {
+    /// The files with certificates.
+    pub fn certificates(&self) -> Vec<(Role, PathBuf)> {
+        let authority = self.ca_cert.clone().map(|path| (Role::Authority, path));
+        let own = self.certificate.clone().map(|path| (Role::Client, path));
+        authority.into_iter().chain(own).collect()
+    }
+
     /// How to connect.
     ///
     /// # Errors

@@ -38,6 +38,20 @@ impl Skip {
         Self::Family,
     ];
 
+    /// Every word of [`Skip::as_str`].
+    pub(crate) const WORDS: &[&str] = &[
+        "unparsable",
+        "unspecified",
+        "loopback",
+        "link-local",
+        "multicast",
+        "broadcast",
+        "cloud-metadata",
+        "deny-answer",
+        "cluster",
+        "family-not-in-use",
+    ];
+
     /// A word for metric labels.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -224,7 +224,10 @@ async fn a_writer_that_undoes_everything_is_outlasted_with_one_repair_a_second()
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let uuid = database.row(W, V4).uuid;
     let (start, mut cleared) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(5) {
+    // Each look is a process, of which a busy machine starts few.
+    while start.elapsed() < Duration::from_secs(5)
+        || cleared < 8 && start.elapsed() < Duration::from_secs(60)
+    {
         if !database.row(W, V4).addresses.is_empty() {
             database
                 .northbound
@@ -236,9 +239,10 @@ async fn a_writer_that_undoes_everything_is_outlasted_with_one_repair_a_second()
     database.expect(W, V4, &["10.0.0.1"]).await;
     // Five at once, then at 50, 150, 350, 750 and 1,550 ms, then each second; and as many of theirs.
     let changes = history.updates().len();
+    let seconds = start.elapsed().as_secs() as usize;
     assert!(cleared >= 8, "{cleared}");
     assert!(
-        changes <= 2 * 15 + 1,
+        changes <= 2 * (10 + seconds) + 1,
         "{changes} changes, of which {cleared} are theirs"
     );
     writer.stop().await;

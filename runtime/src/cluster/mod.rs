@@ -7,19 +7,20 @@ mod answer;
 mod guarded;
 mod watch;
 
-use std::{env, error::Error, path::PathBuf, time::Duration};
+use std::{env, error::Error, fmt::Debug, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
+use futures_util::Stream;
 use kube::{
-    Client, Config,
+    Client, Config, Resource,
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
-    core::{Request, request},
+    core::{NamespaceResourceScope, Request, request},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::store::BadObjects;
+use crate::store::{BadObjects, Event, ObjectKey};
 
 pub(crate) use self::{
     answer::Refusal,
@@ -142,6 +143,21 @@ impl Cluster {
                 "no answer within {REQUEST_TIMEOUT:?}"
             ))),
         }
+    }
+
+    /// The object of that name, its changes and its end, without end, as [`crate::store::Store::watch`] says. A role that names the
+    /// object allows it: `list` and `watch`.
+    pub fn watch_one<K>(&self, key: &ObjectKey) -> impl Stream<Item = Event<K>> + Send + 'static
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        watch(self.client(), Watching::one(key), self.bad_objects())
     }
 
     /// Requests about objects of a kind in a namespace.

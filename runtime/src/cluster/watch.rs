@@ -65,15 +65,36 @@ pub(crate) struct Watching {
     pub(crate) scope: Scope,
     /// A label selector.
     pub(crate) labels: Option<String>,
+    /// A field selector.
+    pub(crate) fields: Option<String>,
 }
 
 impl Watching {
+    /// All there are.
+    pub(crate) fn of(scope: Scope) -> Self {
+        Self {
+            scope,
+            labels: None,
+            fields: None,
+        }
+    }
+
+    /// The one of that name, if it is there. A role can name it.
+    pub(crate) fn one(key: &ObjectKey) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={}", key.name)),
+            ..Self::of(Scope::Namespace(key.namespace.clone()))
+        }
+    }
+
     /// What tells it from others of the same kind.
     fn scope(&self) -> String {
-        match &self.labels {
-            None => self.scope.to_string(),
-            Some(labels) => format!("{} {labels}", self.scope),
+        let mut text = self.scope.to_string();
+        for selector in [&self.labels, &self.fields].into_iter().flatten() {
+            text.push(' ');
+            text.push_str(selector);
         }
+        text
     }
 }
 
@@ -89,7 +110,7 @@ pub(crate) fn watch<K: Object>(
         Scope::Namespace(namespace) => Api::namespaced(client, namespace),
     };
     let watched = Watched::new::<K>(watching.scope(), bad);
-    follow(api, watching.labels, watched)
+    follow(api, watching, watched)
 }
 
 /// [`watch`] for objects in every namespace, or in none.
@@ -97,19 +118,21 @@ pub(crate) fn watch_all<K: AnyObject>(
     client: Client,
     bad: BadObjects,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
-    let watched = Watched::new::<K>(Scope::All.to_string(), bad);
-    follow(Api::all(client), None, watched)
+    let watching = Watching::of(Scope::All);
+    let watched = Watched::new::<K>(watching.scope(), bad);
+    follow(Api::all(client), watching, watched)
 }
 
 fn follow<K: AnyObject>(
     api: Api<Guarded<K>>,
-    labels: Option<String>,
+    watching: Watching,
     watched: Watched,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE);
-    config.label_selector = labels;
+    config.label_selector = watching.labels;
+    config.field_selector = watching.fields;
     async_stream::stream! {
         let mut content = Content::<K>::new(watched);
         let mut failures = Failures::default();

@@ -12,16 +12,23 @@ mod lease;
 
 use std::{collections::BTreeSet, env, net::IpAddr, time::Duration};
 
-use metrics::{describe_gauge, gauge};
+use metrics::gauge;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use uuid::Uuid;
 
 use self::{folder::Folder, lease::Candidate};
-use crate::store::OpenStore;
+use crate::{metrics::Metric, store::OpenStore};
 
-const LEADING: &str = "leading";
+const LEADING: &str = "replica_leading";
+
+/// The metrics of the lead.
+pub const METRICS: &[Metric] = &[Metric::gauge(
+    LEADING,
+    &[],
+    "1 while this process leads its replicas",
+)];
 
 /// How long others wait after they saw the last renewal of a Lease.
 pub const LEASE_DURATION: Duration = Duration::from_secs(10);
@@ -207,11 +214,6 @@ impl Drop for Holder {
     fn drop(&mut self) {
         self.follow("this process ends");
     }
-}
-
-/// Describes the metrics; once, after the recorder is there.
-pub(crate) fn describe() {
-    describe_gauge!(LEADING, "1 while this process leads its replicas.");
 }
 
 /// The file that the program of this name locks.

@@ -49,6 +49,9 @@ impl Purpose {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::ApiServer, Self::Services, Self::Pods];
 
+    /// Every word of [`Purpose::as_str`].
+    pub const WORDS: &[&str] = &["api-server", "service-cidr", "pod-cidr"];
+
     /// A word for metric labels and log lines.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -130,8 +133,8 @@ impl Reading {
     /// Of this cluster.
     pub fn new(cluster: &Cluster) -> Self {
         let api_server = Watching {
-            scope: Scope::Namespace("default".to_owned()),
             labels: Some("kubernetes.io/service-name=kubernetes".to_owned()),
+            ..Watching::of(Scope::Namespace("default".to_owned()))
         };
         let (client, bad) = (|| cluster.client(), || cluster.bad_objects());
         let changes = [

@@ -169,8 +169,7 @@ impl KubeStore {
 
 impl Store for KubeStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
-        let labels = None;
-        let watching = Watching { scope, labels };
+        let watching = Watching::of(scope);
         watch(self.cluster.client(), watching, self.cluster.bad_objects())
     }
 

@@ -1,50 +1,71 @@
 //! The metrics of every store, in one place.
-//!
-//! | metric | type | labels | meaning |
-//! |---|---|---|---|
-//! | `store_in_sync` | gauge | `kind`, `scope` | 1 while the watch knows the whole content |
-//! | `store_bad_objects` | gauge | `kind`, `scope` | objects that are there now and do not decode |
-//! | `store_bad_objects_total` | counter | `kind`, `scope` | objects found not to decode, each change of one counted |
-//! | `store_watch_gaps_total` | counter | `kind`, `scope` | times a watch lost changes and read everything again |
-//! | `store_writes_total` | counter | `kind`, `operation`, `outcome` | writes that were asked for |
-//! | `store_write_duration_seconds` | histogram | `kind`, `operation` | how long they took, waiting for their turn not included |
-//!
-//! The scope of a watch is its namespace (`*` for all) and its label selector, if it has one.
 
 use std::time::Duration;
 
-use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{counter, gauge, histogram};
 
 use super::{Kind, StoreError};
+use crate::metrics::{Label, Metric};
 
 const IN_SYNC: &str = "store_in_sync";
-const BAD: &str = "store_bad_objects";
-const BAD_TOTAL: &str = "store_bad_objects_total";
+const BAD: &str = "store_undecodable_objects";
+const BAD_TOTAL: &str = "store_decode_failures_total";
 const GAPS: &str = "store_watch_gaps_total";
 const WRITES: &str = "store_writes_total";
 const WRITE_DURATION: &str = "store_write_duration_seconds";
 
-/// Describes the metrics; once, after the recorder is there.
-pub(crate) fn describe() {
-    describe_gauge!(IN_SYNC, "1 while the watch knows the whole content.");
-    describe_gauge!(BAD, "Objects that are there now and do not decode.");
-    describe_counter!(
+const KIND: Label = Label::any("kind", "of the objects");
+const SCOPE: Label = Label::any(
+    "scope",
+    "the namespace that is watched, `*` for all, and the label selector if there is one",
+);
+const OPERATION: Label = Label::one_of("operation", &["create", "delete", "replace_status"]);
+const OUTCOME: Label = Label::one_of(
+    "outcome",
+    &[
+        "done",
+        "not_found",
+        "already_exists",
+        "conflict",
+        "invalid",
+        "too_large",
+        "unavailable",
+    ],
+);
+
+/// The metrics of the store.
+pub const METRICS: &[Metric] = &[
+    Metric::gauge(
+        IN_SYNC,
+        &[KIND, SCOPE],
+        "1 while the watch knows the whole content",
+    ),
+    Metric::gauge(
+        BAD,
+        &[KIND, SCOPE],
+        "Objects that are there now and do not decode",
+    ),
+    Metric::counter(
         BAD_TOTAL,
-        "Objects found not to decode, each change of one counted."
-    );
-    describe_counter!(
+        &[KIND, SCOPE],
+        "Objects found not to decode, each change of one counted",
+    ),
+    Metric::counter(
         GAPS,
-        "Times a watch lost changes and read everything again."
-    );
-    describe_counter!(WRITES, "Writes that were asked for, by outcome.");
-    describe_histogram!(
+        &[KIND, SCOPE],
+        "Times that a watch lost changes and read everything again",
+    ),
+    Metric::counter(
+        WRITES,
+        &[KIND, OPERATION, OUTCOME],
+        "Writes that were asked for, by what became of them",
+    ),
+    Metric::histogram(
         WRITE_DURATION,
-        Unit::Seconds,
-        "How long a write took, waiting for its turn not included."
-    );
-}
+        &[KIND, OPERATION],
+        "How long a write took, waiting for its turn not included",
+    ),
+];
 
 pub(super) fn in_sync(kind: &str, scope: &str, yes: bool) {
     gauge!(IN_SYNC, "kind" => kind.to_owned(), "scope" => scope.to_owned()).set(if yes {

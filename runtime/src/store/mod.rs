@@ -10,7 +10,7 @@ mod open;
 pub(crate) mod undecodable;
 pub(crate) mod watched;
 
-use std::{collections::BTreeSet, fmt, future::Future, time::Duration};
+use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Duration};
 
 use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
@@ -18,14 +18,10 @@ use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::{
+    metrics::METRICS,
     open::OpenStore,
     watched::{BadObject, BadObjects},
 };
-
-/// Describes the metrics of every store; once, after the recorder is there.
-pub(crate) fn describe_metrics() {
-    metrics::describe();
-}
 
 /// A kind of object that a store holds.
 pub trait Kind:
@@ -61,6 +57,26 @@ impl ObjectKey {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
         }
+    }
+}
+
+/// Why a text does not name an object.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("an object is named `NAMESPACE/NAME`, as in `kube-system/coredns`")]
+pub struct ObjectKeyError;
+
+impl FromStr for ObjectKey {
+    type Err = ObjectKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (namespace, name) = text.split_once('/').ok_or(ObjectKeyError)?;
+        if !names::is_namespace(namespace) || !names::is_object_name(name) {
+            return Err(ObjectKeyError);
+        }
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
 }
 

@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(bad.list().len(), MAX_NAMED);
         });
         let text = recorder.handle().render();
-        let gauge = "store_bad_objects{kind=\"EgressFirewall\",scope=\"*\"} 500\n";
+        let gauge = "store_undecodable_objects{kind=\"EgressFirewall\",scope=\"*\"} 500\n";
         assert!(text.contains(gauge), "{text}");
     }
 }

@@ -173,7 +173,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     .await;
     collector
         .program
-        .counts("store_bad_objects", &["EgressFirewall"], 1.0)
+        .counts("store_undecodable_objects", &["EgressFirewall"], 1.0)
         .await;
 
     // One that does not decode. What is known of it holds, and is written when it can be.
@@ -183,7 +183,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     write(&objects, "b", undecodable).await.unwrap();
     collector
         .program
-        .counts("store_bad_objects", &["DNSNameResolver"], 1.0)
+        .counts("store_undecodable_objects", &["DNSNameResolver"], 1.0)
         .await;
     let pid = collector.program.process().pid();
     for name in [NAME, OTHER] {
@@ -203,7 +203,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     write(&objects, "b", Value::Null).await.unwrap();
     objects.expect(OTHER, &["192.0.2.1", "10.0.0.9"]).await;
     let bad = collector
-        .metric("store_bad_objects", &["DNSNameResolver"])
+        .metric("store_undecodable_objects", &["DNSNameResolver"])
         .await;
     assert_eq!(bad, 0.0);
     assert!(collector.is_the_process(pid));

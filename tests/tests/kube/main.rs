@@ -15,6 +15,7 @@ mod chart;
 mod cluster;
 mod collectors;
 mod contract;
+mod corefile;
 mod endpoints;
 mod events;
 mod fairness;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
@@ -99,6 +100,9 @@ async fn the_roles_are_those_that_are_used() {
     let replicas = Replicas::new(store.cluster(), NAMESPACE, "collector");
     let (_text, told) = tokio::sync::watch::channel("of one".to_owned());
     let reading = Reading::new(store.cluster());
+    let corefile = "kube-system/coredns".parse().unwrap();
+    let mut corefiles = Box::pin(store.cluster().watch_one::<ConfigMap>(&corefile));
+    assert_eq!(corefiles.next().await, Some(Event::Synced(Vec::new())));
     let mut networks = reading.found();
     let tasks = [
         tokio::spawn(leadership.run(token.clone())),
@@ -129,6 +133,7 @@ async fn the_roles_are_those_that_are_used() {
     eventually("all of it is used", async || {
         // A watch is asked for when it is polled.
         let _event = futures_util::poll!(firewalls.next());
+        let _event = futures_util::poll!(corefiles.next());
         let asked = server.asked_by(&user);
         match asked == expected {
             true => Ok(()),

@@ -68,7 +68,7 @@ async fn an_ovn_writer_that_stands_by_takes_over_when_the_leader_is_killed() {
         Program::start_with(workdir.path(), "ovn-writer", args.to_vec(), environment).await
     };
     let mut first = start().await;
-    first.counts("leading", &[], 1.0).await;
+    first.counts("replica_leading", &[], 1.0).await;
     expect(&northbound, "203.0.113.1").await;
     let second = start().await;
     second.ready().await;
@@ -84,6 +84,6 @@ async fn an_ovn_writer_that_stands_by_takes_over_when_the_leader_is_killed() {
     first.process().kill();
     write_status(&objects, "203.0.113.3").await;
     expect(&northbound, "203.0.113.3").await;
-    second.counts("leading", &[], 1.0).await;
+    second.counts("replica_leading", &[], 1.0).await;
     assert!(done(&second).await > 0.5);
 }

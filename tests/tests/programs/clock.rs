@@ -72,7 +72,7 @@ async fn setting_the_clock_an_hour_ahead_or_back_removes_nothing_and_stops_nothi
         let gaps = f64::from(gaps);
         world
             .collector
-            .counts("collector_gaps_total", &[], gaps)
+            .counts("collector_clock_gaps_total", &[], gaps)
             .await;
         // What is learned from now on arrives as before.
         world

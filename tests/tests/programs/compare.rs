@@ -228,10 +228,13 @@ async fn an_ovn_writer_that_stands_by_takes_over_from_one_that_is_killed() {
         .map(str::to_owned)
         .to_vec();
     let mut first = Program::start(world.workdir.path(), "ovn-writer", args.clone()).await;
-    first.counts("leading", &[], 1.0).await;
+    first.counts("replica_leading", &[], 1.0).await;
     let mut second = Program::start(world.workdir.path(), "ovn-writer", args).await;
     second.ready().await;
-    assert_eq!(second.admin().metric("leading", &[]).await.unwrap(), 0.0);
+    assert_eq!(
+        second.admin().metric("replica_leading", &[]).await.unwrap(),
+        0.0
+    );
     spoil(&world);
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     let changed = second

@@ -31,7 +31,7 @@ async fn expect_others_unharmed(world: &World) {
     let connections = world
         .collector
         .admin()
-        .metric("collector_connections_total", &[])
+        .metric("collector_connections_accepted_total", &[])
         .await;
     assert!(connections.unwrap() >= 2.0);
 }

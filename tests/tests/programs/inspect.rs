@@ -44,7 +44,11 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
     .await;
     world
         .collector
-        .counts("store_bad_objects", &["kind=\"EgressFirewall\""], 1.0)
+        .counts(
+            "store_undecodable_objects",
+            &["kind=\"EgressFirewall\""],
+            1.0,
+        )
         .await;
     assert_eq!(status["leader"], true);
     assert_eq!(status["badObjects"][0]["kind"], "EgressFirewall");

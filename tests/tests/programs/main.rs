@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod alerts;
 mod bad_input;
 mod capture;
 mod clock;
@@ -23,6 +24,7 @@ mod flow;
 mod garbage;
 mod inspect;
 mod lookups;
+mod metrics;
 mod packets;
 mod pages;
 mod peers;

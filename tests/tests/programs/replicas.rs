@@ -33,7 +33,7 @@ async fn second(world: &World, socket: &str) -> Program {
 
 async fn expect_leading(program: &Program, leading: f64) {
     eventually("the lead", async || {
-        match program.admin().metric("collector_leader", &[]).await {
+        match program.admin().metric("replica_leading", &[]).await {
             Ok(found) if found == leading => Ok(()),
             other => Err(format!("{other:?}")),
         }

@@ -38,10 +38,7 @@ fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
             Ok::<_, Infallible>(answer.body(Body::from(body.into_bytes())).unwrap())
         }
     });
-    let watching = Watching {
-        scope: Scope::All,
-        labels: None,
-    };
+    let watching = Watching::of(Scope::All);
     let client = Client::new(service, "default");
     Box::pin(watch(client, watching, BadObjects::default()))
 }

@@ -36,12 +36,10 @@ async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written()
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     allow(&server, &team, &many).await;
     let began = Instant::now();
-    let created = ["write=\"create\"", "result=\"done\""];
+    let created = ["operation=\"create\"", "outcome=\"done\""];
     let mut most = 0;
     loop {
-        let made = collector
-            .metric("collector_store_writes_total", &created)
-            .await;
+        let made = collector.metric("store_writes_total", &created).await;
         most = most.max(collector.resident_kib().saturating_sub(kib));
         if made >= names as f64 {
             break;
@@ -63,7 +61,7 @@ async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written()
     }
     let made = began.elapsed();
     let failed = collector
-        .metric("collector_store_writes_total", &["result=\"failed\""])
+        .metric("store_writes_total", &["outcome=\"unavailable\""])
         .await;
     assert_eq!(failed, 0.0);
     assert!(seen.len() > 2, "it was over before anything was seen");

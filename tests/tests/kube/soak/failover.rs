@@ -80,7 +80,7 @@ impl Pair {
     async fn second_leads_after(&self, then: Instant) -> Duration {
         let left = FAILOVER.saturating_sub(then.elapsed());
         eventually_within(left, "the second leads", async || {
-            let leads = self.second.metric("collector_leader", &[]).await;
+            let leads = self.second.metric("replica_leading", &[]).await;
             (leads == 1.0).then_some(()).ok_or_else(String::new)
         })
         .await;

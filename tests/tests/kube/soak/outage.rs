@@ -102,7 +102,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
             let ip = Ipv4Addr::from(0x0b00_0000 + churned);
             collector.hears(CHURNING, &[ip.into()], 600).await;
         }
-        let leads = collector.metric("collector_leader", &[]).await;
+        let leads = collector.metric("replica_leading", &[]).await;
         let ready = collector.program.admin().ready().await;
         if leads == 0.0 && ready.is_err() && began.elapsed() >= at_least() {
             break;

@@ -19,7 +19,7 @@ use crate::{
 const NAME: &str = "www.example.com.";
 
 /// Writes a status in the end.
-const WRITES: &str = "collector_store_writes_total";
+const WRITES: &str = "store_writes_total";
 
 /// The `i`th address that this one writes.
 fn address(writer: u8, i: u16) -> IpAddr {
@@ -46,7 +46,7 @@ async fn of_100_writes_each_of_the_collector_and_a_foreign_writer_none_is_lost()
         }
         conflicts
     });
-    let done = ["write=\"status\"", "result=\"done\""];
+    let done = ["operation=\"replace_status\"", "outcome=\"done\""];
     for i in 0..writes {
         collector.hears(NAME, &[address(2, i)], 600).await;
         let least = f64::from(i + 1);
@@ -67,7 +67,7 @@ async fn of_100_writes_each_of_the_collector_and_a_foreign_writer_none_is_lost()
     .await;
     let left = history.departures().await;
     assert!(left.is_empty(), "lost for a while: {left:?}");
-    let conflict = ["write=\"status\"", "result=\"conflict\""];
+    let conflict = ["operation=\"replace_status\"", "outcome=\"conflict\""];
     let ours = collector.metric(WRITES, &conflict).await;
     assert!(theirs > 0 && ours > 0.0, "they met: {theirs}, {ours}");
     println!(

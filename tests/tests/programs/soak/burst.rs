@@ -145,7 +145,7 @@ async fn every_answer_of_a_name_that_gets_a_new_address_twenty_times_a_second_is
     let writes = world
         .collector
         .admin()
-        .metric("collector_store_writes_total", &["status"])
+        .metric("store_writes_total", &["replace_status"])
         .await;
     println!("{} addresses in {} writes", told.len(), writes.unwrap());
 }

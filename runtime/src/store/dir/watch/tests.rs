@@ -287,7 +287,10 @@ fn bad_files_are_counted() {
         subject.hint(subject.path(""));
         subject.look();
         let metrics = recorder.handle().render();
-        assert!(metrics.contains(&text("store_bad_objects", 2)), "{metrics}");
+        assert!(
+            metrics.contains(&text("store_undecodable_objects", 2)),
+            "{metrics}"
+        );
         assert!(metrics.contains(&text("store_in_sync", 1)), "{metrics}");
 
         subject.write("a", &text_of("two.example.com."));
@@ -295,8 +298,11 @@ fn bad_files_are_counted() {
         subject.hint(subject.path(""));
         subject.look();
         let metrics = recorder.handle().render();
-        assert!(metrics.contains(&text("store_bad_objects", 0)), "{metrics}");
-        let total = text("store_bad_objects_total", 2);
+        assert!(
+            metrics.contains(&text("store_undecodable_objects", 0)),
+            "{metrics}"
+        );
+        let total = text("store_decode_failures_total", 2);
         assert!(metrics.contains(&total), "{metrics}");
 
         fs::remove_dir_all(subject.path("")).unwrap();

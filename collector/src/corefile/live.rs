@@ -1,0 +1,332 @@
+//! The Corefile as it stands in the cluster. Whenever it changes the replica that leads looks at it, so that a `dnstap` line that an
+//! operator or an add-on took out again is known at once, and not when pods cannot connect.
+
+use std::{pin::pin, time::Duration};
+
+use anyhow::bail;
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use kube::Resource;
+use runtime::{
+    cluster::Cluster,
+    leader::Leader,
+    metrics::{Label, Metric, Series},
+    report::{Reporter, Severity},
+    store::{Event, ObjectKey},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{Finding, Imports, Line, Scope, config_map::KEY, findings};
+
+/// How often what is still so is said again: the API server forgets Events after an hour.
+const AGAIN: Duration = Duration::from_secs(30 * 60);
+
+/// How long to wait when a report was not taken.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// How many findings are kept. More differ in nothing but their lines.
+const MAX_FINDINGS: usize = 100;
+
+/// How many are named in an Event, and how long the words of each are.
+const MAX_NAMED: usize = 5;
+const MAX_WORDS: usize = 150;
+
+/// The reason of an Event.
+const REASON: &str = "AnswersNotSeen";
+
+/// The metrics of the live Corefile.
+pub const METRICS: &[Metric] = &[FAULTS];
+
+const FAULTS: Metric = Metric::gauge(
+    "collector_corefile_faults",
+    &[Label::any("config_map", "its namespace and name")],
+    "Places in the live Corefile because of which answers are not seen, such as a server block without a `dnstap` line; only the \
+     replica that leads shows it, if it may read it",
+);
+
+/// Which Corefile, and what is to be in it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The ConfigMap.
+    pub config_map: ObjectKey,
+    /// The lines of every block; without any, one that streams somewhere will do.
+    pub lines: Vec<Line>,
+    /// The cluster's own names.
+    pub scope: Scope,
+}
+
+/// What is known of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LiveView {
+    /// The ConfigMap.
+    pub config_map: ObjectKey,
+    /// What stands in it.
+    pub state: State,
+}
+
+/// What stands in a ConfigMap.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum State {
+    /// That is not known yet.
+    #[default]
+    Unknown,
+    /// It cannot be read, for this reason.
+    Unreadable(String),
+    /// There is none.
+    Absent,
+    /// What is to be known of its Corefile, at most 100 findings.
+    Read(Vec<Finding>),
+}
+
+impl State {
+    fn of(map: &ConfigMap, config: &Config) -> Self {
+        let mut files = map.data.clone().unwrap_or_default();
+        let fault = |words: String| {
+            Self::Read(vec![Finding {
+                line: 1,
+                is_fault: true,
+                words,
+            }])
+        };
+        let Some(corefile) = files.remove(KEY) else {
+            return fault(format!("there is no data under `{KEY}`"));
+        };
+        let imports = Imports::Files(files);
+        let lines = match config.lines.as_slice() {
+            [] => vec![None],
+            lines => lines.iter().map(Some).collect(),
+        };
+        let mut all: Vec<Finding> = Vec::new();
+        for line in lines {
+            match findings(&corefile, line, &config.scope, &imports) {
+                Ok(found) => {
+                    for finding in found {
+                        if !all.contains(&finding) {
+                            all.push(finding);
+                        }
+                    }
+                }
+                Err(error) => return fault(error.to_string()),
+            }
+        }
+        // Those that matter are kept.
+        all.sort_by_key(|finding| (!finding.is_fault, finding.line));
+        all.truncate(MAX_FINDINGS);
+        Self::Read(all)
+    }
+
+    /// Because of which answers are not seen.
+    pub fn faults(&self) -> impl Iterator<Item = &Finding> {
+        let found = match self {
+            Self::Read(found) => found.as_slice(),
+            Self::Unknown | Self::Unreadable(_) | Self::Absent => &[],
+        };
+        found.iter().filter(|finding| finding.is_fault)
+    }
+}
+
+/// Looks until the token is cancelled, and shows what is known.
+///
+/// # Errors
+/// The watch ended, which has no end.
+pub async fn run(
+    config: Config,
+    cluster: Cluster,
+    mut leader: Leader,
+    reporter: Reporter,
+    shown: watch::Sender<Option<LiveView>>,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut events = pin!(cluster.watch_one::<ConfigMap>(&config.config_map));
+    let mut speaker = Speaker {
+        config: &config,
+        reporter,
+        about: reference(&config.config_map),
+        state: State::default(),
+        told: Vec::new(),
+        again: None,
+        series: Series::of(&FAULTS),
+    };
+    loop {
+        shown.send_replace(Some(LiveView {
+            config_map: config.config_map.clone(),
+            state: speaker.state.clone(),
+        }));
+        speaker.speak(leader.is_leading());
+        let again = speaker.again.unwrap_or_else(|| Instant::now() + AGAIN);
+        tokio::select! {
+            () = token.cancelled() => return Ok(()),
+            event = events.next() => match event {
+                Some(event) => speaker.take(event),
+                None => bail!("the watch of the ConfigMap ended"),
+            },
+            () = leader.changed() => {}
+            () = sleep_until(again) => {}
+        }
+    }
+}
+
+struct Speaker<'a> {
+    config: &'a Config,
+    reporter: Reporter,
+    about: ObjectReference,
+    state: State,
+    /// The faults that were told.
+    told: Vec<Finding>,
+    again: Option<Instant>,
+    series: Series,
+}
+
+impl Speaker<'_> {
+    fn take(&mut self, event: Event<ConfigMap>) {
+        self.state = match event {
+            Event::Synced(maps) => match maps.first() {
+                Some(map) => self.read(map),
+                None => State::Absent,
+            },
+            Event::Applied(map) => self.read(&map),
+            Event::Deleted(_) => State::Absent,
+            Event::Undecodable(_) => State::Unreadable("it does not decode".to_owned()),
+            // What was read holds.
+            Event::OutOfSync(_) if matches!(self.state, State::Read(_)) => return,
+            Event::OutOfSync(reason) => {
+                if !matches!(self.state, State::Unreadable(_)) {
+                    let map = &self.config.config_map;
+                    info!(config_map = %map, %reason, "the live Corefile cannot be read, so nothing is said of it");
+                }
+                State::Unreadable(reason)
+            }
+        };
+    }
+
+    fn read(&mut self, map: &ConfigMap) -> State {
+        self.about = map.object_ref(&());
+        State::of(map, self.config)
+    }
+
+    /// Tells what is wrong: when it changes, and again while it is so. Only who leads does.
+    fn speak(&mut self, leads: bool) {
+        let faults: Vec<Finding> = self.state.faults().cloned().collect();
+        let is_known = matches!(self.state, State::Read(_));
+        let shown = (leads && is_known).then(|| {
+            let labels = [self.config.config_map.to_string()];
+            (labels, faults.len() as f64)
+        });
+        self.series.replace(shown);
+        if !leads || faults.is_empty() {
+            if leads && is_known && !self.told.is_empty() {
+                info!(config_map = %self.config.config_map, "the answers of all server blocks of the live Corefile are seen");
+            }
+            self.told.clear();
+            self.again = None;
+            return;
+        }
+        let now = Instant::now();
+        let is_due = self.again.is_none_or(|again| again <= now);
+        if faults == self.told && !is_due {
+            return;
+        }
+        for fault in faults.iter().filter(|fault| !self.told.contains(fault)) {
+            warn!(config_map = %self.config.config_map, "live Corefile: {fault}");
+        }
+        let about = self.about.clone();
+        let taken = self
+            .reporter
+            .report(about, Severity::Warning, REASON, note(&faults));
+        self.told = faults;
+        self.again = Some(now + if taken { AGAIN } else { BUSY });
+    }
+}
+
+/// A few of the faults, and how many more there are.
+fn note(faults: &[Finding]) -> String {
+    let named = faults.iter().take(MAX_NAMED).map(|fault| {
+        let words: String = fault.words.chars().take(MAX_WORDS).collect();
+        format!("line {}: {words}", fault.line)
+    });
+    let mut note = named.collect::<Vec<_>>().join("; ");
+    if let more @ 1.. = faults.len().saturating_sub(MAX_NAMED) {
+        note.push_str(&format!("; and {more} more"));
+    }
+    note
+}
+
+fn reference(key: &ObjectKey) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(ConfigMap::api_version(&()).into_owned()),
+        kind: Some(ConfigMap::kind(&()).into_owned()),
+        namespace: Some(key.namespace.clone()),
+        name: Some(key.name.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(corefile: &str, lines: &[&str]) -> State {
+        let config = Config {
+            config_map: "kube-system/coredns".parse().unwrap(),
+            lines: lines.iter().copied().map(line).collect(),
+            scope: Scope {
+                cluster_domains: vec!["cluster.local".to_owned()],
+            },
+        };
+        let data = [(KEY.to_owned(), corefile.to_owned())];
+        let map = ConfigMap {
+            data: Some(data.into()),
+            ..ConfigMap::default()
+        };
+        State::of(&map, &config)
+    }
+
+    fn line(endpoint: &str) -> Line {
+        Line {
+            endpoint: endpoint.to_owned(),
+            extra: None,
+        }
+    }
+
+    #[test]
+    fn a_block_that_lacks_the_line_is_a_fault_and_one_that_has_it_is_none() {
+        let with =
+            ".:53 {\n    dnstap tcp://10.96.0.53:6000 full\n    forward . /etc/resolv.conf\n}\n";
+        let without = with.replace("dnstap", "#");
+        let (ours, other) = ("tcp://10.96.0.53:6000", "tcp://10.96.0.54:6000");
+        assert_eq!(state(with, &[]).faults().count(), 0);
+        assert_eq!(state(with, &[ours]).faults().count(), 0);
+        assert_eq!(state(&without, &[]).faults().count(), 1);
+        assert_eq!(state(&without, &[ours]).faults().count(), 1);
+        assert_eq!(state(with, &[other]).faults().count(), 1);
+        // Each event is to reach both.
+        assert_eq!(state(with, &[ours, other]).faults().count(), 1);
+        let cluster = "cluster.local {\n    kubernetes cluster.local\n}\n";
+        assert_eq!(state(cluster, &[ours]).faults().count(), 0);
+    }
+
+    #[test]
+    fn what_is_no_corefile_is_a_fault() {
+        assert_eq!(state("}", &[]).faults().count(), 1);
+    }
+
+    #[test]
+    fn a_note_names_a_few_faults_and_fits_an_event() {
+        let fault = |line| Finding {
+            line,
+            is_fault: true,
+            words: "x".repeat(1000),
+        };
+        let faults: Vec<_> = (1..=7).map(fault).collect();
+        let note = note(&faults);
+        assert!(
+            note.len() <= 1024 && note.ends_with("; and 2 more"),
+            "{note}"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! Until when the certificates of a program are valid, as a metric: a certificate that nobody renewed is known of before it
+//! keeps anybody out.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context;
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use x509_parser::parse_x509_certificate;
+
+use crate::{
+    metrics::{Label, Metric, Series},
+    tls::{certificates, read},
+};
+
+/// The files are read this often.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The metrics of certificates.
+pub const METRICS: &[Metric] = &[EXPIRATION];
+
+const EXPIRATION: Metric = Metric::gauge(
+    "certificate_expiration_timestamp_seconds",
+    &[Label::one_of(
+        "certificate",
+        &["listener", "client", "authority"],
+    )],
+    "When a certificate in a file expires, in seconds since 1970: of those that are shown together the first, of authorities the \
+     last",
+);
+
+/// What a file of certificates is for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Role {
+    /// They are shown to clients, and none of them may be over.
+    Listener,
+    /// They are shown to servers, and none of them may be over.
+    Client,
+    /// Who signs what servers show: it is enough that one is not over.
+    Authority,
+}
+
+impl Role {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Listener => "listener",
+            Self::Client => "client",
+            Self::Authority => "authority",
+        }
+    }
+}
+
+/// Looks at the files once a minute until the token is cancelled. Of one that cannot be read what was known holds: who uses it
+/// says what is wrong with it.
+///
+/// # Errors
+/// A thread that reads files failed.
+pub async fn run(files: Vec<(Role, PathBuf)>, token: CancellationToken) -> anyhow::Result<()> {
+    let series = Series::of(&EXPIRATION);
+    let mut known = BTreeMap::new();
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while token.run_until_cancelled(ticks.tick()).await.is_some() {
+        let files = files.clone();
+        let look = move || -> Vec<(Role, Option<i64>)> {
+            let look = |(role, path): (Role, PathBuf)| (role, expiration(role, &path));
+            files.into_iter().map(look).collect()
+        };
+        let found = spawn_blocking(look)
+            .await
+            .context("a thread that reads files failed")?;
+        known.extend(found.into_iter().filter_map(|(role, at)| Some((role, at?))));
+        // Seconds since 1970: far below 2^52.
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        series.replace(
+            known
+                .iter()
+                .map(|(role, at)| ([role.as_str().to_owned()], *at as f64)),
+        );
+    }
+    Ok(())
+}
+
+/// When the certificates in a file are over, in seconds since 1970.
+fn expiration(role: Role, path: &Path) -> Option<i64> {
+    let found = read(path).and_then(|pem| certificates(path, &pem));
+    let found = found
+        .inspect_err(|error| debug!(%error, "when it expires is not known"))
+        .ok()?;
+    let ends = found.iter().filter_map(|certificate| {
+        let (_, certificate) = parse_x509_certificate(certificate).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    });
+    match role {
+        Role::Listener | Role::Client => ends.min(),
+        Role::Authority => ends.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    fn certificate(until: (i32, u8, u8)) -> String {
+        let mut params = CertificateParams::new(["a.example".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(until.0, until.1, until.2);
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().pem()
+    }
+
+    #[test]
+    fn the_first_of_a_chain_and_the_last_of_authorities_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.pem");
+        let both = certificate((2031, 1, 1)) + &certificate((2030, 1, 1));
+        fs::write(&path, both).unwrap();
+        assert_eq!(expiration(Role::Listener, &path), Some(1_893_456_000));
+        assert_eq!(expiration(Role::Client, &path), Some(1_893_456_000));
+        assert_eq!(expiration(Role::Authority, &path), Some(1_924_992_000));
+        fs::write(&path, "nothing").unwrap();
+        assert_eq!(expiration(Role::Client, &path), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_certificate_is_seen_and_a_broken_file_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.pem");
+        fs::write(&path, certificate((2030, 1, 1))).unwrap();
+        let token = CancellationToken::new();
+        let files = vec![(Role::Listener, path.clone())];
+        let running = tokio::spawn(run(files, token.clone()));
+        let shows = async |seconds: &str| {
+            let series = format!(
+                "certificate_expiration_timestamp_seconds{{certificate=\"listener\"}} {seconds}\n"
+            );
+            while !crate::metrics::series::render().contains(&series) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        shows("1893456000").await;
+        fs::write(&path, "broken").unwrap();
+        tokio::time::sleep(2 * INTERVAL).await;
+        shows("1893456000").await;
+        fs::write(&path, certificate((2031, 1, 1))).unwrap();
+        shows("1924992000").await;
+        token.cancel();
+        running.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,35 @@
+//! The metrics of a program, for people.
+
+use std::fmt::Write;
+
+use super::{Label, Metric, Values};
+
+/// A section of `docs/metrics.md`: its title, and a table of all metrics by name.
+pub fn section(title: &str, tables: &[&[Metric]]) -> String {
+    let mut metrics: Vec<&Metric> = tables.iter().copied().flatten().collect();
+    metrics.sort_by_key(|metric| metric.name);
+    let mut text = format!(
+        "## {title}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+    );
+    for metric in metrics {
+        let unit = metric.unit().map_or("", |unit| unit.as_str());
+        let labels: Vec<String> = metric.labels.iter().map(label).collect();
+        // Writing to a String does not fail.
+        let _ok = writeln!(
+            text,
+            "| `{}` | {} | {unit} | {} | {} |",
+            metric.name,
+            metric.kind,
+            labels.join("; "),
+            metric.meaning.replace('|', "\\|"),
+        );
+    }
+    text
+}
+
+fn label(label: &Label) -> String {
+    match label.values {
+        Values::OneOf(values) => format!("`{}`: {}", label.name, values.join(", ")),
+        Values::Any(kind) => format!("`{}` ({kind})", label.name),
+    }
+}

@@ -1,0 +1,88 @@
+//! Gauges whose series come and go. The exporter forgets none that it has seen once: what it showed of a DNS server would
+//! stand there for as long as the program runs.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{Metric, MetricKind};
+
+/// All that are shown, by the name of their metric.
+static SHOWN: Mutex<BTreeMap<&str, Shown>> = Mutex::new(BTreeMap::new());
+
+struct Shown {
+    metric: &'static Metric,
+    values: Values,
+}
+
+type Values = Arc<Mutex<BTreeMap<Vec<String>, f64>>>;
+
+/// A gauge whose series come and go. Clones share it, and so do all of one metric.
+#[derive(Clone, Debug)]
+pub struct Series {
+    metric: &'static Metric,
+    values: Values,
+}
+
+impl Series {
+    /// The series of a gauge, none at first. The values of its labels are given in the order of [`Metric::labels`].
+    pub fn of(metric: &'static Metric) -> Self {
+        debug_assert_eq!(metric.kind, MetricKind::Gauge);
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = shown.entry(metric.name).or_insert_with(|| Shown {
+            metric,
+            values: Values::default(),
+        });
+        Self {
+            metric: shown.metric,
+            values: Arc::clone(&shown.values),
+        }
+    }
+
+    /// These are the series now; those that are not among them go.
+    pub fn replace<const N: usize>(&self, series: impl IntoIterator<Item = ([String; N], f64)>) {
+        debug_assert_eq!(self.metric.labels.len(), N);
+        let series = series.into_iter();
+        let series = series.map(|(labels, value)| (labels.to_vec(), value));
+        *self.values.lock().unwrap_or_else(PoisonError::into_inner) = series.collect();
+    }
+}
+
+/// All of them in the Prometheus text format.
+pub(crate) fn render() -> String {
+    let mut text = String::new();
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    for Shown { metric, values } in shown.values() {
+        let values = values.lock().unwrap_or_else(PoisonError::into_inner);
+        if !values.is_empty() {
+            render_metric(metric, &values, &mut text);
+        }
+    }
+    text
+}
+
+fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mut String) {
+    let name = metric.name;
+    // Writing to a String does not fail.
+    let _ok = write!(
+        text,
+        "# HELP {name} {}\n# TYPE {name} gauge\n",
+        metric.meaning
+    );
+    for (labels, value) in values {
+        let labels = metric.labels.iter().zip(labels);
+        let labels: Vec<String> = labels
+            .map(|(label, value)| format!("{}=\"{}\"", label.name, escaped(value)))
+            .collect();
+        let _ok = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
+    }
+    text.push('\n');
+}
+
+/// A label's value, as the format wants it.
+fn escaped(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    value.replace('\n', "\\n")
+}

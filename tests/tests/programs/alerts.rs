@@ -1,0 +1,203 @@
+//! The alerts and the dashboard: valid, tested, explained, and about metrics that there are.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use regex::Regex;
+use serde_json::Value;
+use tests::metrics::documented;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn yaml(path: &str) -> Value {
+    serde_saphyr::from_str(&read(path)).unwrap()
+}
+
+fn alerts() -> Vec<Value> {
+    let groups = yaml("deploy/chart/files/alerts.yaml");
+    let groups = groups["groups"].as_array().unwrap().clone();
+    let rules = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap().clone());
+    rules.collect()
+}
+
+fn expressions_of_the_dashboard() -> Vec<String> {
+    let dashboard: Value =
+        serde_json::from_str(&read("deploy/chart/files/dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions: Vec<_> = targets
+        .map(|target| {
+            target["expr"]
+                .as_str()
+                .unwrap()
+                .replace("$__rate_interval", "5m")
+        })
+        .collect();
+    assert!(expressions.len() > 20);
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
+    assert_eq!(ids.len(), panels.len());
+    expressions
+}
+
+fn promtool(args: &[&str], folder: &Path) {
+    let output = Command::new("promtool")
+        .args(args)
+        .current_dir(folder)
+        .output();
+    let output = output.expect("promtool, which scripts/setup installs");
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(output.status.success(), "{}", text.concat());
+}
+
+#[test]
+fn the_alerts_fire_when_they_should_and_say_what_they_should() {
+    promtool(&["test", "rules", "alerts.yaml"], &root().join("tests"));
+}
+
+#[test]
+fn every_alert_is_tested_in_both_ways() {
+    let tests = yaml("tests/alerts.yaml");
+    let tests = tests["tests"].as_array().unwrap();
+    let cases = tests
+        .iter()
+        .flat_map(|test| test["alert_rule_test"].as_array().unwrap());
+    let (mut firing, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    for case in cases {
+        let name = case["alertname"].as_str().unwrap();
+        let fires = !case["exp_alerts"].as_array().unwrap().is_empty();
+        if fires { &mut firing } else { &mut silent }.insert(name);
+    }
+    for alert in alerts() {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(firing.contains(name) && silent.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn every_alert_has_a_summary_a_description_and_a_section_of_the_troubleshooting_page() {
+    let page = read("docs/troubleshooting.md");
+    let sections: BTreeSet<_> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    let mut named = BTreeSet::new();
+    for alert in alerts() {
+        let name = alert["alert"].as_str().unwrap();
+        let annotations = &alert["annotations"];
+        let text = |of: &str| annotations[of].as_str().unwrap_or_default().to_owned();
+        assert!(
+            text("summary").ends_with('.') && text("description").ends_with('.'),
+            "{name}"
+        );
+        let anchor = name.to_lowercase();
+        assert_eq!(
+            text("runbook_url"),
+            format!("docs/troubleshooting.md#{anchor}")
+        );
+        assert!(sections.contains(name), "{name}");
+        let severity = alert["labels"]["severity"].as_str();
+        assert!(
+            matches!(severity, Some("warning" | "critical" | "info")),
+            "{name}"
+        );
+        named.insert(name.to_owned());
+    }
+    let without = sections
+        .iter()
+        .filter(|section| section.starts_with("Egress") && !named.contains(**section));
+    assert_eq!(
+        without.count(),
+        0,
+        "a section of an alert that is not there"
+    );
+    for link in page.split("](#").skip(1) {
+        let anchor = link.split(')').next().unwrap();
+        assert!(
+            sections.iter().any(|it| it.to_lowercase() == anchor),
+            "{anchor}"
+        );
+    }
+}
+
+#[test]
+fn the_expressions_of_the_dashboard_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let rule = |expr: &String| serde_json::json!({"record": "panel", "expr": expr, "labels": {"of": expr}});
+    let rules: Vec<_> = expressions_of_the_dashboard().iter().map(rule).collect();
+    let groups = serde_json::json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    fs::write(folder.path().join("rules.json"), groups.to_string()).unwrap();
+    promtool(&["check", "rules", "rules.json"], folder.path());
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_and_labels_that_the_programs_have() {
+    let metric = Regex::new(r"\b([a-z]+(?:_[a-z]+)+)\b(?:\{([^}]*)\})?(\s*\()?").unwrap();
+    let matcher = Regex::new(r#"([a-z_]+)\s*(?:=~|=|!=|!~)\s*"([^"]*)""#).unwrap();
+    let words = Regex::new(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)").unwrap();
+    // What whoever scrapes adds.
+    let of_targets = ["namespace", "pod"];
+    let mut expressions = expressions_of_the_dashboard();
+    expressions.extend(
+        alerts()
+            .iter()
+            .map(|alert| alert["expr"].as_str().unwrap().to_owned()),
+    );
+    let mut metrics = 0;
+    for expression in expressions {
+        let bare = words.replace_all(&expression, "");
+        for found in metric.captures_iter(&bare) {
+            if found.get(3).is_some() {
+                // A function.
+                continue;
+            }
+            let name = &found[1];
+            let known = documented(name).unwrap_or_else(|| panic!("{name} in {expression}"));
+            metrics += 1;
+            for label in matcher.captures_iter(found.get(2).map_or("", |it| it.as_str())) {
+                let (label, value) = (&label[1], &label[2]);
+                if of_targets.contains(&label) {
+                    continue;
+                }
+                let values = known.labels.get(label);
+                let values = values.unwrap_or_else(|| panic!("{label} in {expression}"));
+                let is_known = values.as_ref().is_none_or(|values| values.contains(value));
+                assert!(is_known, "{label}={value} in {expression}");
+            }
+        }
+        for labels in words.find_iter(&expression) {
+            let inside = labels
+                .as_str()
+                .split_once('(')
+                .unwrap()
+                .1
+                .trim_end_matches(')');
+            for label in inside.split(',').map(str::trim) {
+                let of_any = || {
+                    metric
+                        .captures_iter(&bare)
+                        .filter_map(|it| documented(&it[1]))
+                        .any(|it| it.labels.contains_key(label))
+                };
+                assert!(
+                    of_targets.contains(&label) || label == "le" || of_any(),
+                    "{label} in {expression}"
+                );
+            }
+        }
+    }
+    assert!(metrics > 40, "{metrics}");
+}

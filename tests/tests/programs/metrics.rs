@@ -1,0 +1,136 @@
+//! What the programs measure: documented, named by the conventions of Prometheus, and there from the start.
+
+use std::{fs, process::Stdio};
+
+use runtime::metrics::{Metric, MetricKind, Values, section};
+use tests::{metrics, world::World};
+use tokio::{io::AsyncWriteExt, process::Command};
+
+/// Set to anything to write the page instead of comparing it.
+const UPDATE: &str = "UPDATE_GENERATED";
+
+const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/metrics.rs. -->\n\n# Metrics\n\n\
+Both programs show them on `--admin` under `/metrics`. Names, types and labels follow the version of the program: what is \
+renamed or taken away stands in the changelog.\n";
+
+fn all() -> impl Iterator<Item = &'static Metric> {
+    let both = [collector::METRICS, ovn_writer::METRICS];
+    both.into_iter().flatten().copied().flatten()
+}
+
+#[test]
+fn the_page_of_metrics_is_current() {
+    let sections = [
+        section("collector", collector::METRICS),
+        section("ovn-writer", ovn_writer::METRICS),
+    ];
+    let generated = format!("{HEAD}\n{}", sections.join("\n"));
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(metrics::path(), &generated).unwrap();
+    }
+    assert!(
+        fs::read_to_string(metrics::path()).unwrap_or_default() == generated,
+        "docs/metrics.md is not what the programs give; run this test with {UPDATE}=1"
+    );
+}
+
+#[test]
+fn every_metric_is_named_by_the_conventions() {
+    for Metric {
+        name,
+        kind,
+        labels,
+        meaning,
+    } in all()
+    {
+        assert_eq!(
+            name.ends_with("_total"),
+            *kind == MetricKind::Counter,
+            "{name}"
+        );
+        assert_eq!(
+            *kind == MetricKind::Histogram,
+            name.ends_with("_seconds")
+                && !name.ends_with("_interval_seconds")
+                && !name.ends_with("_timestamp_seconds"),
+            "{name}: other than histograms only intervals and timestamps are in seconds"
+        );
+        assert!(
+            !meaning.is_empty() && !meaning.ends_with('.') && !meaning.contains(" | "),
+            "{name}"
+        );
+        let prefixes = [
+            "collector_",
+            "ovn_writer_",
+            "store_",
+            "replica_",
+            "file_",
+            "reports_",
+            "certificate_",
+        ];
+        assert!(
+            prefixes.iter().any(|prefix| name.starts_with(prefix)),
+            "{name}"
+        );
+        for label in *labels {
+            assert!(!name.contains(&format!("_by_{}", label.name)), "{name}");
+            assert!(
+                !["le", "job", "instance", "pod", "namespace"].contains(&label.name),
+                "{name}"
+            );
+            if let Values::OneOf(values) = label.values {
+                assert!(
+                    values
+                        .iter()
+                        .all(|value| !value.contains([',', ';', '|', '`'])),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+/// `promtool check metrics` knows the conventions, and whether the text can be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_programs_show_is_what_is_documented_and_promtool_finds_no_fault() {
+    let world = World::start(Default::default()).await;
+    world.look_up("www.example.com.").await;
+    world.settle().await;
+    for (program, tables) in [
+        (&world.collector, collector::METRICS),
+        (&world.ovn_writer, ovn_writer::METRICS),
+    ] {
+        let (status, text) = program.admin().get("/metrics").await.unwrap();
+        assert_eq!(status, 200);
+        metrics::check(&text).unwrap();
+        let missing = tables.iter().copied().flatten().filter(|metric| {
+            let is_known = metric
+                .labels
+                .iter()
+                .all(|label| matches!(label.values, Values::OneOf(_)));
+            let is_there = text.contains(&format!("# TYPE {} ", metric.name));
+            // A gauge without a value of its own is not shown: nothing is 0.
+            is_known && metric.kind != MetricKind::Gauge && !is_there
+        });
+        let missing: Vec<_> = missing.map(|metric| metric.name).collect();
+        assert_eq!(missing, [""; 0]);
+        assert_eq!(promtool(&text).await, "");
+    }
+}
+
+async fn promtool(text: &str) -> String {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool, which scripts/setup installs");
+    let mut stdin = promtool.stdin.take().unwrap();
+    stdin.write_all(text.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = promtool.wait_with_output().await.unwrap();
+    [output.stdout, output.stderr]
+        .map(|it| String::from_utf8(it).unwrap())
+        .concat()
+}
