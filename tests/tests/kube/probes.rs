@@ -160,4 +160,15 @@ async fn of_two_replicas_one_probes_and_the_other_takes_over_when_it_is_killed()
         (state == "flushed").then_some(()).ok_or(state)
     })
     .await;
+    let blocks = async || {
+        let (_, metrics) = other.program.admin().get("/metrics").await.unwrap();
+        metrics.matches("collector_dns_block_blind{").count()
+    };
+    assert_eq!(blocks().await, 2);
+    slices.delete("dns", &Default::default()).await.unwrap();
+    eventually("no series of the server that went is left", async || {
+        let left = blocks().await;
+        (left == 0).then_some(()).ok_or(left.to_string())
+    })
+    .await;
 }
