@@ -15,12 +15,22 @@ use std::{
     time::Duration,
 };
 
+use hickory_proto::rr::RecordType;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tokio::runtime::Builder;
 
-use crate::{northbound::Northbound, process::Process, wait::eventually};
+use crate::{
+    dns::{Reply, ask},
+    northbound::Northbound,
+    process::Process,
+    wait::eventually,
+};
 
 /// The logical switch that all pods are on.
 pub const SWITCH: &str = "pods";
+
+/// A pod's end of its cable.
+const LINK: &str = "pod0";
 
 /// How long a connection may take that OVN lets pass. One that it drops takes as long as this to fail.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -29,11 +39,13 @@ const CONNECT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Datapath {
     pods: Vec<Process>,
-    _controller: Process,
-    _northd: Process,
+    controller: Process,
+    northd: Process,
     vswitchd: Process,
     _databases: [Process; 2],
     folder: PathBuf,
+    /// How many hosts are on the switch.
+    ports: u8,
 }
 
 /// A host on the switch, with all of its addresses. It is gone with the [`Datapath`].
@@ -50,11 +62,6 @@ impl Datapath {
             eprintln!("not tried: only root can make networks");
             return None;
         }
-        let environment = ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_DBDIR", "OVS_DBDIR"]
-            .map(|name| (name, folder.display().to_string()));
-        let start = |name: &str, program: &str, args: &[String]| {
-            Process::start(folder, name, Path::new(program), args, &environment)
-        };
         let databases = [
             ("sb", "/usr/share/ovn/ovn-sb.ovsschema"),
             ("conf", "/usr/share/openvswitch/vswitch.ovsschema"),
@@ -68,7 +75,12 @@ impl Datapath {
                 format!("--unixctl={}", control(folder, name)),
                 "--no-chdir".to_owned(),
             ];
-            start(&format!("ovsdb-server-{name}"), "ovsdb-server", &args)
+            start(
+                folder,
+                &format!("ovsdb-server-{name}"),
+                "ovsdb-server",
+                &args,
+            )
         });
         let (southbound, local) = (socket(folder, "sb"), socket(folder, "conf"));
         eventually("the local database answers", async || {
@@ -96,16 +108,11 @@ impl Datapath {
             "--disable-system".to_owned(),
             "--no-chdir".to_owned(),
             format!("--unixctl={}", control(folder, "vswitchd")),
-            local.clone(),
+            local,
         ];
-        let vswitchd = start("ovs-vswitchd", "unshare", &args);
-        let args = [
-            format!("--ovnnb-db={}", northbound.remote()),
-            format!("--ovnsb-db={southbound}"),
-            format!("--unixctl={}", control(folder, "northd")),
-        ];
-        let northd = start("ovn-northd", "ovn-northd", &args);
-        let controller = start("ovn-controller", "ovn-controller", &[local]);
+        let vswitchd = start(folder, "ovs-vswitchd", "unshare", &args);
+        let northd = start_northd(folder, northbound);
+        let controller = start_controller(folder);
         northbound
             .nbctl(&["ls-add", SWITCH])
             .expect("a logical switch");
@@ -115,12 +122,25 @@ impl Datapath {
         .await;
         Some(Self {
             pods: Vec::new(),
-            _controller: controller,
-            _northd: northd,
+            controller,
+            northd,
             vswitchd,
             _databases: databases,
             folder: folder.to_owned(),
+            ports: 0,
         })
+    }
+
+    /// Kills `ovn-northd` and starts it again.
+    pub fn restart_northd(&mut self, northbound: &Northbound) {
+        self.northd.kill();
+        self.northd = start_northd(&self.folder, northbound);
+    }
+
+    /// Kills `ovn-controller` and starts it again. What it has told the switch stays until it has said it anew.
+    pub fn restart_controller(&mut self) {
+        self.controller.kill();
+        self.controller = start_controller(&self.folder);
     }
 
     /// Adds a host with these addresses, all on one link with those of all others, and waits until its port is up. Its logical
@@ -133,34 +153,47 @@ impl Datapath {
     ) -> Pod {
         let args = ["--net", "--", "sleep", "infinity"];
         let process = Process::start(&self.folder, name, Path::new("unshare"), args, &[]);
-        let (switch, pod) = (self.vswitchd.pid(), Pod { pid: process.pid() });
+        let pid = process.pid();
         let own = namespace("self");
         eventually("the pod has a network of its own", async || {
-            let is_apart = namespace(&pod.pid.to_string()) != own;
+            let is_apart = namespace(&pid.to_string()) != own;
             is_apart
                 .then_some(())
                 .ok_or_else(|| "it has not".to_owned())
         })
         .await;
         self.pods.push(process);
-        let mac = format!("02:00:00:00:00:{:02x}", self.pods.len());
-        let (cable, pid) = (format!("veth-{name}"), pod.pid.to_string());
+        self.attach(northbound, name, pid, addresses).await
+    }
+
+    /// [`Datapath::pod`] in the network that a process holds open. It lasts as long as that process.
+    pub async fn attach(
+        &mut self,
+        northbound: &Northbound,
+        name: &str,
+        pid: u32,
+        addresses: &[Ipv4Addr],
+    ) -> Pod {
+        let (switch, pod) = (self.vswitchd.pid(), Pod { pid });
+        self.ports += 1;
+        let mac = format!("02:00:00:00:00:{:02x}", self.ports);
+        let (cable, pid) = (format!("veth-{name}"), pid.to_string());
         let ip = |pid: u32, args: &[&str]| inside(pid, "ip", args);
         ip(
             switch,
             &[
-                "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &pid,
+                "link", "add", &cable, "type", "veth", "peer", "name", LINK, "netns", &pid,
             ],
         );
         ip(switch, &["link", "set", &cable, "up"]);
         for address in addresses {
             let address = address.to_string();
-            ip(pod.pid, &["addr", "add", &address, "dev", "eth0"]);
+            ip(pod.pid, &["addr", "add", &address, "dev", LINK]);
         }
-        ip(pod.pid, &["link", "set", "eth0", "address", &mac, "up"]);
-        ip(pod.pid, &["route", "add", "default", "dev", "eth0"]);
+        ip(pod.pid, &["link", "set", LINK, "address", &mac, "up"]);
+        ip(pod.pid, &["route", "add", "default", "dev", LINK]);
         // Nobody fills checksums in that are left to the hardware.
-        inside(pod.pid, "ethtool", &["-K", "eth0", "tx", "off"]);
+        inside(pod.pid, "ethtool", &["-K", LINK, "tx", "off"]);
 
         let texts = addresses.iter().map(Ipv4Addr::to_string);
         let texts: Vec<_> = std::iter::once(mac).chain(texts).collect();
@@ -212,12 +245,41 @@ impl Pod {
         thread::spawn(move || listener.incoming().for_each(drop));
     }
 
+    /// All addresses of a network are its own.
+    pub fn owns(self, network: &str) {
+        inside(
+            self.pid,
+            "ip",
+            &["route", "add", "local", network, "dev", LINK],
+        );
+    }
+
     /// Connects to an address.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
     pub fn connect(self, to: SocketAddr) -> io::Result<TcpStream> {
-        self.enter(move || TcpStream::connect_timeout(&to, CONNECT))
+        self.connect_within(to, CONNECT)
+    }
+
+    /// [`Pod::connect`] with more patience, or less. The first packet is sent again after a second.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
+    pub fn connect_within(self, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+        self.enter(move || TcpStream::connect_timeout(&to, patience))
+    }
+
+    /// Asks a DNS server for the IPv4 addresses of a name.
+    ///
+    /// # Errors
+    /// As [`ask`].
+    pub fn look_up(self, server: SocketAddr, name: &str) -> io::Result<Reply> {
+        self.enter(move || {
+            let mut runtime = Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
+            runtime.block_on(ask(server, name, RecordType::A))
+        })
     }
 
     /// Calls a function in its network.
@@ -233,6 +295,26 @@ impl Pod {
             called.join().expect("no panic")
         })
     }
+}
+
+fn start_northd(folder: &Path, northbound: &Northbound) -> Process {
+    let args = [
+        format!("--ovnnb-db={}", northbound.remote()),
+        format!("--ovnsb-db={}", socket(folder, "sb")),
+        format!("--unixctl={}", control(folder, "northd")),
+    ];
+    start(folder, "ovn-northd", "ovn-northd", &args)
+}
+
+fn start_controller(folder: &Path) -> Process {
+    let args = [socket(folder, "conf")];
+    start(folder, "ovn-controller", "ovn-controller", &args)
+}
+
+fn start(folder: &Path, name: &str, program: &str, args: &[String]) -> Process {
+    let environment = ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_DBDIR", "OVS_DBDIR"]
+        .map(|name| (name, folder.display().to_string()));
+    Process::start(folder, name, Path::new(program), args, &environment)
 }
 
 fn socket(folder: &Path, name: &str) -> String {

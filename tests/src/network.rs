@@ -63,9 +63,14 @@ impl Network {
         self.address(2)
     }
 
+    /// The process that holds it open.
+    pub fn pid(&self) -> u32 {
+        self.holder.pid()
+    }
+
     /// What to put before a command, so that it runs inside.
     pub fn enter(&self) -> Vec<String> {
-        let pid = self.holder.pid().to_string();
+        let pid = self.pid().to_string();
         let words = ["nsenter", "--target", &pid, "--net", "--"];
         words.map(str::to_owned).to_vec()
     }

@@ -174,8 +174,7 @@ impl Plan {
             }
             let may_be = |peer: &Option<IpAddr>| peer.is_none_or(|ip| ip == canonical(key.0));
             if new.iter().any(may_be) {
-                target.is_expected = true;
-                target.attempts = 0;
+                target.expect();
             }
         }
         self.open = open;

@@ -119,6 +119,13 @@ impl Target {
         self.is_expected = false;
     }
 
+    /// A stream opened that may be its. A first probe that it has not answered may have been lost with the server's last process.
+    pub fn expect(&mut self) {
+        self.is_expected = true;
+        self.attempts = 0;
+        self.trial.take_if(|trial| trial.answered.is_none());
+    }
+
     /// Forgets the streams that are not to be kept.
     pub fn keep_streams(&mut self, is_open: impl Fn(StreamId) -> bool) {
         self.heard.retain(|(id, _)| is_open(*id));

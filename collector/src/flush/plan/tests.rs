@@ -156,6 +156,29 @@ fn flushed(interval: Duration) -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_first_probe_that_is_lost_with_its_server_is_sent_again_when_a_stream_opens() {
+    let mut world = World::new(100 * MS, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.open(1, None);
+    world.run(S, World::silent);
+    assert_eq!(world.count(), 1);
+    world.close(1);
+    world.open(2, None);
+    world.run(3 * S, World::reports(2));
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert!(world.count() > 5);
+    // One that was answered and not seen is not: it may have been sent on.
+    let mut world = World::new(100 * MS, 1000, 1);
+    world.plan.set_servers(&servers(1..=1));
+    world.run(S, |world, probe| {
+        world.plan.answered(&probe, 3, world.now + MS)
+    });
+    world.open(1, None);
+    world.run(S, World::silent);
+    assert_eq!(world.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_first_probe_is_alone_until_it_is_clear_what_becomes_of_it() {
     let mut world = World::new(MS * 10, 1000, 1);
     world.plan.set_servers(&servers(1..=1));

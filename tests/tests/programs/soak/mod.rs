@@ -5,6 +5,7 @@ mod burst;
 mod churn;
 mod completeness;
 mod dead;
+mod first;
 mod foreign;
 mod ovnkube;
 mod restarted;

@@ -1,5 +1,8 @@
 //! Packets of a pod, which OVN passes or drops as the address sets say.
 
+mod flow;
+pub(crate) mod town;
+
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},

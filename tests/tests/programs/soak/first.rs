@@ -1,0 +1,105 @@
+//! How often the first connection to a name succeeds at once, and how long the others have to wait.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use tests::{soak::or_long, wait::eventually};
+use tokio::time::sleep;
+
+use crate::packets::town::{PORT, Town};
+
+/// How long one attempt takes where packets are dropped.
+const ATTEMPT: Duration = Duration::from_millis(10);
+
+/// What the collector sends to push CoreDNS's stream out.
+const PROBES: &[&str] = &["0", "100ms", "10ms", "2ms"];
+
+const WILDCARD: &str = "*.w.example.com.";
+
+/// From the answer to the first connection that succeeds, and whether that was the first attempt.
+async fn first_connection(town: &Town, name: &str) -> (Duration, bool) {
+    let addresses = town.look_up(name);
+    let answered = Instant::now();
+    let [address]: [Ipv4Addr; 1] = addresses.try_into().unwrap();
+    let to = SocketAddr::from((address, PORT));
+    let mut attempts = 0;
+    while town.pod.connect_within(to, ATTEMPT).is_err() {
+        attempts += 1;
+        let waited = answered.elapsed();
+        assert!(waited < Duration::from_secs(30), "{name}: no connection");
+    }
+    (answered.elapsed(), attempts == 0)
+}
+
+fn print(what: &str, probe: &str, mut delays: Vec<(Duration, bool)>) {
+    delays.sort_unstable();
+    let count = delays.len();
+    let at_once = delays.iter().filter(|(_, at_once)| *at_once).count();
+    let at = |share: usize| delays[(count * share / 100).min(count - 1)].0.as_secs_f64() * 1e3;
+    println!(
+        "{what:<22} {probe:>6}: {:>4} % at once; packets passed after ms: p50 {:>6.1}, p90 {:>6.1}, max {:>6.1}",
+        at_once * 100 / count,
+        at(50),
+        at(90),
+        at(100)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_connections_of_names_with_a_rule_succeed_at_once_and_under_wildcards_soon() {
+    let count = or_long(3, 60);
+    let known: Vec<_> = (0..count)
+        .map(|n| format!("known{n}.example.com."))
+        .collect();
+    let zone: String = (0..count)
+        .map(|n| format!("known{n} IN A 192.0.2.{}\n", n + 100))
+        .collect();
+    let names: Vec<&str> = known.iter().map(String::as_str).chain([WILDCARD]).collect();
+    let Some(mut town) = Town::start(&zone, &names, &[]).await else {
+        return;
+    };
+    // Nobody asked for these yet but the collector.
+    let mut delays = Vec::new();
+    let sets = async || {
+        let rows = town.northbound.rows()?;
+        let filled = rows.iter().filter(|row| !row.addresses.is_empty()).count();
+        (filled == count)
+            .then_some(())
+            .ok_or_else(|| filled.to_string())
+    };
+    eventually("the sets of the names", sets).await;
+    let last = SocketAddr::from((Ipv4Addr::new(192, 0, 2, count as u8 + 99), PORT));
+    eventually("OVN has them", async || {
+        let connected = town.pod.connect(last);
+        connected.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    for name in &known {
+        delays.push(first_connection(&town, name).await);
+    }
+    assert!(delays.iter().all(|(_, at_once)| *at_once), "{delays:?}");
+    print("names with a rule", "any", delays);
+
+    let probes = or_long(&["0", "10ms"][..], PROBES);
+    for (mode, &probe) in probes.iter().enumerate() {
+        town.restart_collector(&["--flush-probe", probe]).await;
+        if probe != "0" {
+            let flushed = ["state=\"flushed\""];
+            town.collector
+                .counts("collector_dns_blocks", &flushed, 1.0)
+                .await;
+        }
+        let longest = Duration::from_millis(if probe == "0" { 1000 } else { 100 });
+        let mut delays = Vec::new();
+        // The first one tells that the stream is there.
+        for n in 0..=count {
+            // Otherwise each would come just after CoreDNS has pushed its stream out.
+            sleep(longest * (n as u32 * 37 % 100) / 100).await;
+            let delay = first_connection(&town, &format!("f{mode}-{n}.w.example.com.")).await;
+            delays.push(delay);
+        }
+        print("names under a wildcard", probe, delays.split_off(1));
+    }
+}
