@@ -20,7 +20,7 @@ use runtime::{
 };
 
 pub use self::{
-    cli::{CaptureArgs, Cli, ExplainArgs, Format, ReplayArgs},
+    cli::{CaptureArgs, Cli, Format, ReplayArgs},
     corefile::{
         CorefileAction, CorefileArgs, InputArgs, LineArgs, LiveCorefileArgs, MaybeObject,
         PatchArgs, RenderArgs, ScopeArgs,

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use collector::args::{Cli, Format};
-use runtime::inspect::client::{self, Ask};
+use collector::args::Cli;
+use runtime::inspect::client;
 
 fn main() -> ExitCode {
     match runtime::args::parse("COLLECTOR", "127.0.0.1:9090") {
@@ -20,24 +20,7 @@ fn main() -> ExitCode {
             });
             if is_right { ended } else { ExitCode::FAILURE }
         }
-        Cli::Explain(args) => {
-            let mut is_there = false;
-            let ended = runtime::run_program("collector", async {
-                let ask = Ask {
-                    program: "collector",
-                    inspect: &args.inspect,
-                    about: &args.about,
-                    namespace: args.namespace.as_deref(),
-                    json: args.output == Format::Json,
-                };
-                is_there = client::explain(ask).await?;
-                Ok(())
-            });
-            match ended {
-                ExitCode::SUCCESS if !is_there => ExitCode::FAILURE,
-                ended => ended,
-            }
-        }
+        Cli::Explain(args) => client::run_explain("collector", &args),
         Cli::Capture(args) => runtime::run_program("collector", collector::capture::run(*args)),
     }
 }

@@ -3,16 +3,19 @@
 //! Data goes one way: [`desired`] adds up the statuses of the store by DNS name, [`sync`] compares that with the rows of the
 //! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb`], a client of
 //! OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
-//! them; [`verify()`] compares once, and [`report`] puts differences in words.
+//! them; [`verify()`] compares once, and [`report`] puts differences in words; [`explain`] says of one name or address
+//! why it is there, over [`inspect`].
 
 pub mod address_set;
 pub mod addresses;
 mod args;
 pub mod desired;
 mod dry_run;
+pub mod explain;
 mod external_ids;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub mod inspect;
 mod metrics;
 pub mod ovsdb;
 pub mod references;
@@ -31,11 +34,14 @@ use runtime::{
     admin::{Admin, Health},
     args::LogFormat,
     expiry,
+    inspect::Inspect,
     leader::{Leader, Leadership},
     shutdown::Tasks,
     store::{OpenStore, Scope, Store},
     telemetry,
 };
+
+use tokio::sync::mpsc;
 
 use self::report::Format;
 pub use self::{
@@ -61,6 +67,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         dry_run,
         output,
         leader_elect,
+        inspect,
     } = args;
     let options = usage(northbound.client_options())?;
     telemetry::init_logging(common.log_format);
@@ -69,6 +76,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
+    let inspect = match &inspect {
+        Some(address) => Some(Inspect::bind(address).await.context("--inspect")?),
+        None => None,
+    };
     let policy = sets.policy(&common.store, &common.objects_namespace);
     let writer = Writer::new(&northbound.nb, options, policy, &health);
     let namespace = common.objects_namespace;
@@ -82,6 +93,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 .map_or_else(Leader::sole, Leadership::leader),
         )
     };
+    let (asked, questions) = mpsc::channel(inspect::QUEUE);
+    let writer = writer.inspected(questions);
+    if let Some(listener) = inspect {
+        tasks.spawn("inspect", inspect::serve(listener, asked, tasks.token()));
+    }
     let objects = store.watch(Scope::Namespace(namespace));
     tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
     if let Some(leadership) = leadership.filter(|_| !dry_run) {

@@ -7,6 +7,7 @@ use ovn_writer::{ADMIN, Cli, PREFIX, run, run_verify};
 fn main() -> ExitCode {
     match runtime::args::parse(PREFIX, ADMIN) {
         Cli::Run(args) => runtime::run_program("ovn-writer", run(*args)),
+        Cli::Explain(args) => runtime::inspect::client::run_explain("ovn-writer", &args),
         Cli::Verify(args) => {
             let mut differ = false;
             let ended = runtime::run_program("ovn-writer", async {

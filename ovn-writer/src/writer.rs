@@ -10,12 +10,17 @@ use runtime::{
     leader::Leader,
     store,
 };
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
     dry_run::DryRun,
+    explain::{Explanation, Sides},
+    inspect::Question,
     metrics::{self, EndLabel, OutcomeLabel},
     ovsdb::{self, Client, ClientOptions, Outcome, Remotes, TransactionId},
     references::{Northbound, NorthboundChanges},
@@ -33,6 +38,8 @@ pub struct Writer {
     sync: Reconciler,
     client: Client<Northbound>,
     mode: Mode,
+    /// What people want to know.
+    questions: mpsc::Receiver<Question>,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
@@ -59,6 +66,7 @@ impl Writer {
             sync: Reconciler::new(policy),
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
+            questions: mpsc::channel(1).1,
             in_flight: VecDeque::new(),
             stood_by: false,
             store_synced: false,
@@ -79,6 +87,12 @@ impl Writer {
     pub fn dry_run(self, dry_run: DryRun) -> Self {
         let mode = Mode::DryRun(dry_run);
         Self { mode, ..self }
+    }
+
+    /// Questions are answered.
+    #[must_use]
+    pub fn inspected(self, questions: mpsc::Receiver<Question>) -> Self {
+        Self { questions, ..self }
     }
 
     /// Works until the token is cancelled; then waits for the transaction under way, at most 4 s.
@@ -113,6 +127,7 @@ impl Writer {
                     taken_over = Some(event);
                 }
                 event = self.client.next() => self.database_changed(event),
+                Some(question) = self.questions.recv() => self.answer(question),
                 () = until(timer) => {}
                 () = lead_changes(&mut self.mode) => {}
             }
@@ -294,6 +309,25 @@ impl Writer {
                 self.sync.database_lost();
             }
         }
+    }
+
+    /// Who asked may be gone.
+    fn answer(&self, question: Question) {
+        let Question::Explain(asked, sender) = question;
+        let idle = match &self.mode {
+            Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
+            Mode::Write(leader) if !leader.is_leading() => {
+                Some("this process stands by: another one writes")
+            }
+            Mode::Write(_) => None,
+        };
+        let sides = Sides {
+            sync: &self.sync,
+            replica: self.client.replica(),
+            idle,
+            now: now(),
+        };
+        let _gone = sender.send(Explanation::new(&asked, sides));
     }
 
     /// Says what is true now.

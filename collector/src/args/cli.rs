@@ -5,7 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use proto::api::DnsName;
 use runtime::{
-    args::{StoreAddress, parse_duration, parse_namespace, parse_size},
+    args::{StoreAddress, parse_duration, parse_size},
+    inspect::client::ExplainArgs,
     listen::{ListenAddress, parse_local},
 };
 
@@ -61,29 +62,6 @@ pub struct CaptureArgs {
     /// How many bytes, at most
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     pub size: usize,
-}
-
-/// Says why an address is there, or is not, from what a running collector knows.
-///
-/// Exit status 0: a rule has the name, and an address of it is known. 1: not so. 2: nothing can be told.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "explain")]
-pub struct ExplainArgs {
-    /// A name, a wildcard as it stands in a rule, or an address
-    #[arg(value_name = "NAME|ADDRESS")]
-    pub about: String,
-
-    /// Only the rules of this namespace count
-    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
-    pub namespace: Option<String>,
-
-    /// The `--inspect` address of the running collector
-    #[arg(long, value_name = "URL", value_parser = parse_local)]
-    pub inspect: ListenAddress,
-
-    /// How it is printed
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Format,
 }
 
 /// How something is printed.
@@ -156,7 +134,7 @@ impl Parser for Cli {}
 
 #[cfg(test)]
 mod tests {
-    use runtime::args::try_parse_from;
+    use runtime::{args::try_parse_from, inspect::client::Output};
 
     use super::*;
 
@@ -215,7 +193,7 @@ mod tests {
         match parsed(&args).unwrap() {
             Cli::Explain(args) => {
                 assert_eq!(args.about, "www.example.com");
-                assert_eq!(args.output, Format::Text);
+                assert_eq!(args.output, Output::Text);
             }
             other => panic!("{other:?}"),
         }

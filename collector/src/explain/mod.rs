@@ -9,30 +9,25 @@ mod reasons;
 mod tests;
 mod words;
 
-use std::{collections::BTreeMap, net::IpAddr, str::FromStr};
+use std::collections::BTreeMap;
 
 use proto::api::DnsName;
-use runtime::{clock::Timestamp, inspect::text::time, store::ObjectKey};
+use runtime::{
+    clock::Timestamp,
+    inspect::{Asked, Subject, text::time},
+    store::ObjectKey,
+};
 use serde::Serialize;
 
 pub use self::reasons::Reason;
 use crate::{
     ingest::Sources,
     observation::Observation,
-    owner::{Facts, NameFacts, Subject},
+    owner::{Facts, NameFacts},
     policy::{NameUses, RuleUse},
     recent::Note,
     state::{AddressFacts, Goes},
 };
-
-/// What somebody asked for.
-#[derive(Clone, Debug)]
-pub struct Asked {
-    /// What it is about, or a text that can be no name of a rule, and why.
-    pub subject: Result<Subject, (String, String)>,
-    /// Only the rules of this namespace count.
-    pub namespace: Option<String>,
-}
 
 /// What is known of it.
 #[derive(Clone, Debug)]
@@ -55,45 +50,22 @@ pub struct Known {
     pub unreadable: Vec<ObjectKey>,
 }
 
-impl Asked {
-    /// Reads what somebody wrote.
-    pub fn new(about: &str, namespace: Option<String>) -> Self {
-        let address = IpAddr::from_str(about).map(proto::address::canonical);
-        let subject = match address {
-            Ok(address) => Ok(Subject::Address(address)),
-            Err(_) => match DnsName::parse(about) {
-                Ok(name) => Ok(Subject::Name(name)),
-                Err(error) => Err((about.to_owned(), error.to_string())),
-            },
-        };
-        Self { subject, namespace }
+/// The wildcards that somebody may think would want the name: those with more than one label missing, and the one
+/// right under it.
+pub fn near_misses(asked: &Asked) -> Vec<DnsName> {
+    let Ok(Subject::Name(name)) = &asked.subject else {
+        return Vec::new();
+    };
+    if name.is_wildcard() {
+        return Vec::new();
     }
-
-    /// The wildcards that somebody may think would want the name: those with more than one label missing, and the one
-    /// right under it.
-    pub fn near_misses(&self) -> Vec<DnsName> {
-        let Ok(Subject::Name(name)) = &self.subject else {
-            return Vec::new();
-        };
-        if name.is_wildcard() {
-            return Vec::new();
-        }
-        let suffixes = name.as_str().match_indices('.');
-        let above = suffixes
-            .skip(1)
-            .filter_map(|(dot, _)| name.as_str().get(dot + 1..));
-        let suffixes = std::iter::once(name.as_str()).chain(above);
-        let wildcards = suffixes.map(|suffix| DnsName::parse(&format!("*.{suffix}")));
-        wildcards.filter_map(Result::ok).collect()
-    }
-
-    fn text(&self) -> String {
-        match &self.subject {
-            Ok(Subject::Name(name)) => name.to_string(),
-            Ok(Subject::Address(address)) => address.to_string(),
-            Err((text, _)) => text.clone(),
-        }
-    }
+    let suffixes = name.as_str().match_indices('.');
+    let above = suffixes
+        .skip(1)
+        .filter_map(|(dot, _)| name.as_str().get(dot + 1..));
+    let suffixes = std::iter::once(name.as_str()).chain(above);
+    let wildcards = suffixes.map(|suffix| DnsName::parse(&format!("*.{suffix}")));
+    wildcards.filter_map(Result::ok).collect()
 }
 
 /// What there is to say.

@@ -1,13 +1,13 @@
 //! Why something is not there, and what happened of late.
 
 use proto::api::DnsName;
-use runtime::inspect::text::time;
+use runtime::inspect::{Asked, Subject, text::time};
 use serde::Serialize;
 
-use super::{Asked, Known};
+use super::{Known, near_misses};
 use crate::{
     ingest::Sources,
-    owner::{NameFacts, Subject},
+    owner::NameFacts,
     recent::{Note, What},
 };
 
@@ -128,7 +128,7 @@ fn not_wanted(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Re
         ),
     };
     reasons.push(Reason::new("NoRule", words));
-    for wildcard in asked.near_misses() {
+    for wildcard in near_misses(asked) {
         let uses = known.uses.get(&wildcard);
         if uses.is_none_or(|uses| uses.rules.is_empty()) {
             continue;

@@ -171,8 +171,7 @@ fn a_wildcard_that_a_name_just_misses_is_named_with_the_depth() {
         "{apex}"
     );
     assert_eq!(reasons("www.example.org", &known), ["NoRule"]);
-    let near: BTreeSet<_> = Asked::new("a.b.example.com", None)
-        .near_misses()
+    let near: BTreeSet<_> = near_misses(&Asked::new("a.b.example.com", None))
         .into_iter()
         .collect();
     // The one that wants it is none.

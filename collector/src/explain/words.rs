@@ -2,13 +2,16 @@
 
 use runtime::{
     clock::Timestamp,
-    inspect::text::{printable, when},
+    inspect::{
+        Asked, Subject,
+        text::{printable, when},
+    },
 };
 
-use super::{Asked, Explanation, Known, NameExplained, reasons::Reason};
+use super::{Explanation, Known, NameExplained, reasons::Reason};
 use crate::{
     ingest::Sources,
-    owner::{NameFacts, Subject},
+    owner::NameFacts,
     state::{AddressFacts, Goes},
 };
 
@@ -56,10 +59,7 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
     } else {
         "is not there"
     };
-    let whose = match &explanation.namespace {
-        Some(namespace) => format!(" for namespace {namespace}"),
-        None => String::new(),
-    };
+    let whose = asked.whose();
     let counted = || {
         let names = names.iter().filter(|name| !name.rules.is_empty());
         names

@@ -9,7 +9,7 @@ use axum::{
 };
 use proto::api::DnsName;
 use runtime::{
-    inspect::{TooLong, json, page, query, refusal},
+    inspect::{Asked, Subject, asked, html, json, page, refusal},
     store::ObjectKey,
 };
 use tokio::{
@@ -17,10 +17,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{Inspector, PATIENCE, Sources, busy, pages};
+use super::{Inspector, PATIENCE, Sources, busy};
 use crate::{
-    explain::{Asked, Explanation, Known},
-    owner::{Question, Subject},
+    explain::{Explanation, Known, near_misses},
+    owner::Question,
     policy::{Overview, UsesAsked, faults::Fault},
 };
 
@@ -64,17 +64,22 @@ pub(super) async fn in_html(
 ) -> Response {
     match asked(query.as_deref()) {
         Ok(Some(asked)) => match inspector.explain(&asked).await {
-            Some(explanation) => page(pages::explanation(Some(&explanation))),
+            Some(Explanation {
+                about,
+                namespace,
+                text,
+                ..
+            }) => page(html::explanation(
+                "collector",
+                Some(&about),
+                namespace.as_deref(),
+                &text,
+            )),
             None => busy(),
         },
-        Ok(None) => page(pages::explanation(None)),
+        Ok(None) => page(html::explanation("collector", None, None, &[])),
         Err(error) => error.into_response(),
     }
-}
-
-fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
-    let [about, namespace] = query(text, ["about", "namespace"])?;
-    Ok(about.map(|about| Asked::new(&about, namespace)))
 }
 
 impl Inspector {
@@ -117,7 +122,7 @@ impl Sources {
         match subject {
             Subject::Name(name) => {
                 known.notes = self.recent.of_name(name);
-                names.extend(asked.near_misses());
+                names.extend(near_misses(asked));
                 names.extend([Some(name.clone()), name.wildcard()].into_iter().flatten());
                 names.sort_unstable();
                 names.dedup();

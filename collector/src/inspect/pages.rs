@@ -1,9 +1,9 @@
 //! The page. What stands in it is escaped by `maud`, which knows no other way.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
+use runtime::inspect::html::{explain_form, page};
 
 use super::status::{DnsBlockStatus, FailureStatus, NameStatus, Status};
-use crate::explain::Explanation;
 
 /// How many names the page shows; the troubled ones come first.
 const MAX_ROWS: usize = 1_000;
@@ -11,75 +11,24 @@ const MAX_ROWS: usize = 1_000;
 /// The response code of a server that does not want to answer (RFC 1035 section 4.1.1).
 const REFUSED: u8 = 5;
 
-const STYLE: &str = "
-body { font: 14px/1.4 sans-serif; margin: 1.5em; max-width: 90em }
-table { border-collapse: collapse; margin: .5em 0 1.5em }
-th, td { border-bottom: 1px solid #ccc; padding: .2em .8em .2em 0; text-align: left; vertical-align: top }
-td.number, th.number { text-align: right }
-.bad { color: #a00 }
-";
-
-/// Why something is there, or is not; and the form that asks.
-pub(super) fn explanation(explanation: Option<&Explanation>) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "collector: explain" }
-                style { (STYLE) }
-            }
-            body {
-                h1 { "collector: explain" }
-                p { a href="/" { "All names" } }
-                (explain_form(explanation))
-                @if let Some(explanation) = explanation {
-                    pre { @for line in &explanation.text { (line) "\n" } }
-                }
-            }
-        }
-    };
-    page.into_string()
-}
-
-fn explain_form(explanation: Option<&Explanation>) -> Markup {
-    let about = explanation.map(|it| it.about.as_str());
-    let namespace = explanation.and_then(|it| it.namespace.as_deref());
-    html! {
-        form action="/explain" {
-            label { "Name or address " input name="about" size="40" maxlength="255" required value=[about]; }
-            label { " only for namespace " input name="namespace" size="20" maxlength="63" value=[namespace]; }
-            button { "Explain" }
-        }
-    }
-}
-
 pub(super) fn render(status: &Status) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "collector" }
-                style { (STYLE) }
+    page(
+        "collector",
+        html! {
+            h1 { "collector " (status.version) }
+            p {
+                (status.at) ". This replica " (if status.leader { "leads" } else { "does not lead" }) ". "
+                a href="/status.json" { "All of it as JSON" }
             }
-            body {
-                h1 { "collector " (status.version) }
-                p {
-                    (status.at) ". This replica " (if status.leader { "leads" } else { "does not lead" }) ". "
-                    a href="/status.json" { "All of it as JSON" }
-                }
-                (explain_form(None))
-                (conditions(status))
-                (faults(status))
-                (bad_objects(status))
-                (dns_blocks(status))
-                (corefile(status))
-                (names(status))
-            }
-        }
-    };
-    page.into_string()
+            (explain_form(None, None))
+            (conditions(status))
+            (faults(status))
+            (bad_objects(status))
+            (dns_blocks(status))
+            (corefile(status))
+            (names(status))
+        },
+    )
 }
 
 fn conditions(status: &Status) -> Markup {

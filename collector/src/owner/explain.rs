@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use proto::api::DnsName;
-use runtime::{clock::Timestamp, store::ObjectKey};
+use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
 use tokio::sync::oneshot;
 
 use super::{FailureView, Owner, View, entry::Entry, view};
@@ -19,15 +19,6 @@ pub enum Question {
     View(oneshot::Sender<View>),
     /// All about one.
     Facts(Subject, oneshot::Sender<Facts>),
-}
-
-/// What a question is about.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Subject {
-    /// A name, or a wildcard as it stands in a rule.
-    Name(DnsName),
-    /// An address, in canonical form.
-    Address(IpAddr),
 }
 
 /// What is known of it.

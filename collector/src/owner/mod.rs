@@ -65,7 +65,7 @@ use self::{
 pub use self::{
     budget::Rates,
     evictions::{Evictions, Told},
-    explain::{Facts, NameFacts, Question, Subject},
+    explain::{Facts, NameFacts, Question},
     metrics::METRICS,
     view::{FailureView, NameView, View},
 };

@@ -6,7 +6,11 @@ mod sets;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
-use runtime::args::{CommonArgs, StoreAddress, parse_duration, parse_namespace};
+use runtime::{
+    args::{CommonArgs, StoreAddress, parse_duration, parse_namespace},
+    inspect::client::ExplainArgs,
+    listen::{ListenAddress, parse_local},
+};
 
 pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
 use crate::report::Format;
@@ -45,6 +49,11 @@ pub struct Args {
     /// the objects, or a lock in the folder
     #[arg(long)]
     pub leader_elect: bool,
+
+    /// Where to answer `ovn-writer explain`, and show its answers as a page: `unix:///run/inspect.sock` or
+    /// `tcp://127.0.0.1:9093`. It tells every tenant's names, so no other host can reach it. Default: nowhere
+    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    pub inspect: Option<ListenAddress>,
 }
 
 /// Compares store and database once and prints the differences; exits 1 if there are any, 2 if either cannot be read or the
@@ -84,12 +93,15 @@ pub enum Cli {
     Run(Box<Args>),
     /// Compare once.
     Verify(Box<VerifyArgs>),
+    /// Say why something is in a set, or is not.
+    Explain(Box<ExplainArgs>),
 }
 
 impl CommandFactory for Cli {
     fn command() -> Command {
         Args::command()
             .subcommand(VerifyArgs::command())
+            .subcommand(ExplainArgs::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -102,6 +114,9 @@ impl CommandFactory for Cli {
 impl FromArgMatches for Cli {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand() {
+            Some(("explain", matches)) => {
+                ExplainArgs::from_arg_matches(matches).map(|args| Self::Explain(Box::new(args)))
+            }
             Some((_, matches)) => {
                 VerifyArgs::from_arg_matches(matches).map(|args| Self::Verify(Box::new(args)))
             }
@@ -147,7 +162,7 @@ mod tests {
             Cli::Run(args) => {
                 assert!(args.leader_elect && args.dry_run && args.output == Format::Json);
             }
-            Cli::Verify(args) => panic!("{args:?}"),
+            other => panic!("{other:?}"),
         }
         let error = parsed(&[], &[]).unwrap_err();
         assert!(
@@ -177,7 +192,7 @@ mod tests {
                         (Format::Text, Duration::from_secs(10))
                     );
                 }
-                Cli::Run(args) => panic!("{args:?}"),
+                other => panic!("{other:?}"),
             }
         }
         for (args, words) in [

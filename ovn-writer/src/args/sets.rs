@@ -61,7 +61,7 @@ mod tests {
         let args = [&["ovn-writer", "--store", "kube"], args].concat();
         match try_parse_from(PREFIX, ADMIN, args, |_| None) {
             Ok(Cli::Run(args)) => Ok(args.sets.policy(&args.common.store, "ns")),
-            Ok(Cli::Verify(args)) => panic!("{args:?}"),
+            Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
     }

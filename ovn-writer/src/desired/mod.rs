@@ -221,6 +221,12 @@ impl Desired {
         self.names.keys()
     }
 
+    /// The objects that have the name.
+    pub fn objects_of(&self, name: &DnsName) -> impl Iterator<Item = &ObjectKey> {
+        let state = self.names.get(name).into_iter();
+        state.flat_map(|state| state.objects.iter().map(|key| &**key))
+    }
+
     /// Whether the store was ever read: nothing is wanted before.
     pub fn has_been_read(&self) -> bool {
         self.has_been_read

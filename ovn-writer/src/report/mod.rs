@@ -125,22 +125,7 @@ impl NameReport {
         let sets = plan.findings.iter().map(|finding| {
             let mut set = SetReport::of(name, finding, &replica.0, now);
             let set_name = SetName::from(set.set.as_str());
-            let rules = references.rules(replica, &set_name);
-            set.rules = rules.map(|rule| RuleReport::of(&rule, &set_name)).collect();
-            let uuid = finding.change.uuid().into_iter();
-            let nats = uuid.flat_map(|uuid| references.nats(replica, uuid));
-            set.rules.extend(nats.map(RuleReport::of_nat));
-            set.rules.sort_by(|a, b| {
-                let key = |rule: &RuleReport| {
-                    (
-                        rule.table,
-                        rule.owner.clone(),
-                        Reverse(rule.priority),
-                        rule.nat,
-                    )
-                };
-                key(a).cmp(&key(b))
-            });
+            set.rules = RuleReport::all(&set_name, finding.change.uuid(), replica, references);
             set
         });
         Self {
@@ -228,6 +213,33 @@ impl Action {
 }
 
 impl RuleReport {
+    /// What refers to a set by its name, or to its row, in order.
+    pub(crate) fn all(
+        set: &SetName,
+        row: Option<Uuid>,
+        replica: &NorthboundReplica,
+        references: &References,
+    ) -> Vec<Self> {
+        let rules = references.rules(replica, set);
+        let mut all: Vec<_> = rules.map(|rule| Self::of(&rule, set)).collect();
+        let nats = row
+            .into_iter()
+            .flat_map(|uuid| references.nats(replica, uuid));
+        all.extend(nats.map(Self::of_nat));
+        all.sort_by(|a, b| {
+            let key = |rule: &Self| {
+                (
+                    rule.table,
+                    rule.owner.clone(),
+                    Reverse(rule.priority),
+                    rule.nat,
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        all
+    }
+
     fn of(rule: &RuleDetails<'_>, set: &SetName) -> Self {
         let named = rule.sets.iter().find(|(name, _)| name == set);
         Self {

@@ -16,6 +16,7 @@
 //! | `refusals` | what follows when the server refuses one |
 //! | `clashes` | sets that cannot be made, as others have the name |
 //! | `evidence` | whether this is the store that the rows come from |
+//! | [`journal`], `look` | what there is to see of a name |
 //! | `index` | from the names of sets to DNS names |
 
 mod batch;
@@ -24,6 +25,8 @@ mod clashes;
 pub mod differences;
 mod evidence;
 mod index;
+pub mod journal;
+mod look;
 mod picture;
 pub mod plan;
 mod policy;
@@ -42,6 +45,7 @@ use runtime::{sparse::Sparse, store::Event};
 use self::{
     batch::Batch,
     change::InWords,
+    journal::Journal,
     picture::Picture,
     plan::Verdict,
     queue::{Mark, Queue},
@@ -79,6 +83,7 @@ pub struct Reconciler {
     /// The oldest first.
     in_flight: VecDeque<Batch>,
     repairs_log: Sparse,
+    journal: Journal,
     /// How many parts of refused transactions there were.
     parts: u64,
 }
@@ -117,6 +122,7 @@ impl Reconciler {
             repairs: HashMap::new(),
             in_flight: VecDeque::new(),
             repairs_log: Sparse::default(),
+            journal: Journal::default(),
             parts: 0,
         }
     }
@@ -342,6 +348,7 @@ impl Reconciler {
                 for planned in &batch.names {
                     self.refused.remove(&planned.name);
                     tracing::debug!(name = %planned.name, changes = %InWords(&planned.changes), "rows changed");
+                    self.journal.note(planned, now);
                     done.add(planned, now);
                 }
                 Finished::Done(done)

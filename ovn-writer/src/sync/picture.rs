@@ -203,23 +203,14 @@ impl Picture {
         let rows = rows_of(name, replica, &self.references);
         self.adopt(name, &rows, now);
         let mut state = self.states.remove(name).unwrap_or_default();
-        let wanted = self.desired.wanted(name);
-        let missed = wanted.as_ref().map(|_| self.missed(name, &rows));
-        let case = Case {
-            name,
-            wanted: wanted.as_ref(),
-            rows: &rows,
-            missed: &missed.unwrap_or_default(),
-            taken: &self.clashes.of(name, self.references.controllers()),
-            creation: self.creation(),
-        };
-        let plan = plan(case, &self.policy.terms, &mut state.clocks, now);
+        let plan = self.plan(name, &rows, &mut state.clocks, now);
         self.clashes.retain(name, |set| {
             let mut changes = plan.findings.iter().map(|finding| &finding.change);
             changes.any(
                 |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
             )
         });
+        let wanted = self.desired.wanted(name);
         let is_known = wanted.is_some();
         let is_gone = rows.is_empty() && wanted.is_some_and(|w| w.standing == Standing::Gone);
         // Those of the default network are known of every name of the store.
@@ -245,6 +236,28 @@ impl Picture {
             self.states.insert(name.clone(), state);
         }
         plan
+    }
+
+    /// The same, of which nothing is remembered.
+    pub(super) fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
+        let rows = rows_of(name, replica, &self.references);
+        let state = self.states.get(name);
+        let mut clocks = state.map(|state| state.clocks.clone()).unwrap_or_default();
+        self.plan(name, &rows, &mut clocks, now)
+    }
+
+    fn plan(&self, name: &DnsName, rows: &[SetRow<'_>], clocks: &mut Clocks, now: Instant) -> Plan {
+        let wanted = self.desired.wanted(name);
+        let missed = wanted.as_ref().map(|_| self.missed(name, rows));
+        let case = Case {
+            name,
+            wanted: wanted.as_ref(),
+            rows,
+            missed: &missed.unwrap_or_default(),
+            taken: &self.clashes.of(name, self.references.controllers()),
+            creation: self.creation(),
+        };
+        plan(case, &self.policy.terms, clocks, now)
     }
 
     /// A name that the store does not have goes if its rows are ours, and if the store can be believed.

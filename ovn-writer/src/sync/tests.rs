@@ -2,6 +2,7 @@
 
 mod creation;
 mod drift;
+mod explain;
 mod model;
 mod random;
 mod refusals;

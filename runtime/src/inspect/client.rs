@@ -2,10 +2,12 @@
 
 use std::{
     io::{self, Write},
+    process::ExitCode,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
+use clap::{Parser, ValueEnum};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
     Request,
@@ -21,7 +23,12 @@ use tokio::{
 };
 
 use super::text::printable;
-use crate::{UsageError, listen::ListenAddress};
+use crate::{
+    UsageError,
+    args::parse_namespace,
+    listen::{ListenAddress, parse_local},
+    run_program,
+};
 
 /// How long a program may take to begin an answer, or to give a short one.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,19 +36,37 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest short answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// What somebody wants explained.
-#[derive(Clone, Debug)]
-pub struct Ask<'a> {
-    /// The program, as it is called in errors.
-    pub program: &'a str,
-    /// Its `--inspect` address.
-    pub inspect: &'a ListenAddress,
-    /// A name or an address.
-    pub about: &'a str,
-    /// Only for the rules of this namespace.
-    pub namespace: Option<&'a str>,
-    /// Print what comes as it is, and not its text.
-    pub json: bool,
+/// Says why an address is there, or is not, from what a running program knows.
+///
+/// Exit status 0: it is there, for a rule. 1: it is not. 2: nothing can be told.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "explain")]
+pub struct ExplainArgs {
+    /// A name, a wildcard as it stands in a rule, or an address
+    #[arg(value_name = "NAME|ADDRESS")]
+    pub about: String,
+
+    /// Only the rules of this namespace count
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    pub namespace: Option<String>,
+
+    /// The `--inspect` address of the running program
+    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    pub inspect: ListenAddress,
+
+    /// How it is printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub output: Output,
+}
+
+/// How an explanation is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// A JSON object
+    Json,
 }
 
 /// What matters of an explanation.
@@ -52,12 +77,22 @@ struct Explanation {
     text: Vec<String>,
 }
 
-/// Prints what the program says. Returns whether it has what was asked for.
-///
-/// # Errors
-/// A [`UsageError`], since nothing can be told: the program cannot be reached, or does not explain.
-pub async fn explain(ask: Ask<'_>) -> anyhow::Result<bool> {
-    let shown = shown(&ask).await;
+/// Prints what the program says: the whole of the subcommand `explain`.
+pub fn run_explain(program: &str, args: &ExplainArgs) -> ExitCode {
+    let mut is_there = false;
+    let ended = run_program(program, async {
+        is_there = explain(program, args).await?;
+        Ok(())
+    });
+    match ended {
+        ExitCode::SUCCESS if !is_there => ExitCode::FAILURE,
+        ended => ended,
+    }
+}
+
+/// Returns whether the program has what was asked for. An error is a [`UsageError`], since nothing can be told.
+async fn explain(program: &str, args: &ExplainArgs) -> anyhow::Result<bool> {
+    let shown = shown(program, args).await;
     let (is_there, text) = shown.map_err(|error| UsageError(format!("{error:#}")))?;
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
@@ -69,16 +104,16 @@ pub async fn explain(ask: Ask<'_>) -> anyhow::Result<bool> {
     }
 }
 
-async fn shown(ask: &Ask<'_>) -> anyhow::Result<(bool, String)> {
-    let unreachable = || format!("no {} answers at {}", ask.program, ask.inspect);
+async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String)> {
+    let unreachable = || format!("no {program} answers at {}", ask.inspect);
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("about", ask.about);
-    if let Some(namespace) = ask.namespace {
+    query.append_pair("about", &ask.about);
+    if let Some(namespace) = &ask.namespace {
         query.append_pair("namespace", namespace);
     }
     let path = format!("/explain.json?{}", query.finish());
     let answered = timeout(PATIENCE, async {
-        let body = get(ask.inspect, &path).await?;
+        let body = get(&ask.inspect, &path).await?;
         let collected = Limited::new(body, MAX_ANSWER).collect().await;
         collected
             .map(|body| body.to_bytes())
@@ -88,9 +123,9 @@ async fn shown(ask: &Ask<'_>) -> anyhow::Result<(bool, String)> {
         .await
         .with_context(unreachable)?
         .with_context(unreachable)?;
-    let not_ours = || format!("what answers at {} is no {}", ask.inspect, ask.program);
+    let not_ours = || format!("what answers at {} is no {program}", ask.inspect);
     let explanation: Explanation = serde_json::from_slice(&bytes).with_context(not_ours)?;
-    let text = if ask.json {
+    let text = if ask.output == Output::Json {
         // Whoever listens there may be another than is thought.
         let value: serde_json::Value = serde_json::from_slice(&bytes)?;
         super::text::json(&value)?

@@ -1,9 +1,12 @@
 //! What a program knows, for who runs it: a listener of its own that no other host can reach, since it has every tenant's names.
 //!
-//! - [`client`]: the subcommands that ask it.
+//! - [`client`]: the subcommands that ask it, and what they ask for: [`Asked`].
+//! - [`html`]: its pages.
 //! - [`text`]: texts that others wrote, in a terminal and in JSON.
 
+mod asked;
 pub mod client;
+pub mod html;
 pub mod text;
 
 use anyhow::Context;
@@ -19,6 +22,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+pub use self::asked::{Asked, Subject};
 use crate::{
     http,
     listen::{Access, ListenAddress, Listener},
@@ -83,6 +87,15 @@ pub fn query<const N: usize>(
         }
     }
     Ok(values)
+}
+
+/// What the query of `/explain` asks for; nothing if it asks for nothing.
+///
+/// # Errors
+/// Those of [`query`].
+pub fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
+    let [about, namespace] = query(text, ["about", "namespace"])?;
+    Ok(about.map(|about| Asked::new(&about, namespace)))
 }
 
 /// A query is longer than anything that can be asked.

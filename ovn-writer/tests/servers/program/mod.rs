@@ -2,6 +2,7 @@
 
 mod database;
 mod drift;
+mod explain;
 mod gone;
 mod network;
 mod soak;

@@ -1,0 +1,163 @@
+//! The lines that people read.
+
+use std::{fmt::Write, time::Duration};
+
+use runtime::inspect::{
+    Asked, Subject,
+    text::{printable, span},
+};
+
+use super::{Changed, Explanation, NameExplained, RowExplained, RuleExplained};
+
+/// So many lines of a kind; the others are counted. The JSON has more.
+const MOST: usize = 40;
+
+/// All of it. Every line is printable ASCII.
+pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
+    let is = if explanation.is_there { "is" } else { "is not" };
+    let what = match asked.subject {
+        Ok(Subject::Address(_)) => "in a set that rules refer to",
+        _ => "open through a set that rules refer to",
+    };
+    let mut lines = vec![format!(
+        "{} {is} {what}{}.",
+        explanation.about,
+        asked.whose()
+    )];
+    for name in explanation.names.iter().take(MOST) {
+        of_name(name, &mut lines);
+    }
+    more(
+        &mut lines,
+        explanation.names.len(),
+        explanation.more_names,
+        "names",
+    );
+    let reasons = explanation.reasons.iter();
+    lines.extend(reasons.map(|reason| format!("- {}", reason.words)));
+    lines.iter().map(|line| printable(line)).collect()
+}
+
+fn of_name(name: &NameExplained, lines: &mut Vec<String>) {
+    let objects = match name.objects.as_slice() {
+        [] => "no object".to_owned(),
+        objects => {
+            let shown = objects.iter().take(MOST).cloned().collect::<Vec<_>>();
+            format!("object {}", shown.join(", "))
+        }
+    };
+    lines.push(format!("{}: {objects}", name.name));
+    for row in name.rows.iter().take(MOST) {
+        of_row(row, lines);
+    }
+    if let Some(differences) = &name.differences {
+        lines.push("  different from the store:".to_owned());
+        // The name stands above.
+        let shown = differences.to_string();
+        let shown: Vec<_> = shown.lines().skip(1).collect();
+        lines.extend(shown.iter().take(MOST).map(|line| {
+            let mut line: String = line.chars().take(500).collect();
+            line.insert_str(0, "  ");
+            line
+        }));
+        more(lines, shown.len(), 0, "lines");
+    }
+    lines.extend(
+        name.history
+            .iter()
+            .map(|changed| format!("  {}", of_change(changed))),
+    );
+}
+
+fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
+    let mut head = format!("  row {} ({}", row.set, row.family);
+    for (what, text) in [
+        (" of ", row.controller.as_str()),
+        (", ", &row.uuid.to_string()),
+    ] {
+        if !text.is_empty() {
+            head += what;
+            head += text;
+        }
+    }
+    lines.push(head + ")");
+    for address in row.addresses.iter().take(MOST) {
+        let mut line = format!("    {}: ", address.address);
+        line += &match address.since_seconds {
+            Some(seconds) => format!("written {} ago", span(Duration::from_secs(seconds))),
+            None => "written before this run, or before what is remembered".to_owned(),
+        };
+        if !address.is_wanted {
+            line += "; the store does not want it";
+        }
+        lines.push(line);
+    }
+    more(lines, row.addresses.len(), row.more_addresses, "addresses");
+    lines.extend(row.rules.iter().take(MOST).map(of_rule));
+    more(lines, row.rules.len(), row.more_rules, "rules");
+    if row.rules.is_empty() {
+        lines.push("    nothing that counts refers to it".to_owned());
+    }
+    if row.rules_elsewhere > 0 {
+        lines.push(format!(
+            "    rules of others that refer to it: {}",
+            row.rules_elsewhere
+        ));
+    }
+}
+
+fn of_rule(rule: &RuleExplained) -> String {
+    let mut line = format!("    {}", rule.table);
+    for word in [&rule.action, &rule.direction] {
+        if !word.is_empty() {
+            line += " ";
+            line += word;
+        }
+    }
+    // Writing to a String does not fail.
+    if let Some(priority) = rule.priority {
+        let _ok = write!(line, " {priority}");
+    }
+    if let Some(owner) = &rule.owner {
+        let _ok = write!(line, " of {owner}");
+    }
+    line + match rule.effect {
+        "opens" => ": lets packets of these addresses through",
+        "closes" => ": drops packets of these addresses",
+        _ => ": does something else with these addresses",
+    }
+}
+
+fn of_change(changed: &Changed) -> String {
+    let ago = span(Duration::from_secs(changed.seconds_ago));
+    let what = match (changed.cause, changed.created, changed.deleted) {
+        ("repair", true, _) => "made anew, as somebody else had removed it or it was forgotten",
+        ("repair", ..) => "repaired, as somebody else had changed it",
+        (_, true, _) => "made",
+        (_, _, true) => "deleted, as nothing needed it",
+        ("reading", ..) => "corrected when the database was read",
+        _ => "changed, as the store had changed",
+    };
+    let mut line = format!("{ago} ago the {} set was {what}:", changed.family);
+    let mut members = |sign: char, members: &[String], more: usize| {
+        for member in members {
+            line.push(' ');
+            line.push(sign);
+            line += member;
+        }
+        if more > 0 {
+            // Writing to a String does not fail.
+            let _ok = write!(line, " {sign}{more} more");
+        }
+    };
+    members('+', &changed.inserted, changed.more_inserted);
+    members('-', &changed.removed, changed.more_removed);
+    line
+}
+
+fn more(lines: &mut Vec<String>, shown: usize, beyond: usize, what: &str) {
+    let more = shown.saturating_sub(MOST) + beyond;
+    if more > 0 {
+        lines.push(format!("    and {more} more {what}: `-o json` has more"));
+    }
+}

@@ -1,0 +1,172 @@
+//! What was done to the sets of names of late, for people. It is bounded: the names that were changed last, and the last changes of
+//! each.
+
+use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, time::Instant};
+
+use lru::LruCache;
+use proto::api::{DnsName, Family};
+
+use super::{batch::Planned, change::Change};
+
+/// Of so many names something is known.
+const NAMES: NonZeroUsize = NonZeroUsize::new(512).unwrap();
+
+/// So many changes of each.
+const OF_NAME: usize = 8;
+
+/// So many members of each change; the others are counted.
+const MEMBERS: usize = 16;
+
+/// Why something was changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// The store said something else.
+    Store,
+    /// The database was read, and was different.
+    Reading,
+    /// Somebody else had changed it, or forgotten it.
+    Repair,
+}
+
+/// A change of a set that took effect.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// When it did.
+    pub at: Instant,
+    /// Why it was made.
+    pub cause: Cause,
+    /// The family of the set.
+    pub family: Family,
+    /// The set was made by it.
+    pub created: bool,
+    /// The set was deleted by it.
+    pub deleted: bool,
+    /// Addresses that were put into it, at most 16.
+    pub inserted: Box<[IpAddr]>,
+    /// How many more there were.
+    pub more_inserted: usize,
+    /// Members that were taken out of it, as they stood there, at most 16.
+    pub removed: Box<[Box<str>]>,
+    /// How many more there were.
+    pub more_removed: usize,
+}
+
+/// The entries, by name.
+#[derive(Debug)]
+pub(super) struct Journal(LruCache<DnsName, VecDeque<Entry>>);
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self(LruCache::new(NAMES))
+    }
+}
+
+impl Journal {
+    /// The changes of a name took effect.
+    pub(super) fn note(&mut self, planned: &Planned, now: Instant) {
+        let Planned { name, mark, .. } = planned;
+        let entries = self.0.get_or_insert_mut(name.clone(), VecDeque::new);
+        for change in &planned.changes {
+            let is_repair = mark.is_repair() || (mark.is_mending() && change.is_creation());
+            let cause = match (is_repair, mark.since) {
+                (true, _) => Cause::Repair,
+                (_, Some(_)) => Cause::Store,
+                _ => Cause::Reading,
+            };
+            if entries.len() >= OF_NAME {
+                entries.pop_front();
+            }
+            entries.push_back(Entry::of(change, cause, now));
+        }
+    }
+
+    /// What was done to a name, the last first.
+    pub(super) fn of(&self, name: &DnsName) -> impl Iterator<Item = &Entry> {
+        self.0.peek(name).into_iter().flat_map(|it| it.iter().rev())
+    }
+}
+
+impl Entry {
+    fn of(change: &Change, cause: Cause, at: Instant) -> Self {
+        let (mut inserted, mut removed): (&[IpAddr], &[String]) = (&[], &[]);
+        let mut more_removed = 0;
+        match change {
+            Change::Create { addresses, .. } => inserted = addresses,
+            Change::Mutate { insert, delete, .. } => (inserted, removed) = (insert, delete),
+            Change::Delete { members, .. } => more_removed = *members,
+        }
+        let shown = removed.iter().take(MEMBERS).map(|member| {
+            // Whoever wrote it may have written anything.
+            member.chars().take(64).collect::<String>().into()
+        });
+        Self {
+            at,
+            cause,
+            family: change.family(),
+            created: change.is_creation(),
+            deleted: matches!(change, Change::Delete { .. }),
+            inserted: inserted.iter().take(MEMBERS).copied().collect(),
+            more_inserted: inserted.len().saturating_sub(MEMBERS),
+            removed: shown.collect(),
+            more_removed: more_removed + removed.len().saturating_sub(MEMBERS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{sync::queue::Mark, testing::dns};
+
+    fn planned(name: &str, mark: Mark, change: Change) -> Planned {
+        Planned {
+            name: dns(name),
+            mark,
+            changes: vec![change],
+            operations: 0..1,
+        }
+    }
+
+    fn insert(count: u32) -> Change {
+        Change::Mutate {
+            uuid: Uuid::nil(),
+            family: Family::V4,
+            insert: (1..=count)
+                .map(|i| std::net::Ipv4Addr::from(i).into())
+                .collect(),
+            delete: vec!["x".repeat(1_000)],
+        }
+    }
+
+    #[test]
+    fn a_change_is_known_with_its_cause_and_a_bounded_part_of_its_members() {
+        let (mut journal, now) = (Journal::default(), Instant::now());
+        for (mark, cause) in [
+            (Mark::store(now), Cause::Store),
+            (Mark::reading(), Cause::Reading),
+            (Mark::drift(), Cause::Repair),
+        ] {
+            journal.note(&planned("a.example.com.", mark, insert(20)), now);
+            let entry = journal.of(&dns("a.example.com.")).next().unwrap();
+            assert_eq!(entry.cause, cause);
+            assert_eq!((entry.inserted.len(), entry.more_inserted), (16, 4));
+            assert_eq!((entry.removed[0].len(), entry.more_removed), (64, 0));
+        }
+    }
+
+    #[test]
+    fn however_much_is_done_a_bounded_part_is_known() {
+        let (mut journal, now) = (Journal::default(), Instant::now());
+        for name in 0..1_000 {
+            for _ in 0..10 {
+                let name = format!("n{name}.example.com.");
+                journal.note(&planned(&name, Mark::drift(), insert(1)), now);
+            }
+        }
+        assert_eq!(journal.0.len(), NAMES.get());
+        assert_eq!(journal.of(&dns("n999.example.com.")).count(), OF_NAME);
+        assert_eq!(journal.of(&dns("n0.example.com.")).count(), 0);
+    }
+}

@@ -1,0 +1,167 @@
+//! What is said of a name, or of an address.
+
+use runtime::inspect::Asked;
+
+use super::*;
+use crate::explain::{Explanation, Sides};
+
+fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
+    let sides = Sides {
+        sync: &world.sync,
+        replica: Some(&world.replica),
+        idle: None,
+        now: world.now,
+    };
+    let asked = Asked::new(about, namespace.map(str::to_owned));
+    Explanation::new(&asked, sides)
+}
+
+fn reasons(world: &World, about: &str) -> Vec<&'static str> {
+    let reasons = explain(world, about, None).reasons;
+    reasons.iter().map(|reason| reason.reason).collect()
+}
+
+/// With a rule that names the sets.
+fn settled() -> World {
+    let mut world = World::new();
+    world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
+    world.pass(Duration::from_secs(5));
+    world
+}
+
+#[test]
+fn an_address_in_a_set_is_told_with_the_row_the_rules_and_since_when() {
+    let mut world = settled();
+    world.now += Duration::from_secs(12);
+    let explanation = explain(&world, "10.0.0.1", None);
+    assert!(explanation.is_there && explanation.reasons.is_empty());
+    let [name] = explanation.names.as_slice() else {
+        panic!("{explanation:?}");
+    };
+    assert!(name.is_wanted && name.differences.is_none());
+    let [row] = name.rows.as_slice() else {
+        panic!("{name:?}");
+    };
+    let address = &row.addresses[0];
+    assert_eq!(
+        (address.address.as_str(), row.addresses.len()),
+        ("10.0.0.1", 1)
+    );
+    let since = address.since_seconds.unwrap();
+    assert!((12..=17).contains(&since), "{since}");
+    assert_eq!(
+        (row.family, row.rules.len(), row.rules[0].table),
+        ("v4", 1, "ACL")
+    );
+    let text = explanation.text.join("\n");
+    for part in [
+        "10.0.0.1 is in a set that rules refer to.\nwww.example.com.: object ns/dns-1\n  row a",
+        "\n    10.0.0.1: written ",
+        "\n    ACL",
+        " s ago the v4 set was made",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in {text}");
+    }
+}
+
+#[test]
+fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
+    let mut world = settled();
+    let row = world.model.rows.values_mut();
+    for row in row.filter(|row| row.id("ip-family") == "v4") {
+        row.addresses = [
+            "10.0.0.2".to_owned(),
+            "10.6.6.6".to_owned(),
+            "\u{1b}[2J".to_owned(),
+        ]
+        .into();
+    }
+    world.tell();
+    let before = explain(&world, W, None).text.join("\n");
+    assert!(
+        before.contains("different from the store:") && before.contains(" +10.0.0.1 -10.6.6.6"),
+        "{before}"
+    );
+    assert!(before.contains("10.6.6.6: written before this run, or before what is remembered; the store does not want it"), "{before}");
+    assert_eq!(reasons(&world, "10.0.0.1"), ["NotWritten"]);
+    assert_eq!(reasons(&world, "10.6.6.6"), ["Surplus"]);
+    world.work();
+    let after = explain(&world, W, None);
+    let repaired = &after.names[0].history[0];
+    assert_eq!(
+        (repaired.cause, repaired.inserted.as_slice()),
+        ("repair", &["10.0.0.1".to_owned()][..])
+    );
+    let text = after.text.join("\n");
+    assert!(
+        text.contains("repaired, as somebody else had changed it: +10.0.0.1 -10.6.6.6 -\\u{1b}[2J"),
+        "{text}"
+    );
+    assert!(
+        text.chars()
+            .all(|it| it == '\n' || (' '..='~').contains(&it)),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_in_no_set_says_why() {
+    let mut world = World::new();
+    assert_eq!(reasons(&world, W), ["StoreUnread", "Unknown"]);
+    world.store(whole(&[&["10.0.0.1", "127.0.0.1"]]));
+    world.settle();
+    // Nothing refers to it.
+    assert_eq!(reasons(&world, "10.0.0.1"), ["NoRule"]);
+    assert_eq!(reasons(&world, "127.0.0.1"), ["Skipped", "Unknown"]);
+    assert_eq!(reasons(&world, "192.0.2.1"), ["Unknown"]);
+    assert_eq!(reasons(&world, "other.example.com"), ["Unknown"]);
+    assert_eq!(reasons(&world, "a_b.example.com"), ["InvalidName"]);
+    let other = explain(&settled(), W, Some("team"));
+    assert!(!other.is_there);
+    assert_eq!(other.names[0].rows[0].rules_elsewhere, 1);
+    assert!(
+        other.text[0]
+            .ends_with("is not open through a set that rules refer to for namespace team.")
+    );
+}
+
+#[test]
+fn a_look_changes_nothing() {
+    let (mut one, mut other) = (settled(), settled());
+    for world in [&mut one, &mut other] {
+        for row in world.model.rows.values_mut() {
+            row.addresses.clear();
+        }
+        world.tell();
+    }
+    for about in [W, "10.0.0.1", "other.example.com"] {
+        explain(&one, about, None);
+    }
+    assert_eq!(one.sync.differences(), other.sync.differences());
+    assert_eq!(one.sync.is_idle(), other.sync.is_idle());
+    assert_eq!(
+        one.next().map(|it| it.len()),
+        other.next().map(|it| it.len())
+    );
+}
+
+#[test]
+fn however_many_names_hold_an_address_the_lines_are_few() {
+    let mut world = World::new();
+    let objects = (0..2_000).map(|i| {
+        crate::testing::object(
+            &format!("o{i}"),
+            &format!("n{i}.example.com."),
+            &[&["10.0.0.1"]],
+        )
+    });
+    world.store(Event::Synced(objects.collect()));
+    world.settle();
+    let explanation = explain(&world, "10.0.0.1", None);
+    assert_eq!(
+        (explanation.names.len(), explanation.more_names),
+        (1_000, 1_000)
+    );
+    assert!(explanation.text.len() < 500, "{}", explanation.text.len());
+}

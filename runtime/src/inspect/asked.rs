@@ -1,0 +1,75 @@
+//! What somebody asks about.
+
+use std::{net::IpAddr, str::FromStr};
+
+use proto::api::DnsName;
+
+/// What a question is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Subject {
+    /// A name, or a wildcard as it stands in a rule.
+    Name(DnsName),
+    /// An address, in canonical form.
+    Address(IpAddr),
+}
+
+/// What somebody asks for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What it is about, or a text that can be no name of a rule, and why.
+    pub subject: Result<Subject, (String, String)>,
+    /// Only the rules of this namespace count.
+    pub namespace: Option<String>,
+}
+
+impl Asked {
+    /// Reads what somebody wrote.
+    pub fn new(about: &str, namespace: Option<String>) -> Self {
+        let address = IpAddr::from_str(about).map(proto::address::canonical);
+        let subject = match address {
+            Ok(address) => Ok(Subject::Address(address)),
+            Err(_) => match DnsName::parse(about) {
+                Ok(name) => Ok(Subject::Name(name)),
+                Err(error) => Err((about.to_owned(), error.to_string())),
+            },
+        };
+        Self { subject, namespace }
+    }
+
+    /// The name, with its trailing dot, or the address; or the text, if it is neither.
+    pub fn text(&self) -> String {
+        match &self.subject {
+            Ok(Subject::Name(name)) => name.to_string(),
+            Ok(Subject::Address(address)) => address.to_string(),
+            Err((text, _)) => text.clone(),
+        }
+    }
+
+    /// ` for namespace NAME`, if only one counts.
+    pub fn whose(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!(" for namespace {namespace}"),
+            None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_an_address_a_name_or_neither() {
+        for (text, expected) in [
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("2001:DB8::1", "2001:db8::1"),
+            ("WWW.example.com", "www.example.com."),
+            ("*.example.com.", "*.example.com."),
+            ("a b", "a b"),
+        ] {
+            let asked = Asked::new(text, None);
+            assert_eq!(asked.text(), expected);
+            assert_eq!(asked.subject.is_err(), text == "a b");
+        }
+    }
+}

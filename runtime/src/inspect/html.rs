@@ -1,0 +1,62 @@
+//! What the pages of both programs have in common. Everything is escaped by `maud`, which knows no other way; there is no script.
+
+use maud::{DOCTYPE, Markup, html};
+
+const STYLE: &str = "
+body { font: 14px/1.4 sans-serif; margin: 1.5em; max-width: 90em }
+table { border-collapse: collapse; margin: .5em 0 1.5em }
+th, td { border-bottom: 1px solid #ccc; padding: .2em .8em .2em 0; text-align: left; vertical-align: top }
+td.number, th.number { text-align: right }
+td { overflow-wrap: anywhere }
+pre { white-space: pre-wrap }
+.bad { color: #a00 }
+";
+
+/// A whole page.
+pub fn page(title: &str, body: Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { (title) }
+                style { (STYLE) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// The page that explains, with the lines that say why; without any it only asks.
+pub fn explanation(
+    program: &str,
+    about: Option<&str>,
+    namespace: Option<&str>,
+    lines: &[String],
+) -> String {
+    let title = format!("{program}: explain");
+    page(
+        &title,
+        html! {
+            h1 { (title) }
+            p { a href="/" { "All names" } }
+            (explain_form(about, namespace))
+            @if !lines.is_empty() {
+                pre { @for line in lines { (line) "\n" } }
+            }
+        },
+    )
+}
+
+/// The form that asks for an explanation.
+pub fn explain_form(about: Option<&str>, namespace: Option<&str>) -> Markup {
+    html! {
+        form action="/explain" {
+            label { "Name or address " input name="about" size="40" maxlength="255" required value=[about]; }
+            label { " only for namespace " input name="namespace" size="20" maxlength="63" value=[namespace]; }
+            " " button { "Explain" }
+        }
+    }
+}
