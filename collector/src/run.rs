@@ -108,7 +108,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (asked_of_owner, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let observations = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
+    let (observations, seats) = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
     let leader = program.leader(&mut tasks);
     let corefile = program.corefile(&leader, &mut tasks);
     let channels = Channels {
@@ -133,6 +133,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             recent: program.recent.clone(),
             remembered: program.remembered.clone(),
             peers: program.sources.clone(),
+            seats,
             clock: program.clock.clone(),
             overview,
             taps: program.taps.clone(),
@@ -330,9 +331,10 @@ impl Program {
         probed: Streams,
         endpoints: Option<Found>,
         tasks: &mut Tasks,
-    ) -> queue::Receiver {
+    ) -> (queue::Receiver, Seats) {
         let listen = &self.args.listen;
         let (observations, observed) = queue::channel(listen.observation_queue);
+        let seats = Seats::new(listen.seat_limits(), observations);
         let ingest = Ingest {
             names: Arc::clone(&self.index),
             guards: Arc::clone(&self.guards),
@@ -340,7 +342,7 @@ impl Program {
             remembered: self.remembered.clone(),
             own: self.own.clone(),
             probed,
-            seats: Seats::new(listen.seat_limits(), observations),
+            seats: seats.clone(),
             losses: self.losses.clone(),
             sources: self.sources.clone(),
             taps: self.taps.clone(),
@@ -358,7 +360,7 @@ impl Program {
         for listener in listeners {
             tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
         }
-        observed
+        (observed, seats)
     }
 
     fn owner(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {

@@ -150,6 +150,7 @@ struct Reader<'a> {
     /// Room for what a batch comes to.
     observed: Vec<Observation>,
     data_frames: u64,
+    told_frames: u64,
     lost: Lost,
     warned_no_message: bool,
     opened: Instant,
@@ -191,6 +192,7 @@ impl<'a> Reader<'a> {
             counts: Counts::default(),
             observed: Vec::new(),
             data_frames: 0,
+            told_frames: 0,
             lost: Lost::default(),
             warned_no_message: false,
             opened: now,
@@ -341,8 +343,9 @@ impl<'a> Reader<'a> {
         }
         observation.source = self.source;
         if let Some(answered_at) = observation.answered_at {
-            histogram!("collector_observation_delay_seconds")
-                .record(observation.at.since(answered_at));
+            let delay = observation.at.since(answered_at);
+            histogram!("collector_observation_delay_seconds").record(delay);
+            self.seat.tell_lag(delay);
         }
         let observations = self.ingest.seats.observations();
         match observations.try_send(observation, self.seat.share()) {

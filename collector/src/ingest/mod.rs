@@ -23,7 +23,7 @@ pub use self::{
     admission::Admission,
     listener::{Acceptor, Listener},
     losses::{Losses, Missing},
-    seats::{SeatLimits, Seats},
+    seats::{Drops, PeerView, SeatLimits, Seats},
     sources::Sources,
     tap::{Tap, Taps},
 };

@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -55,6 +58,7 @@ pub struct Seats {
     limits: SeatLimits,
     observations: queue::Sender,
     table: Arc<Mutex<Table>>,
+    lost: Arc<Lost>,
 }
 
 #[derive(Debug, Default)]
@@ -94,9 +98,53 @@ impl fmt::Display for Key {
     }
 }
 
+/// Observations that were dropped, in this process's life.
+#[derive(Debug, Default)]
+struct Lost {
+    queue: AtomicU64,
+    share: AtomicU64,
+    unknown: AtomicU64,
+}
+
+/// What came of a peer, over all its connections.
+#[derive(Debug, Default)]
+struct Tally {
+    frames: AtomicU64,
+    lost: AtomicU64,
+    /// In milliseconds, and one more; 0 if nothing is known.
+    lag: AtomicU64,
+}
+
+/// Observations that were dropped, by why.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Drops {
+    /// The queue was full.
+    pub queue: u64,
+    /// The part of it was full that one peer may fill.
+    pub share: u64,
+    /// They came from a peer that was not known yet, and too many waited.
+    pub unknown: u64,
+}
+
+/// A peer that is connected.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PeerView {
+    /// Its address, or its process.
+    pub peer: String,
+    /// How many connections it has.
+    pub connections: usize,
+    /// Data frames that were read of it since it came.
+    pub frames: u64,
+    /// Observations of it that were dropped.
+    pub lost: u64,
+    /// From the DNS server's last answer for a wanted name to its observation, by the two clocks.
+    pub lag: Option<Duration>,
+}
+
 #[derive(Debug)]
 struct Guest {
     seats: usize,
+    tally: Arc<Tally>,
     share: queue::Share,
     pace: Arc<Mutex<Pace>>,
 }
@@ -124,6 +172,7 @@ pub(super) struct Seat {
     is_known: bool,
     share: queue::Share,
     pace: Arc<Mutex<Pace>>,
+    tally: Arc<Tally>,
 }
 
 impl Seats {
@@ -133,6 +182,38 @@ impl Seats {
             limits,
             observations,
             table: Arc::default(),
+            lost: Arc::default(),
+        }
+    }
+
+    /// Who is connected, in the order of their names.
+    pub fn view(&self) -> Vec<PeerView> {
+        let table = self.table();
+        let here = table.peers.iter().filter(|(_, guest)| guest.seats > 0);
+        let view = |(key, guest): (&Key, &Guest)| PeerView {
+            peer: key.to_string(),
+            connections: guest.seats,
+            frames: guest.tally.frames.load(Relaxed),
+            lost: guest.tally.lost.load(Relaxed),
+            lag: guest
+                .tally
+                .lag
+                .load(Relaxed)
+                .checked_sub(1)
+                .map(Duration::from_millis),
+        };
+        let mut peers: Vec<_> = here.map(view).collect();
+        drop(table);
+        peers.sort_unstable_by(|one, other| one.peer.cmp(&other.peer));
+        peers
+    }
+
+    /// What was dropped.
+    pub fn drops(&self) -> Drops {
+        Drops {
+            queue: self.lost.queue.load(Relaxed),
+            share: self.lost.share.load(Relaxed),
+            unknown: self.lost.unknown.load(Relaxed),
         }
     }
 
@@ -163,6 +244,7 @@ impl Seats {
         table.unknown += usize::from(!is_known);
         let guest = table.peers.entry(key).or_insert_with(|| Guest {
             seats: 0,
+            tally: Arc::default(),
             share: self.observations.share(),
             pace: Arc::new(Mutex::new(Pace {
                 full_at: Instant::now(),
@@ -170,6 +252,7 @@ impl Seats {
         });
         guest.seats += 1;
         let (share, pace) = (guest.share.clone(), Arc::clone(&guest.pace));
+        let tally = Arc::clone(&guest.tally);
         drop(table);
         Ok(Seat {
             seats: self.clone(),
@@ -177,6 +260,7 @@ impl Seats {
             is_known,
             share,
             pace,
+            tally,
         })
     }
 
@@ -190,6 +274,28 @@ impl Seat {
     /// Whose it is.
     pub(super) fn peer(&self) -> Key {
         self.key
+    }
+
+    /// So many frames were read, and of what they held so much was dropped.
+    pub(super) fn tell(&self, frames: u64, lost: Drops) {
+        self.tally.frames.fetch_add(frames, Relaxed);
+        if lost != Drops::default() {
+            let Drops {
+                queue,
+                share,
+                unknown,
+            } = lost;
+            self.tally.lost.fetch_add(queue + share + unknown, Relaxed);
+            self.seats.lost.queue.fetch_add(queue, Relaxed);
+            self.seats.lost.share.fetch_add(share, Relaxed);
+            self.seats.lost.unknown.fetch_add(unknown, Relaxed);
+        }
+    }
+
+    /// An answer was so old when it was read.
+    pub(super) fn tell_lag(&self, lag: Duration) {
+        let millis = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
+        self.tally.lag.store(millis.saturating_add(1), Relaxed);
     }
 
     /// What the peer may fill of the queue.
@@ -248,121 +354,4 @@ impl Drop for Seat {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::*;
-    use crate::ingest::queue::tests::observation;
-
-    fn seats(limits: SeatLimits) -> Seats {
-        Seats::new(limits, queue::channel(1 << 20).0)
-    }
-
-    fn limits() -> SeatLimits {
-        SeatLimits {
-            connections: 4,
-            of_peer: 2,
-            frames_per_second: 1000,
-        }
-    }
-
-    fn peer(text: &str) -> Peer {
-        Peer::Address(text.parse().unwrap())
-    }
-
-    #[test]
-    fn connections_are_bounded_of_each_peer_and_in_all_and_a_closed_one_makes_room() {
-        let seats = seats(limits());
-        let take = |text, is_known| seats.take(&peer(text), is_known);
-        let first = take("192.0.2.1:1", true).unwrap();
-        let _second = take("[::ffff:192.0.2.1]:2", true).unwrap();
-        assert_eq!(take("192.0.2.1:3", true).unwrap_err(), Taken::OfPeer);
-        drop(first);
-        let _third = take("192.0.2.1:3", true).unwrap();
-        let _fourth = take("192.0.2.2:1", true).unwrap();
-        let _fifth = take("192.0.2.2:2", true).unwrap();
-        assert_eq!(take("192.0.2.3:1", true).unwrap_err(), Taken::All);
-    }
-
-    #[test]
-    fn peers_that_are_not_known_leave_half_of_the_seats() {
-        let seats = seats(limits());
-        let take = |text, is_known| seats.take(&peer(text), is_known);
-        let mut one = take("192.0.2.1:1", false).unwrap();
-        let _two = take("192.0.2.2:1", false).unwrap();
-        assert_eq!(take("192.0.2.3:1", false).unwrap_err(), Taken::OfUnknown);
-        let _three = take("192.0.2.3:1", true).unwrap();
-        one.set_known(true);
-        let _four = take("192.0.2.4:1", false).unwrap();
-        drop(one);
-        assert_eq!(take("192.0.2.5:1", false).unwrap_err(), Taken::OfUnknown);
-        take("192.0.2.5:1", true).unwrap();
-    }
-
-    #[test]
-    fn nothing_is_left_of_peers_that_have_gone() {
-        let seats = seats(limits());
-        for i in 0..1000 {
-            drop(seats.take(
-                &peer(&format!("10.0.{}.{}:1", i / 250, i % 250)),
-                i % 2 == 0,
-            ));
-        }
-        let table = seats.table();
-        assert_eq!((table.taken, table.unknown), (0, 0));
-        assert!(table.peers.is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_comes_back_may_send_no_more_than_one_that_stays() {
-        let (sender, mut queue) = queue::channel(64 << 10);
-        let seats = Seats::new(limits(), sender);
-        let take = |text: &str| seats.take(&peer(text), true).unwrap();
-        let fill = |seat: &Seat| {
-            let send = || seats.observations().try_send(observation(1), seat.share());
-            std::iter::from_fn(|| send().ok()).count()
-        };
-        let first = take("192.0.2.1:1");
-        let share = fill(&first);
-        assert!(share > 10);
-        assert_eq!(first.pause(1000), None);
-        drop(first);
-        let again = take("192.0.2.1:2");
-        assert_eq!(fill(&again), 0);
-        assert_eq!(again.pause(100), Some(Duration::from_millis(100)));
-        assert_eq!(fill(&take("192.0.2.2:1")), share);
-        // What it owed is forgotten with it.
-        drop(again);
-        tokio::time::advance(Duration::from_secs(2)).await;
-        for _ in 0..2 * share {
-            queue.recv().await.unwrap();
-        }
-        for i in 0..2 * SWEEP {
-            let ip = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(i).unwrap());
-            let seat = seats.take(&Peer::Address((ip, 1).into()), true).unwrap();
-            seat.pause(1);
-        }
-        assert!(seats.table().peers.len() > 1000);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        for i in 0..2 * SWEEP {
-            drop(take(&format!("10.9.{}.{}:1", i / 250, i % 250)));
-        }
-        let left = seats.table().peers.len();
-        assert!(left <= 2 * SWEEP, "{left}");
-        assert_eq!(fill(&take("192.0.2.1:1")), share);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_is_read_as_fast_as_its_limit_over_all_its_connections() {
-        let seats = seats(limits());
-        let one = seats.take(&peer("192.0.2.1:1"), true).unwrap();
-        let two = seats.take(&peer("192.0.2.1:2"), true).unwrap();
-        let other = seats.take(&peer("192.0.2.2:1"), true).unwrap();
-        assert_eq!(one.pause(600), None);
-        assert_eq!(two.pause(600), Some(Duration::from_millis(200)));
-        assert_eq!(other.pause(1000), None);
-        tokio::time::advance(Duration::from_millis(700)).await;
-        assert_eq!(one.pause(500), None);
-        assert_eq!(one.pause(1), Some(Duration::from_millis(1)));
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
@@ -23,7 +23,7 @@ use runtime::{
     admin::Health,
     clock::Clock,
     http,
-    inspect::{Inspect, json, page, refusal},
+    inspect::{Inspect, json, page, query, refusal},
     store::BadObjects,
 };
 use tokio::{
@@ -36,7 +36,7 @@ pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
     corefile::live::LiveView,
     flush::BlockView,
-    ingest::{self, Taps},
+    ingest::{self, Seats, Taps},
     owner::Question,
     policy::{Overview, UsesAsked, Wanted},
     recent::Recent,
@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What clients may take of the server. A capture takes longest.
 const LIMITS: http::Limits = http::Limits {
-    connections: 8,
+    connections: 64,
     head: Duration::from_secs(2),
     exchange: LONGEST_CAPTURE.saturating_add(Duration::from_secs(30)),
 };
@@ -74,6 +74,8 @@ pub struct Sources {
     pub remembered: Remembered,
     /// Whose streams there were.
     pub peers: ingest::Sources,
+    /// Who is connected, and what was dropped.
+    pub seats: Seats,
     /// The time, where nobody tells another.
     pub clock: Clock,
     /// The EgressFirewalls.
@@ -144,6 +146,7 @@ impl Inspector {
         let overview = Arc::clone(&self.sources.overview.borrow());
         let mut status = Status::new(view, &overview);
         status.conditions(self.sources.health.conditions());
+        status.peers(self.sources.seats.view(), self.sources.seats.drops());
         status.bad_objects(self.sources.bad_objects.list());
         status.dns_blocks(&self.sources.blocks.borrow());
         status.corefile(self.sources.corefile.borrow().as_ref());
@@ -153,9 +156,16 @@ impl Inspector {
     }
 }
 
-async fn html(State(inspector): State<Arc<Inspector>>) -> Response {
+async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
+    let view = match query(asked.as_deref(), ["filter", "page"]) {
+        Ok([filter, number]) => pages::Shown {
+            filter: filter.unwrap_or_default(),
+            page: number.and_then(|it| it.parse().ok()).unwrap_or(1),
+        },
+        Err(error) => return error.into_response(),
+    };
     match inspector.status().await {
-        Some(status) => page(pages::render(&status)),
+        Some(status) => page(pages::render(&status, &view)),
         None => busy(),
     }
 }

@@ -5,13 +5,22 @@ use runtime::inspect::html::{explain_form, page};
 
 use super::status::{DnsBlockStatus, FailureStatus, NameStatus, Status};
 
-/// How many names the page shows; the troubled ones come first.
-const MAX_ROWS: usize = 1_000;
+/// How many rows of a table the page shows; of names the troubled ones come first.
+const MAX_ROWS: usize = 500;
+
+/// What somebody wants to see of the names.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Only those that hold this text, in any case, or whose objects do.
+    pub(super) filter: String,
+    /// Which part of them, from 1 on.
+    pub(super) page: usize,
+}
 
 /// The response code of a server that does not want to answer (RFC 1035 section 4.1.1).
 const REFUSED: u8 = 5;
 
-pub(super) fn render(status: &Status) -> String {
+pub(super) fn render(status: &Status, shown: &Shown) -> String {
     page(
         "collector",
         html! {
@@ -26,7 +35,8 @@ pub(super) fn render(status: &Status) -> String {
             (bad_objects(status))
             (dns_blocks(status))
             (corefile(status))
-            (names(status))
+            (peers(status))
+            (names(status, shown))
         },
     )
 }
@@ -155,24 +165,70 @@ fn block_trouble(block: &DnsBlockStatus) -> &'static str {
     }
 }
 
-fn names(status: &Status) -> Markup {
-    let mut rows: Vec<&NameStatus> = status.names.iter().collect();
+fn peers(status: &Status) -> Markup {
+    let hidden = status.peers.len().saturating_sub(MAX_ROWS);
+    let drops = &status.drops;
+    html! {
+        h2 { "Peers" }
+        p {
+            (status.peers.len()) " peers stream dnstap. Answers that were dropped, and are asked for again: "
+            (drops.queue) " as the queue was full, " (drops.peer_share) " as a peer's part of it was, "
+            (drops.unknown_peer) " of peers that were not known yet."
+        }
+        @if !status.peers.is_empty() {
+            table {
+                tr {
+                    th { "Peer" } th.number { "Connections" } th.number { "Frames" } th.number { "Lag" } th.number { "Dropped" }
+                }
+                @for peer in status.peers.iter().take(MAX_ROWS) {
+                    tr {
+                        td { (peer.peer) }
+                        td.number { (peer.connections) }
+                        td.number { (peer.frames) }
+                        td.number { @if let Some(lag) = peer.lag_milliseconds { (format!("{lag:.0} ms")) } }
+                        td.number { (peer.lost) }
+                    }
+                }
+            }
+        }
+        @if hidden > 0 { p { (hidden) " more peers are in " a href="/status.json" { "/status.json" } "." } }
+    }
+}
+
+fn names(status: &Status, shown: &Shown) -> Markup {
+    let wanted = shown.filter.to_ascii_lowercase();
+    let holds = |text: &String| text.to_ascii_lowercase().contains(&wanted);
+    let names = status.names.iter();
+    let names =
+        names.filter(|it| wanted.is_empty() || holds(&it.name) || it.objects.iter().any(holds));
+    let mut rows: Vec<&NameStatus> = names.collect();
     rows.sort_by_key(|name| !name.is_troubled());
-    let hidden = rows.len().saturating_sub(MAX_ROWS);
+    let pages = rows.len().div_ceil(MAX_ROWS).max(1);
+    let page = shown.page.clamp(1, pages);
+    let of_page = rows.iter().skip((page - 1) * MAX_ROWS).take(MAX_ROWS);
     html! {
         h2 { "Names" }
         p {
             (status.names.len()) " names, " (status.lookups) " to be looked up. Left out because a limit was reached: "
             (status.evictions.addresses) " addresses, " (status.evictions.names) " names."
         }
+        form {
+            label { "Only names or objects with " input name="filter" size="40" maxlength="255" value=(shown.filter); }
+            " " button { "Filter" }
+        }
+        p {
+            (rows.len()) " names, page " (page) " of " (pages)
+            @if page > 1 { " " (link(shown, page - 1, "previous")) }
+            @if page < pages { " " (link(shown, page + 1, "next")) }
+        }
         table {
             tr {
                 th { "Name" } th { "Rules" } th { "Object" } th.number { "Names" } th.number { "Addresses" }
                 th.number { "Next look-up" } th { "Trouble" }
             }
-            @for name in rows.iter().take(MAX_ROWS) {
+            @for name in of_page {
                 tr {
-                    td { (name.name) }
+                    td { (link_to(name)) }
                     td { (rules(name)) }
                     td { @for object in &name.objects { (object) br; } }
                     td.number { (name.names) }
@@ -182,8 +238,21 @@ fn names(status: &Status) -> Markup {
                 }
             }
         }
-        @if hidden > 0 { p { (hidden) " more names are in " a href="/status.json" { "/status.json" } "." } }
     }
+}
+
+/// Another part of the same names.
+fn link(shown: &Shown, page: usize, words: &str) -> Markup {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("filter", &shown.filter);
+    query.append_pair("page", &page.to_string());
+    html! { a href=(format!("/?{}", query.finish())) { (words) } }
+}
+
+fn link_to(name: &NameStatus) -> Markup {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("about", &name.name);
+    html! { a href=(format!("/explain?{}", query.finish())) { (name.name) } }
 }
 
 fn rules(name: &NameStatus) -> &'static str {

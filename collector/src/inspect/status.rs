@@ -9,6 +9,7 @@ use crate::{
         live::{LiveView, State},
     },
     flush::BlockView,
+    ingest::{Drops, PeerView},
     owner::{Evictions, FailureView, NameView, View},
     policy::Overview,
 };
@@ -37,6 +38,10 @@ pub struct Status {
     pub dns_blocks: Vec<DnsBlockStatus>,
     /// The Corefile in the cluster, if it is looked at (`--corefile`).
     pub corefile: Option<CorefileStatus>,
+    /// Who is connected with a dnstap stream.
+    pub peers: Vec<PeerStatus>,
+    /// Observations that were dropped, in this process's life.
+    pub drops: DropsStatus,
     /// How many names wait to be looked up, or are being looked up.
     pub lookups: usize,
     /// What went because a limit was reached, in this process's life.
@@ -113,6 +118,34 @@ pub struct FindingStatus {
     pub is_fault: bool,
     /// What it is.
     pub words: String,
+}
+
+/// A peer that is connected.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerStatus {
+    /// Its address, or its process.
+    pub peer: String,
+    /// How many connections it has.
+    pub connections: usize,
+    /// Data frames that were read of it since it came.
+    pub frames: u64,
+    /// Observations of it that were dropped.
+    pub lost: u64,
+    /// How old its last answer for a wanted name was when it was read, by the two clocks.
+    pub lag_milliseconds: Option<f64>,
+}
+
+/// Observations that were dropped; they are looked up again.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DropsStatus {
+    /// The queue was full (`--observation-queue`).
+    pub queue: u64,
+    /// The part of it was full that one peer may fill.
+    pub peer_share: u64,
+    /// Too many waited for a peer to become known.
+    pub unknown_peer: u64,
 }
 
 /// One kind of fault of an EgressFirewall.
@@ -204,6 +237,8 @@ impl Status {
                 .collect(),
             bad_objects: Vec::new(),
             dns_blocks: Vec::new(),
+            peers: Vec::new(),
+            drops: DropsStatus::default(),
             corefile: None,
             lookups: view.lookups,
             evictions: view.evictions.into(),
@@ -224,6 +259,27 @@ impl Status {
                 reason: condition.reason,
             })
             .collect();
+    }
+
+    pub(super) fn peers(&mut self, peers: Vec<PeerView>, drops: Drops) {
+        let status = |peer: PeerView| PeerStatus {
+            peer: peer.peer,
+            connections: peer.connections,
+            frames: peer.frames,
+            lost: peer.lost,
+            lag_milliseconds: peer.lag.map(|lag| lag.as_secs_f64() * 1e3),
+        };
+        self.peers = peers.into_iter().map(status).collect();
+        let Drops {
+            queue,
+            share,
+            unknown,
+        } = drops;
+        self.drops = DropsStatus {
+            queue,
+            peer_share: share,
+            unknown_peer: unknown,
+        };
     }
 
     pub(super) fn bad_objects(&mut self, bad: Vec<BadObject>) {

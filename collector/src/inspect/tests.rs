@@ -99,6 +99,7 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
         recent: Recent::default(),
         remembered: Remembered::default(),
         peers: ingest::Sources::default(),
+        seats: seats(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         overview: watch::channel(Arc::default()).1,
         taps: Taps::default(),
@@ -118,6 +119,15 @@ fn corefile() -> LiveView {
             words: HOSTILE.to_owned(),
         }]),
     }
+}
+
+fn seats() -> Seats {
+    let limits = ingest::SeatLimits {
+        connections: 1,
+        of_peer: 1,
+        frames_per_second: 0,
+    };
+    Seats::new(limits, ingest::queue::channel(1 << 20).0)
 }
 
 fn blocks() -> Vec<BlockView> {
@@ -216,7 +226,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     }
     // The troubled one comes first.
     let place = |text: &str| page.find(text).unwrap();
-    assert!(place("<td>*.example.com.</td>") < place("<td>www.example.com.</td>"));
+    assert!(place(">*.example.com.</a>") < place(">www.example.com.</a>"));
 
     assert_eq!(json["leader"], true);
     assert_eq!(json["at"], "2027-01-15T08:00:00Z");
@@ -255,10 +265,47 @@ async fn the_page_has_a_bounded_number_of_names_and_the_json_has_all() {
         .collect();
     names.push(troubled());
     let (page, json) = shown(names).await;
-    assert_eq!(page.matches("<td>n").count(), 999);
-    assert!(page.contains("<td>*.example.com.</td>"));
-    assert!(page.contains("501 more names"), "{page}");
+    assert_eq!(page.matches("about=n").count(), 499);
+    assert!(page.contains(">*.example.com.</a>"));
+    assert!(page.contains("1501 names, page 1 of 4"), "{page}");
     assert_eq!(json["names"].as_array().unwrap().len(), 1_501);
+}
+
+#[test]
+fn a_filter_finds_names_in_any_case_and_its_pages_follow_each_other() {
+    let names = (0..100_000).map(|i| name_view(&format!("n{i:05}.example.com")));
+    let status = Status::new(view(names.collect()), &overview());
+    let render = |filter: &str, page| {
+        let filter = filter.to_owned();
+        pages::render(&status, &pages::Shown { filter, page })
+    };
+    let of = |page: &str| page.matches("<tr><td><a href=\"/explain").count();
+    let found = render("N0001", 1);
+    assert!(
+        found.contains("10 names, page 1 of 1") && of(&found) == 10,
+        "{found}"
+    );
+    assert!(found.contains("value=\"N0001\""));
+    for (number, previous, next) in [
+        (0, false, true),
+        (2, true, true),
+        (200, true, false),
+        (999, true, false),
+    ] {
+        let page = render("", number);
+        assert_eq!(of(&page), 500);
+        assert_eq!(
+            (page.contains(">previous<"), page.contains(">next<")),
+            (previous, next)
+        );
+        assert!(page.len() < 300_000, "{}", page.len());
+    }
+    let hostile = render("\"><script>&page=9", 1);
+    assert!(hostile.contains("0 names, page 1 of 1") && !hostile.contains("<script"));
+    assert!(
+        hostile.contains("value=\"&quot;&gt;&lt;script&gt;&amp;page=9\""),
+        "{hostile}"
+    );
 }
 
 fn inspector(owner: mpsc::Sender<Question>) -> Inspector {

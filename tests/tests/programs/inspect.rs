@@ -38,8 +38,11 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
         let (code, body) = get_over_unix(&socket, "/status.json").await.unwrap();
         assert_eq!(code, 200, "{body}");
         let status: Value = serde_json::from_str(&body).unwrap();
-        let bad = status["badObjects"].as_array().unwrap();
-        (!bad.is_empty()).then_some(status.clone()).ok_or(body)
+        // The one is told by who reads, the other by who knows the rules.
+        let is_told = |what: &str| !status[what].as_array().unwrap().is_empty();
+        (is_told("badObjects") && is_told("unknownEgressFirewalls"))
+            .then_some(status.clone())
+            .ok_or(body)
     })
     .await;
     world
@@ -117,4 +120,84 @@ async fn idle_connections_to_the_admin_server_do_not_keep_probes_from_their_answ
         other => Err(format!("{other:?}")),
     })
     .await;
+}
+
+/// What Chromium makes of a page. The page forbids it all scripts; to switch them off would be to get no answer, as the browser
+/// tells the answer by one.
+async fn chromium(url: &str) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let profile = format!("--user-data-dir={}", profile.path().display());
+    let mut command = tokio::process::Command::new("chromium");
+    let shown = command
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ])
+        .args(["--dump-dom", &profile, url])
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let shown = tokio::time::timeout(std::time::Duration::from_secs(60), shown).await;
+    let shown = shown
+        .expect("chromium ends")
+        .expect("scripts/setup installs it");
+    assert!(shown.status.success(), "{shown:?}");
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_browser_shows_the_tables_filters_and_explains_without_a_script() {
+    let world = World::start(Setup {
+        zone: "www IN A 192.0.2.10",
+        allow: &["localhost", HOSTILE, NAME, "other.example.com"],
+        collector: &["--inspect", "tcp://127.0.0.1:0"],
+        ..Setup::default()
+    })
+    .await;
+    world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
+    let messages = world.collector.messages();
+    let listening = messages
+        .iter()
+        .find(|it| it["message"] == "inspect listening");
+    let address = listening.unwrap()["addr"].as_str().unwrap();
+    let base = address.replacen("tcp", "http", 1);
+    let page = chromium(&format!("{base}/")).await;
+    for part in [
+        "<h2>Peers</h2>",
+        "<td>process ",
+        "<h2>Names</h2>",
+        ">www.example.com.</a>",
+        ">other.example.com.</a>",
+    ] {
+        assert!(page.contains(part), "{part:?} is missing in {page}");
+    }
+    // What a rule has for a name is text to the browser too.
+    assert!(
+        page.contains("&lt;script&gt;") && !page.contains("<script"),
+        "{page}"
+    );
+    let found = chromium(&format!("{base}/?filter=WWW.")).await;
+    assert!(
+        found.contains(">www.example.com.</a>") && !found.contains(">other.example.com.</a>"),
+        "{found}"
+    );
+    let why = chromium(&format!("{base}/explain?about=www.example.com")).await;
+    assert!(
+        why.contains("www.example.com. is there, with 1 address.") && why.contains("<pre>"),
+        "{why}"
+    );
+    let hostile = chromium(&format!(
+        "{base}/explain?about=%3Cscript%3E%1b&namespace=%22%3E%3Cb%3E"
+    ))
+    .await;
+    assert!(
+        hostile.contains("&lt;script&gt;\\u{1b} is not there"),
+        "{hostile}"
+    );
+    assert!(
+        !hostile.contains("<script") && !hostile.contains("<b>"),
+        "{hostile}"
+    );
 }

@@ -4,7 +4,7 @@ use metrics::counter;
 use tracing::warn;
 
 use super::Reader;
-use crate::ingest::metrics::Outcome;
+use crate::ingest::{metrics::Outcome, seats::Drops};
 
 /// Observations that were lost since the last flush.
 #[derive(Default)]
@@ -17,6 +17,14 @@ pub(super) struct Lost {
 impl Reader<'_> {
     /// Gives the counts over, once a read.
     pub(super) fn flush(&mut self) {
+        let Lost { queue, share, held } = self.lost;
+        let dropped = Drops {
+            queue,
+            share,
+            unknown: held,
+        };
+        let frames = self.data_frames - std::mem::replace(&mut self.told_frames, self.data_frames);
+        self.seat.tell(frames, dropped);
         for (count, reason) in [
             (&mut self.lost.queue, "queue"),
             (&mut self.lost.share, "peer_share"),
