@@ -52,9 +52,9 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long the owner may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What clients may take of the server. A capture takes longest.
+/// What clients may take of the server. A capture takes longest, and each that does not read a large `/status.json` holds all of it.
 const LIMITS: http::Limits = http::Limits {
-    connections: 64,
+    connections: 8,
     head: Duration::from_secs(2),
     exchange: LONGEST_CAPTURE.saturating_add(Duration::from_secs(30)),
 };
