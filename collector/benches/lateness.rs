@@ -323,6 +323,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         store.clone(),
         clock.clone(),
         owner::task::Channels {
+            beside: tokio::sync::mpsc::channel(1).1,
             observations: observed,
             losses: collector::ingest::Losses::default(),
             wanted: wanted_names,

@@ -13,6 +13,7 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
+use ipnet::IpNet;
 use runtime::{
     args::{CommonArgs, StoreAddress, parse_duration},
     endpoints::ServiceName,
@@ -79,6 +80,11 @@ pub struct Args {
     /// Default: those of Kubernetes and of OpenShift that exist.
     #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
     pub resolver_service: Vec<ServiceName>,
+
+    /// With a kube store, the networks of name servers that are asked too if pods ask them instead of the cluster's DNS (`dnsConfig`, in
+    /// namespaces with rules by name): what they say opens for everybody's rules. May be given several times. Default: none.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub trusted_nameserver: Vec<IpNet>,
 
     /// How many servers are asked for a name with two or more known addresses: a number, or `all`.
     #[arg(long, value_name = "N", default_value_t)]

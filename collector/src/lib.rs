@@ -1,6 +1,7 @@
 //! The collector: from the answers that CoreDNS streams to the addresses of the names that EgressFirewalls use.
 //!
 //! - [`ingest`]: dnstap streams → [`observation`]s, for the [`names`] that are wanted, past the [`guards`].
+//! - [`pods`]: pods that bypass the cluster's DNS.
 //! - [`policy`]: EgressFirewalls → the names in use.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
@@ -23,6 +24,7 @@ pub mod inspect;
 pub mod names;
 pub mod observation;
 pub mod owner;
+pub mod pods;
 pub mod policy;
 pub mod publish;
 pub mod recent;
@@ -44,6 +46,7 @@ pub const METRICS: &[&[Metric]] = &[
     owner::METRICS,
     policy::METRICS,
     corefile::live::METRICS,
+    pods::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
     runtime::reload::METRICS,

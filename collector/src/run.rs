@@ -43,7 +43,7 @@ use crate::{
     policy::{self, Wanted, rebinding::Rebindings},
     recent::Recent,
     remember::Remembered,
-    resolve::{self, OwnQueries, ResolverSpec, Round},
+    resolve::{self, Beside, OwnQueries, ResolverSpec, Round},
     state::Limits,
 };
 
@@ -104,19 +104,22 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let endpoints = program.endpoints(&mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let (probed, blocks) = program.probes(&endpoints, &servers, &wanted, &mut tasks);
-    let (requests, rounds) = program.resolver(servers, &mut tasks);
+    let (trusted, beside, said_beside) = program.beside();
+    let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
     let (asked_of_owner, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let (observations, seats) = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
     let leader = program.leader(&mut tasks);
-    let corefile = program.corefile(&leader, &mut tasks);
+    let corefiles = program.corefiles(&leader, &mut tasks);
+    let pods = program.pods(&overview, &endpoints, &leader, trusted, &mut tasks);
+    let (observations, seats) = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
         wanted,
         networks,
         rounds,
+        beside: said_beside,
         leader,
         requests,
         index: Arc::clone(&program.index),
@@ -140,7 +143,8 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
             blocks,
-            corefile,
+            corefiles,
+            pods,
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
@@ -264,20 +268,25 @@ impl Program {
         if !are_asked && !are_probed && !self.args.listen.is_on_the_network() {
             return None;
         }
-        let services = match self.args.resolver_service.as_slice() {
-            [] => ServiceName::of_dns(),
-            services => services.to_vec(),
-        };
-        let discovery = Discovery::new(store.cluster(), &services);
+        let discovery = Discovery::new(store.cluster(), &self.dns_services());
         let found = discovery.found();
         tasks.spawn("discovery", discovery.run(tasks.token()));
         Some(found)
+    }
+
+    /// Behind which the cluster's DNS servers are.
+    fn dns_services(&self) -> Vec<ServiceName> {
+        match self.args.resolver_service.as_slice() {
+            [] => ServiceName::of_dns(),
+            services => services.to_vec(),
+        }
     }
 
     /// What is to be looked up, and what that gave.
     fn resolver(
         &self,
         servers: Option<watch::Receiver<resolve::Servers>>,
+        beside: Option<Beside>,
         tasks: &mut Tasks,
     ) -> (mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>) {
         let (requests, requested) = mpsc::channel(resolve::QUEUE);
@@ -287,6 +296,7 @@ impl Program {
                 concurrency: self.args.resolve_concurrency.get(),
                 fanout: self.args.resolver_fanout,
                 rebindings: self.rebindings.clone(),
+                beside,
                 ..resolve::Config::default()
             };
             let inputs = resolve::Inputs {

@@ -5,7 +5,10 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, Parser, Subcommand};
 use runtime::store::{ObjectKey, ObjectKeyError};
 
-use crate::corefile::{Line, Scope, live};
+use crate::corefile::{
+    Line, Scope,
+    live::{self, Duty},
+};
 
 /// Works on the Corefile of the CoreDNS that is to stream to the collector.
 #[derive(Clone, Debug, Parser)]
@@ -61,7 +64,16 @@ pub struct LiveCorefileArgs {
     #[arg(long, value_name = "CONFIGMAP", default_value = "kube-system/coredns")]
     pub corefile: MaybeObject,
 
-    /// Where each of its server blocks is to stream, as the Corefile says it: `tcp://10.96.0.53:6000`; may be given several times.
+    /// With a kube store, the DaemonSet of a NodeLocal DNSCache and the ConfigMap with its Corefile, which have one name:
+    /// `NAMESPACE/NAME`, or `none`. One that sends names past the cluster's CoreDNS is told of
+    #[arg(
+        long,
+        value_name = "DAEMONSET",
+        default_value = "kube-system/node-local-dns"
+    )]
+    pub node_local: MaybeObject,
+
+    /// Where each server block of --corefile is to stream, as the Corefile says it: `tcp://10.96.0.53:6000`; may be given several times.
     /// Without it any line will do
     #[arg(
         long,
@@ -92,17 +104,23 @@ impl FromStr for MaybeObject {
 }
 
 impl LiveCorefileArgs {
-    /// What to look at, if anything.
-    pub fn config(&self) -> Option<live::Config> {
+    /// What to look at.
+    pub fn configs(&self) -> Vec<live::Config> {
         let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
             extra: None,
         };
-        Some(live::Config {
-            config_map: self.corefile.0.clone()?,
-            lines: self.corefile_dnstap.iter().map(line).collect(),
+        let lines = self.corefile_dnstap.iter().map(line).collect();
+        let stream = self.corefile.0.clone();
+        let stream = stream.map(|config_map| (config_map, Duty::Stream(lines)));
+        let forward = self.node_local.0.clone();
+        let forward = forward.map(|both| (both.clone(), Duty::Forward(both)));
+        let config = |(config_map, duty)| live::Config {
+            config_map,
+            duty,
             scope: self.scope.scope(),
-        })
+        };
+        stream.into_iter().chain(forward).map(config).collect()
     }
 }
 

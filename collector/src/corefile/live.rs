@@ -1,11 +1,14 @@
-//! The Corefile as it stands in the cluster. Whenever it changes the replica that leads looks at it, so that a `dnstap` line that an
-//! operator or an add-on took out again is known at once, and not when pods cannot connect.
+//! Corefiles as they stand in the cluster, that of CoreDNS and that of a NodeLocal DNSCache. Whenever one changes the replica that leads
+//! looks at it, so that a `dnstap` line that an operator or an add-on took out again is known at once, and not when pods cannot connect.
 
 use std::{pin::pin, time::Duration};
 
 use anyhow::bail;
-use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ConfigMap, ObjectReference},
+};
 use kube::Resource;
 use runtime::{
     cluster::Cluster,
@@ -21,7 +24,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Finding, Imports, Line, Scope, config_map::KEY, findings};
+use super::{Finding, Imports, Line, Scope, bypasses, config_map::KEY, findings};
 
 /// How often what is still so is said again: the API server forgets Events after an hour.
 const AGAIN: Duration = Duration::from_secs(30 * 60);
@@ -45,8 +48,8 @@ pub const METRICS: &[Metric] = &[FAULTS];
 const FAULTS: Metric = Metric::gauge(
     "collector_corefile_faults",
     &[Label::any("config_map", "its namespace and name")],
-    "Places in the live Corefile because of which answers are not seen, such as a server block without a `dnstap` line; only the \
-     replica that leads shows it, if it may read it",
+    "Places in a live Corefile because of which answers are not seen: a server block without a `dnstap` line, or one of a NodeLocal \
+     DNSCache that sends names past the cluster's DNS; only the replica that leads shows it, if it may read it",
 );
 
 /// Which Corefile, and what is to be in it.
@@ -54,10 +57,19 @@ const FAULTS: Metric = Metric::gauge(
 pub struct Config {
     /// The ConfigMap.
     pub config_map: ObjectKey,
-    /// The lines of every block; without any, one that streams somewhere will do.
-    pub lines: Vec<Line>,
+    /// What it is to do.
+    pub duty: Duty,
     /// The cluster's own names.
     pub scope: Scope,
+}
+
+/// What a Corefile is to do.
+#[derive(Clone, Debug)]
+pub enum Duty {
+    /// Every block has these lines; without any, one that streams somewhere will do.
+    Stream(Vec<Line>),
+    /// It is that of a NodeLocal DNSCache, if there is this DaemonSet, and sends names to the cluster's DNS.
+    Forward(ObjectKey),
 }
 
 /// What is known of it.
@@ -97,13 +109,19 @@ impl State {
             return fault(format!("there is no data under `{KEY}`"));
         };
         let imports = Imports::Files(files);
-        let lines = match config.lines.as_slice() {
-            [] => vec![None],
-            lines => lines.iter().map(Some).collect(),
+        let looks = match &config.duty {
+            Duty::Forward(_) => vec![bypasses(&corefile, &config.scope, &imports)],
+            Duty::Stream(lines) if lines.is_empty() => {
+                vec![findings(&corefile, None, &config.scope, &imports)]
+            }
+            Duty::Stream(lines) => {
+                let look = |line| findings(&corefile, Some(line), &config.scope, &imports);
+                lines.iter().map(look).collect()
+            }
         };
         let mut all: Vec<Finding> = Vec::new();
-        for line in lines {
-            match findings(&corefile, line, &config.scope, &imports) {
+        for look in looks {
+            match look {
                 Ok(found) => {
                     for finding in found {
                         if !all.contains(&finding) {
@@ -143,11 +161,16 @@ pub async fn run(
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut events = pin!(cluster.watch_one::<ConfigMap>(&config.config_map));
+    let mut daemon_sets = match &config.duty {
+        Duty::Stream(_) => stream::pending().boxed(),
+        Duty::Forward(daemon_set) => cluster.watch_one::<DaemonSet>(daemon_set).boxed(),
+    };
     let mut speaker = Speaker {
         config: &config,
         reporter,
         about: reference(&config.config_map),
         state: State::default(),
+        is_used: matches!(config.duty, Duty::Stream(_)),
         told: Vec::new(),
         again: None,
         series: Series::of(&FAULTS),
@@ -155,7 +178,7 @@ pub async fn run(
     loop {
         shown.send_replace(Some(LiveView {
             config_map: config.config_map.clone(),
-            state: speaker.state.clone(),
+            state: speaker.state().clone(),
         }));
         speaker.speak(leader.is_leading());
         let again = speaker.again.unwrap_or_else(|| Instant::now() + AGAIN);
@@ -165,6 +188,7 @@ pub async fn run(
                 Some(event) => speaker.take(event),
                 None => bail!("the watch of the ConfigMap ended"),
             },
+            Some(event) = daemon_sets.next() => speaker.take_daemon_set(&event),
             () = leader.changed() => {}
             () = sleep_until(again) => {}
         }
@@ -176,6 +200,8 @@ struct Speaker<'a> {
     reporter: Reporter,
     about: ObjectReference,
     state: State,
+    /// There is a program that uses it.
+    is_used: bool,
     /// The faults that were told.
     told: Vec<Finding>,
     again: Option<Instant>,
@@ -204,6 +230,24 @@ impl Speaker<'_> {
         };
     }
 
+    fn take_daemon_set(&mut self, event: &Event<DaemonSet>) {
+        match event {
+            Event::Synced(sets) => self.is_used = !sets.is_empty(),
+            Event::Applied(_) => self.is_used = true,
+            Event::Deleted(_) => self.is_used = false,
+            // What was read holds.
+            Event::OutOfSync(_) | Event::Undecodable(_) => {}
+        }
+    }
+
+    fn state(&self) -> &State {
+        if self.is_used {
+            &self.state
+        } else {
+            &State::Absent
+        }
+    }
+
     fn read(&mut self, map: &ConfigMap) -> State {
         self.about = map.object_ref(&());
         State::of(map, self.config)
@@ -211,13 +255,11 @@ impl Speaker<'_> {
 
     /// Tells what is wrong: when it changes, and again while it is so. Only who leads does.
     fn speak(&mut self, leads: bool) {
-        let faults: Vec<Finding> = self.state.faults().cloned().collect();
-        let is_known = matches!(self.state, State::Read(_));
-        let shown = (leads && is_known).then(|| {
-            let labels = [self.config.config_map.to_string()];
-            (labels, faults.len() as f64)
-        });
-        self.series.replace(shown);
+        let faults: Vec<Finding> = self.state().faults().cloned().collect();
+        let is_known = matches!(self.state(), State::Read(_));
+        let labels = [self.config.config_map.to_string()];
+        let shown = (leads && is_known).then_some(faults.len() as f64);
+        self.series.put(labels, shown);
         if !leads || faults.is_empty() {
             if leads && is_known && !self.told.is_empty() {
                 info!(config_map = %self.config.config_map, "the answers of all server blocks of the live Corefile are seen");
@@ -268,22 +310,28 @@ fn reference(key: &ObjectKey) -> ObjectReference {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::forward_to_cluster, *};
 
-    fn state(corefile: &str, lines: &[&str]) -> State {
-        let config = Config {
+    fn config(lines: &[&str]) -> Config {
+        Config {
             config_map: "kube-system/coredns".parse().unwrap(),
-            lines: lines.iter().copied().map(line).collect(),
+            duty: Duty::Stream(lines.iter().copied().map(line).collect()),
             scope: Scope {
                 cluster_domains: vec!["cluster.local".to_owned()],
             },
-        };
+        }
+    }
+
+    fn map(corefile: &str) -> ConfigMap {
         let data = [(KEY.to_owned(), corefile.to_owned())];
-        let map = ConfigMap {
+        ConfigMap {
             data: Some(data.into()),
             ..ConfigMap::default()
-        };
-        State::of(&map, &config)
+        }
+    }
+
+    fn state(corefile: &str, lines: &[&str]) -> State {
+        State::of(&map(corefile), &config(lines))
     }
 
     fn line(endpoint: &str) -> Line {
@@ -308,6 +356,21 @@ mod tests {
         assert_eq!(state(with, &[ours, other]).faults().count(), 1);
         let cluster = "cluster.local {\n    kubernetes cluster.local\n}\n";
         assert_eq!(state(cluster, &[ours]).faults().count(), 0);
+    }
+
+    #[test]
+    fn a_node_local_cache_that_sends_names_elsewhere_is_a_fault() {
+        let corefile = "cluster.local:53 {\n    bind 169.254.20.10\n    forward . __PILLAR__CLUSTER__DNS__ {\n        force_tcp\n    }\n}\n\
+                        .:53 {\n    bind 169.254.20.10\n    forward . __PILLAR__UPSTREAM__SERVERS__\n}\n";
+        let mut config = config(&[]);
+        config.duty = Duty::Forward("kube-system/node-local-dns".parse().unwrap());
+        let faults = |corefile: &str| {
+            let state = State::of(&map(corefile), &config);
+            state.faults().map(|fault| fault.line).collect::<Vec<_>>()
+        };
+        assert_eq!(faults(corefile), [7]);
+        let patched = forward_to_cluster(corefile, &config.scope, None).unwrap();
+        assert_eq!(faults(&patched), [0; 0]);
     }
 
     #[test]

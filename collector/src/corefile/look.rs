@@ -302,6 +302,45 @@ pub fn findings(
     Ok(found)
 }
 
+/// What there is to know of the Corefile of a NodeLocal DNSCache, whose CoreDNS has no dnstap: which blocks send names outside of the
+/// cluster elsewhere than to the cluster's DNS, so that nobody sees the answers.
+///
+/// # Errors
+/// It is no Corefile.
+pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Finding>, SyntaxError> {
+    let corefile = parse(text)?;
+    let targets = |block: &Block| -> Vec<String> {
+        let all = Effective::of(block, &corefile, imports);
+        let forwards = all.directives.iter().filter(|it| it.name == "forward");
+        let targets = forwards.flat_map(|it| it.args.iter().skip(1));
+        targets.map(|target| target.text.clone()).collect()
+    };
+    let own = corefile.blocks.iter().filter(|it| scope.is_cluster(it));
+    let own: Vec<String> = own.flat_map(targets).collect();
+    let mut found = Vec::new();
+    for block in corefile.blocks.iter().filter(|it| scope.is_external(it)) {
+        let all = Effective::of(block, &corefile, imports);
+        let streams = all.directives.iter().any(|it| it.name == "dnstap");
+        let past: Vec<String> = targets(block)
+            .into_iter()
+            .filter(|it| !own.contains(it))
+            .collect();
+        if !streams && !past.is_empty() {
+            let words = format!(
+                "`{}` sends names past the cluster's DNS, to {}: the answers are not seen (collector corefile patch --node-local)",
+                block.keys.join(" "),
+                past.join(" ")
+            );
+            found.push(Finding {
+                line: block.line,
+                is_fault: true,
+                words,
+            });
+        }
+    }
+    Ok(found)
+}
+
 fn look_at(
     block: &Block,
     corefile: &Corefile,

@@ -26,7 +26,7 @@ use runtime::UsageError;
 
 pub use self::{
     config_map::ConfigMapError,
-    look::{Finding, Imports, Line, Scope, findings},
+    look::{Finding, Imports, Line, Scope, bypasses, findings},
     parse::SyntaxError,
     patch::{PatchError, add, forward_to_cluster, remove},
     render::{RenderError, Servers},

@@ -38,6 +38,7 @@ use crate::{
     flush::BlockView,
     ingest::{self, Seats, Taps},
     owner::Question,
+    pods::PodsView,
     policy::{Overview, UsesAsked, Wanted},
     recent::Recent,
     remember::Remembered,
@@ -88,8 +89,10 @@ pub struct Sources {
     pub bad_objects: BadObjects,
     /// The streams of DNS servers.
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
-    /// The Corefile in the cluster, if it is looked at.
-    pub corefile: watch::Receiver<Option<LiveView>>,
+    /// The Corefiles in the cluster that are looked at.
+    pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
+    /// Pods that bypass the cluster's DNS.
+    pub pods: watch::Receiver<Option<Arc<PodsView>>>,
 }
 
 /// Answers until the token is cancelled.
@@ -149,7 +152,10 @@ impl Inspector {
         status.peers(self.sources.seats.view(), self.sources.seats.drops());
         status.bad_objects(self.sources.bad_objects.list());
         status.dns_blocks(&self.sources.blocks.borrow());
-        status.corefile(self.sources.corefile.borrow().as_ref());
+        for corefile in &self.sources.corefiles {
+            status.corefile(corefile.borrow().as_ref());
+        }
+        status.pods(self.sources.pods.borrow().as_deref());
         let status = Arc::new(status);
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)

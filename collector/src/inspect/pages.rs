@@ -34,7 +34,8 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
             (faults(status))
             (bad_objects(status))
             (dns_blocks(status))
-            (corefile(status))
+            (corefiles(status))
+            (pods(status))
             (peers(status))
             (names(status, shown))
         },
@@ -127,16 +128,15 @@ fn dns_blocks(status: &Status) -> Markup {
     }
 }
 
-fn corefile(status: &Status) -> Markup {
+fn corefiles(status: &Status) -> Markup {
     html! {
-        @if let Some(corefile) = &status.corefile {
-            h2 { "Corefile" }
+        @for corefile in &status.corefiles {
+            h2 { "Corefile " (corefile.config_map) }
             p {
-                "ConfigMap " (corefile.config_map)
                 @match &corefile.unknown {
-                    Some(reason) => { ": nothing is known of it: " (reason) },
-                    None if corefile.findings.is_empty() => ": the answers of all its server blocks are seen.",
-                    None => ":",
+                    Some(reason) => { "Nothing is known of it: " (reason) },
+                    None if corefile.findings.is_empty() => "The answers of all its server blocks are seen.",
+                    None => "",
                 }
             }
             @if !corefile.findings.is_empty() {
@@ -144,6 +144,26 @@ fn corefile(status: &Status) -> Markup {
                     tr { th.number { "Line" } th { "What" } }
                     @for finding in &corefile.findings {
                         tr { td.number { (finding.line) } td.bad[finding.is_fault] { (finding.words) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pods(status: &Status) -> Markup {
+    let pods = status.pods.as_ref().filter(|pods| !pods.pods.is_empty());
+    html! {
+        @if let Some(pods) = pods {
+            h2 { "Pods that bypass the cluster's DNS" }
+            table {
+                tr { th { "Pod" } th { "Name servers" } th { "Whose" } th.number { "Names tried" } }
+                @for pod in &pods.pods {
+                    tr {
+                        td { (pod.pod) }
+                        td { (pod.name_servers.join(", ")) }
+                        td.bad[pod.whose == "foreign" || pod.whose == "node"] { (pod.whose) }
+                        td.number { (pod.tries) }
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! What is shown: the fields of `/status.json`.
 
+use std::collections::BTreeMap;
+
 use runtime::{admin::Condition, clock::Timestamp, inspect::text::time, store::BadObject};
 use serde::Serialize;
 
@@ -11,6 +13,7 @@ use crate::{
     flush::BlockView,
     ingest::{Drops, PeerView},
     owner::{Evictions, FailureView, NameView, View},
+    pods::{PodView, PodsView},
     policy::Overview,
 };
 
@@ -36,8 +39,10 @@ pub struct Status {
     pub bad_objects: Vec<BadObjectStatus>,
     /// The server blocks of DNS servers, and their dnstap streams; none if nothing is probed (`--flush-probe 0`).
     pub dns_blocks: Vec<DnsBlockStatus>,
-    /// The Corefile in the cluster, if it is looked at (`--corefile`).
-    pub corefile: Option<CorefileStatus>,
+    /// The Corefiles in the cluster that are looked at (`--corefile`, `--node-local`).
+    pub corefiles: Vec<CorefileStatus>,
+    /// Pods that bypass the cluster's DNS; none if another replica leads.
+    pub pods: Option<PodsStatus>,
     /// Who is connected with a dnstap stream.
     pub peers: Vec<PeerStatus>,
     /// Observations that were dropped, in this process's life.
@@ -148,6 +153,32 @@ pub struct DropsStatus {
     pub unknown_peer: u64,
 }
 
+/// Pods that bypass the cluster's DNS, in namespaces with rules by name.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsStatus {
+    /// How many ask other name servers than the cluster's, by whose they are: `node`, `foreign`, or `trusted`, which are asked here too.
+    pub name_servers: BTreeMap<&'static str, usize>,
+    /// How many make more queries of a name than a pod without settings does.
+    pub multiplying: usize,
+    /// They, at most 1,000.
+    pub pods: Vec<PodStatus>,
+}
+
+/// A pod that bypasses the cluster's DNS.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `NAMESPACE/NAME`.
+    pub pod: String,
+    /// Whose the worst of its name servers is.
+    pub whose: &'static str,
+    /// Its name servers.
+    pub name_servers: Vec<String>,
+    /// How many names it tries for one of the rules.
+    pub tries: usize,
+}
+
 /// One kind of fault of an EgressFirewall.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -237,9 +268,10 @@ impl Status {
                 .collect(),
             bad_objects: Vec::new(),
             dns_blocks: Vec::new(),
+            corefiles: Vec::new(),
+            pods: None,
             peers: Vec::new(),
             drops: DropsStatus::default(),
-            corefile: None,
             lookups: view.lookups,
             evictions: view.evictions.into(),
             names: view
@@ -288,18 +320,35 @@ impl Status {
     }
 
     pub(super) fn corefile(&mut self, view: Option<&LiveView>) {
-        self.corefile = view.map(|view| CorefileStatus {
+        let Some(view) = view else { return };
+        let (unknown, found) = match &view.state {
+            State::Unknown => (Some("it was not read yet".to_owned()), &[][..]),
+            State::Unreadable(reason) => (Some(reason.clone()), &[][..]),
+            State::Absent => return,
+            State::Read(found) => (None, found.as_slice()),
+        };
+        self.corefiles.push(CorefileStatus {
             config_map: view.config_map.to_string(),
-            unknown: match &view.state {
-                State::Unknown => Some("it was not read yet".to_owned()),
-                State::Unreadable(reason) => Some(reason.clone()),
-                State::Absent => Some("there is none".to_owned()),
-                State::Read(_) => None,
-            },
-            findings: match &view.state {
-                State::Read(found) => found.iter().map(FindingStatus::of).collect(),
-                State::Unknown | State::Unreadable(_) | State::Absent => Vec::new(),
-            },
+            unknown,
+            findings: found.iter().map(FindingStatus::of).collect(),
+        });
+    }
+
+    pub(super) fn pods(&mut self, view: Option<&PodsView>) {
+        let status = |pod: &PodView| PodStatus {
+            pod: pod.pod.to_string(),
+            whose: pod.whose.as_str(),
+            name_servers: pod.servers.clone(),
+            tries: pod.tries,
+        };
+        self.pods = view.map(|view| PodsStatus {
+            name_servers: view
+                .counts
+                .iter()
+                .map(|(it, n)| (it.as_str(), *n))
+                .collect(),
+            multiplying: view.multiplied,
+            pods: view.pods.iter().map(status).collect(),
         });
     }
 

@@ -15,6 +15,7 @@ use crate::{
     },
     flush::plan::State,
     owner::{Evictions, FailureView, NameView, View},
+    pods::{PodView, Whose},
     policy::faults::{Fault, Faults},
     resolve::Failure,
 };
@@ -67,6 +68,7 @@ fn overview() -> Overview {
         egress_firewalls: 2,
         faults: BTreeMap::from([(key("default"), faults)]),
         undecodable: [key("broken")].into(),
+        dns: Default::default(),
     }
 }
 
@@ -86,7 +88,8 @@ fn sources(names: Vec<NameView>) -> Sources {
         overview: watch::channel(Arc::new(overview())).1,
         health,
         blocks: watch::channel(Arc::new(blocks())).1,
-        corefile: watch::channel(Some(corefile())).1,
+        corefiles: vec![watch::channel(Some(corefile())).1],
+        pods: watch::channel(Some(Arc::new(pods()))).1,
         ..sources_of(owner)
     }
 }
@@ -106,7 +109,8 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
         health: Health::new(),
         bad_objects: BadObjects::default(),
         blocks: watch::channel(Arc::default()).1,
-        corefile: watch::channel(None).1,
+        corefiles: Vec::new(),
+        pods: watch::channel(None).1,
     }
 }
 
@@ -128,6 +132,19 @@ fn seats() -> Seats {
         frames_per_second: 0,
     };
     Seats::new(limits, ingest::queue::channel(1 << 20).0)
+}
+
+fn pods() -> PodsView {
+    PodsView {
+        counts: [(Whose::Foreign, 1)].into(),
+        multiplied: 1,
+        pods: vec![PodView {
+            pod: "team/a".parse().unwrap(),
+            whose: Whose::Foreign,
+            servers: vec!["192.0.2.9".to_owned()],
+            tries: 7,
+        }],
+    }
 }
 
 fn blocks() -> Vec<BlockView> {
@@ -255,6 +272,9 @@ async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
     ] {
         assert!(headers.contains(header), "{header:?} is missing in {page}");
     }
+    assert!(page.contains("<td>192.0.2.9</td>"), "{page}");
+    assert_eq!(json["pods"]["nameServers"]["foreign"], 1);
+    assert_eq!(json["pods"]["pods"][0]["tries"], 7);
     assert_eq!(json["faults"][0]["subjects"][0], HOSTILE);
 }
 

@@ -63,10 +63,7 @@ impl Owner {
 
     /// Takes in what a look-up of a name in both families gave. Failures count only for who leads.
     pub fn round(&mut self, round: &Round, now: Timestamp) {
-        for mut observation in round.observations() {
-            observation.at = observation.at.min(now);
-            self.observe(&observation);
-        }
+        self.beside(round, now);
         let failed = round.failed();
         // The clock may have been set back meanwhile.
         let started = round.started.min(now);
@@ -117,6 +114,14 @@ impl Owner {
         };
         if outcomes.iter().any(|(_, outcome)| cut_off(outcome)) && self.looks_up() {
             self.schedule.hurry(&round.name, now);
+        }
+    }
+
+    /// Takes in what servers said that are asked beside the others: addresses, and nothing else.
+    pub fn beside(&mut self, round: &Round, now: Timestamp) {
+        for mut observation in round.observations() {
+            observation.at = observation.at.min(now);
+            self.observe(&observation);
         }
     }
 

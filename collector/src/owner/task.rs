@@ -62,6 +62,8 @@ pub struct Channels {
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// What look-ups gave.
     pub rounds: mpsc::Receiver<Round>,
+    /// What servers said that are asked beside the others; closed if there are none.
+    pub beside: mpsc::Receiver<Round>,
     /// Whether this replica leads.
     pub leader: Leader,
     /// Names to look up.
@@ -126,6 +128,7 @@ pub async fn run<S: Store>(
         mut wanted,
         mut networks,
         mut rounds,
+        mut beside,
         mut leader,
         requests,
         index,
@@ -179,6 +182,7 @@ pub async fn run<S: Store>(
             }
             missing = losses.next() => task.owner.missed(missing, task.clock.now()),
             () = leader.changed() => {}
+            Some(round) = beside.recv() => task.owner.beside(&round, task.clock.now()),
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
             Some(question) = questions.recv() => task.owner.answer(question, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,

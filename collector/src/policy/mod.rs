@@ -24,6 +24,7 @@ use std::{
 
 use anyhow::bail;
 use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::{DnsName, EgressFirewall};
 use runtime::{
     admin::Gate,
@@ -107,7 +108,7 @@ pub fn names_in_use(firewalls: &[EgressFirewall], defaults: Terms) -> BTreeMap<D
 }
 
 /// What there is to see of the EgressFirewalls.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
     /// Why the EgressFirewalls cannot be read now; what was known of them holds. `None` if they can.
     pub out_of_sync: Option<String>,
@@ -117,6 +118,17 @@ pub struct Overview {
     pub faults: BTreeMap<ObjectKey, Faults>,
     /// Those that do not decode and were never known.
     pub undecodable: BTreeSet<ObjectKey>,
+    /// The namespaces that have rules by name.
+    pub dns: BTreeMap<String, DnsRules>,
+}
+
+/// The rules by name of a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsRules {
+    /// Its EgressFirewall.
+    pub about: ObjectReference,
+    /// How many dots the name with the fewest has, the one at its end not counted.
+    pub fewest_dots: usize,
 }
 
 /// What the task publishes.
@@ -217,6 +229,7 @@ pub async fn run<S: Store>(
             egress_firewalls: rules.len(),
             faults: faults.map(|(key, f)| (key.clone(), f.clone())).collect(),
             undecodable: undecodable.clone(),
+            dns: rules.dns(),
         }));
         let next = Wanted {
             names,

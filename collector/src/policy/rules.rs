@@ -11,7 +11,7 @@ use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
 use runtime::{args::parse_duration, store::ObjectKey};
 
 use super::{
-    Terms,
+    DnsRules, Terms,
     faults::{Fault, Faults, Subjects, quoted},
     uses::{self, NameUses, RuleUse, UsesAsked},
 };
@@ -156,6 +156,20 @@ impl Rules {
         let firewalls = self.firewalls.values();
         let using = firewalls.filter(|firewall| firewall.uses(name).is_some());
         using.map(|firewall| &firewall.about)
+    }
+
+    /// The namespaces with rules by name.
+    pub(super) fn dns(&self) -> BTreeMap<String, DnsRules> {
+        let of = |(key, firewall): (&ObjectKey, &Firewall)| {
+            let dots = |name: &DnsName| name.as_str().matches('.').count() - 1;
+            let fewest = firewall.names.iter().map(|(name, _)| dots(name)).min()?;
+            let rules = DnsRules {
+                about: firewall.about.clone(),
+                fewest_dots: fewest,
+            };
+            Some((key.namespace.clone(), rules))
+        };
+        self.firewalls.iter().filter_map(of).collect()
     }
 
     pub(super) fn len(&self) -> usize {

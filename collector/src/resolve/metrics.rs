@@ -64,16 +64,20 @@ impl Metrics {
     }
 
     pub(super) fn round(&self, round: &Round, took: Duration) {
-        let found = |outcome: &FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
+        match outcome(round) {
+            "addresses" => self.addresses.increment(1),
+            "no_data" => self.no_data.increment(1),
+            _ => self.failed.increment(1),
+        }
         if let Some(failure) = round.failed() {
-            self.failed.increment(1);
             counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
-        } else if found(&round.v4) || found(&round.v6) {
-            self.addresses.increment(1);
-        } else {
-            self.no_data.increment(1);
         }
         self.seconds.record(took);
+    }
+
+    /// What became of a look-up at the servers beside the others.
+    pub(super) fn beside(&self, outcome: &'static str) {
+        counter!("collector_trusted_lookups_total", "outcome" => outcome).increment(1);
     }
 
     pub(super) fn tcp_query(&self) {
@@ -109,6 +113,16 @@ impl Metrics {
     }
 }
 
+/// What a round gave, as a label.
+pub(super) fn outcome(round: &Round) -> &'static str {
+    let found = |outcome: &FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
+    match round.failed() {
+        Some(_) => "failed",
+        None if found(&round.v4) || found(&round.v6) => "addresses",
+        None => "no_data",
+    }
+}
+
 const TRANSPORT: Label = Label::one_of("transport", &["udp", "tcp"]);
 
 const REASON: Label = Label::one_of("reason", Failure::LABELS);
@@ -122,6 +136,14 @@ pub const METRICS: &[Metric] = &[
             &["addresses", "no_data", "failed"],
         )],
         "Look-ups of names, A and AAAA together, by what came of them",
+    ),
+    Metric::counter(
+        "collector_trusted_lookups_total",
+        &[Label::one_of(
+            "outcome",
+            &["addresses", "no_data", "failed", "skipped"],
+        )],
+        "Look-ups of names at the name servers of pods (--trusted-nameserver), by what came of them; skipped when too many are under way",
     ),
     Metric::counter(
         "collector_lookup_failures_total",

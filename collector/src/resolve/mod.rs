@@ -4,6 +4,7 @@
 //! same time, over UDP, and over TCP where the answer does not fit. No server holds up another's names: each has a limit of
 //! queries in flight, and one that is silent is left alone while others answer.
 
+mod beside;
 mod exchange;
 mod lookup;
 pub mod metrics;
@@ -69,6 +70,18 @@ pub struct Config {
     pub total: Duration,
     /// Who is told of answers with addresses that are refused.
     pub rebindings: Rebindings,
+    /// Servers that are asked beside the others.
+    pub beside: Option<Beside>,
+}
+
+/// Servers that are asked for every name beside the others. What they say adds addresses, and nothing else: neither their failure nor
+/// what they do not know means anything.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// They; all of them are asked.
+    pub servers: watch::Receiver<Servers>,
+    /// What they said.
+    pub rounds: mpsc::Sender<Round>,
 }
 
 impl Default for Config {
@@ -82,6 +95,7 @@ impl Default for Config {
             patience: Duration::from_millis(1500),
             total: Duration::from_secs(5),
             rebindings: Rebindings::default(),
+            beside: None,
         }
     }
 }
@@ -142,6 +156,7 @@ impl Resolver {
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
+        let (mut beside, mut besides) = (beside::Asking::new(&this.config), JoinSet::new());
         // Half of a server's room, as a name is two questions.
         let mut turns = Turns::new((this.config.per_server / 4).max(1));
         loop {
@@ -158,9 +173,11 @@ impl Resolver {
                     }
                 }
                 Some(ended) = retries.join_next() => check(ended)?,
+                Some(ended) = besides.join_next() => check(ended)?,
                 request = inputs.requests.recv(), if listed && rounds.len() < this.config.concurrency.max(1) => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
+                    this.ask_beside(beside.as_mut(), &request, &mut besides);
                     if let Some(turn) = turns.take(request) {
                         this.begin(turn, &pool, &mut rounds);
                     }
@@ -204,6 +221,40 @@ impl Resolver {
         // Without a reader, the owner has ended, and says why itself.
         let _ = self.rounds.send(round).await;
         failed
+    }
+
+    /// Asks the servers beside the others, too.
+    fn ask_beside(
+        self: &Arc<Self>,
+        asking: Option<&mut beside::Asking>,
+        request: &Request,
+        besides: &mut JoinSet<()>,
+    ) {
+        let Some((pool, rounds)) = asking.and_then(beside::Asking::pool) else {
+            return;
+        };
+        // Who is silent holds up nobody but his like.
+        if besides.len() >= self.config.concurrency.max(1) {
+            self.metrics.beside("skipped");
+            return;
+        }
+        let (this, request) = (Arc::clone(self), request.clone());
+        besides.spawn(async move {
+            let request = Request {
+                known: usize::MAX,
+                ..request
+            };
+            let config = Config {
+                fanout: Fanout::All,
+                ..this.config.clone()
+            };
+            let round = lookup::look_up(request, &this.exchange, &pool, &config, &this.clock).await;
+            this.metrics.beside(metrics::outcome(&round));
+            if round.observations().next().is_some() {
+                // Without a reader, the owner has ended, and says why itself.
+                let _ = rounds.send(round).await;
+            }
+        });
     }
 
     /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no

@@ -1,20 +1,37 @@
-//! The live Corefile.
+//! What is looked at in the cluster beside the objects: Corefiles, and pods.
 
-use runtime::{leader::Leader, shutdown::Tasks, store::OpenStore};
-use tokio::sync::watch;
+use std::sync::Arc;
 
-use super::Program;
-use crate::corefile::live::{self, LiveView};
+use runtime::{
+    leader::Leader,
+    shutdown::Tasks,
+    store::{ObjectKey, OpenStore},
+};
+use tokio::sync::{mpsc, watch};
+
+use super::{Found, Program};
+use crate::{
+    corefile::live::{self, LiveView},
+    pods::{self, PodsView},
+    policy::Overview,
+    resolve::{Beside, Round, Servers},
+};
+
+/// What is known of the pods; `None` while another replica leads.
+pub(super) type Pods = watch::Receiver<Option<Arc<PodsView>>>;
 
 impl Program {
-    /// Looks at the cluster's Corefile, and gives what is known of it; a folder has none.
-    pub(super) fn corefile(
+    /// Looks at the cluster's Corefiles, and gives what is known of each; a folder has none.
+    pub(super) fn corefiles(
         &self,
         leader: &Leader,
         tasks: &mut Tasks,
-    ) -> watch::Receiver<Option<LiveView>> {
-        let (shown, view) = watch::channel(None);
-        if let (OpenStore::Kube(store), Some(config)) = (&self.store, self.args.corefile.config()) {
+    ) -> Vec<watch::Receiver<Option<LiveView>>> {
+        let OpenStore::Kube(store) = &self.store else {
+            return Vec::new();
+        };
+        let look = |config| {
+            let (shown, view) = watch::channel(None);
             let task = live::run(
                 config,
                 store.cluster().clone(),
@@ -24,7 +41,65 @@ impl Program {
                 tasks.token(),
             );
             tasks.spawn("corefile", task);
-        }
-        view
+            view
+        };
+        self.args.corefile.configs().into_iter().map(look).collect()
+    }
+
+    /// Looks at pods that bypass the cluster's DNS; `trusted` gets the servers of theirs that are asked.
+    pub(super) fn pods(
+        &self,
+        overview: &watch::Receiver<Arc<Overview>>,
+        endpoints: &Option<Found>,
+        leader: &Leader,
+        trusted: watch::Sender<Servers>,
+        tasks: &mut Tasks,
+    ) -> Pods {
+        let (view, shown) = watch::channel(None);
+        let OpenStore::Kube(store) = &self.store else {
+            return shown;
+        };
+        let services = self.dns_services().into_iter();
+        let services = services.map(|service| ObjectKey {
+            namespace: service.namespace,
+            name: service.name,
+        });
+        let config = pods::Config {
+            services: services.collect(),
+            trusted: self.args.trusted_nameserver.clone(),
+        };
+        let inputs = pods::Inputs {
+            overview: overview.clone(),
+            endpoints: endpoints.clone(),
+            leader: leader.clone(),
+        };
+        let outputs = pods::Outputs {
+            view,
+            trusted,
+            reporter: self.reporter.clone(),
+        };
+        let task = pods::run(
+            config,
+            store.cluster().clone(),
+            inputs,
+            outputs,
+            tasks.token(),
+        );
+        tasks.spawn("pods", task);
+        shown
+    }
+
+    /// The servers that are asked beside the others, if any may be, and what they say.
+    pub(super) fn beside(
+        &self,
+    ) -> (
+        watch::Sender<Servers>,
+        Option<Beside>,
+        mpsc::Receiver<Round>,
+    ) {
+        let (trusted, servers) = watch::channel(Servers::default());
+        let (rounds, said) = mpsc::channel(self.args.resolve_concurrency.get());
+        let may_be = !self.args.trusted_nameserver.is_empty();
+        (trusted, may_be.then_some(Beside { servers, rounds }), said)
     }
 }

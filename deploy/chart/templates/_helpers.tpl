@@ -97,10 +97,10 @@ topologySpreadConstraints:
       {{- toYaml .labels | nindent 6 }}
 {{- end -}}
 
-{{- /* Where the Corefile is, as JSON: namespace and name; nothing in it if there is none. */}}
-{{- define "egress.corefile" -}}
-{{- if eq .Values.dns.corefile "none" }}{}{{ else }}
-{{- $parts := splitList "/" .Values.dns.corefile }}
+{{- /* NAMESPACE/NAME as JSON: namespace and name; nothing in it for "none". */}}
+{{- define "egress.key" -}}
+{{- if eq . "none" }}{}{{ else }}
+{{- $parts := splitList "/" . }}
 {{- dict "namespace" (first $parts) "name" (last $parts) | toJson }}
 {{- end }}
 {{- end }}

@@ -20,7 +20,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::store::{BadObjects, Event, ObjectKey};
+use crate::store::{BadObjects, Event, ObjectKey, Scope};
 
 pub(crate) use self::{
     answer::Refusal,
@@ -158,6 +158,20 @@ impl Cluster {
             + 'static,
     {
         watch(self.client(), Watching::one(key), self.bad_objects())
+    }
+
+    /// The Pods that have not ended, as a type that reads what it wants of a Pod; like [`Cluster::watch_one`].
+    pub fn watch_running<K>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        watch(self.client(), Watching::running(scope), self.bad_objects())
     }
 
     /// Requests about objects of a kind in a namespace.

@@ -79,6 +79,14 @@ impl Watching {
         }
     }
 
+    /// Pods that have not ended.
+    pub(crate) fn running(scope: Scope) -> Self {
+        Self {
+            fields: Some("status.phase!=Succeeded,status.phase!=Failed".to_owned()),
+            ..Self::of(scope)
+        }
+    }
+
     /// The one of that name, if it is there. A role can name it.
     pub(crate) fn one(key: &ObjectKey) -> Self {
         Self {

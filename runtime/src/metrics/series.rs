@@ -41,6 +41,16 @@ impl Series {
         }
     }
 
+    /// This series has the value now, or is not there. The others stay.
+    pub fn put<const N: usize>(&self, labels: [String; N], value: Option<f64>) {
+        debug_assert_eq!(self.metric.labels.len(), N);
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        match value {
+            Some(value) => values.insert(labels.to_vec(), value),
+            None => values.remove(labels.as_slice()),
+        };
+    }
+
     /// These are the series now; those that are not among them go.
     pub fn replace<const N: usize>(&self, series: impl IntoIterator<Item = ([String; N], f64)>) {
         debug_assert_eq!(self.metric.labels.len(), N);
@@ -76,7 +86,10 @@ fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mu
         let labels: Vec<String> = labels
             .map(|(label, value)| format!("{}=\"{}\"", label.name, escaped(value)))
             .collect();
-        let _ok = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
+        let _ok = match labels.as_slice() {
+            [] => writeln!(text, "{name} {value}"),
+            labels => writeln!(text, "{name}{{{}}} {value}", labels.join(",")),
+        };
     }
     text.push('\n');
 }

@@ -23,6 +23,13 @@ fn a_series_is_shown_until_it_is_not_there_any_more() {
         text.contains("{of=\"c\"} 3\n") && !text.contains("a \\\""),
         "{text}"
     );
+    series.put(["d".to_owned()], Some(4.0));
+    series.put(["c".to_owned()], None);
+    let text = series::render();
+    assert!(
+        text.contains("{of=\"d\"} 4\n") && !text.contains("{of=\"c\"}"),
+        "{text}"
+    );
     series.replace::<1>([]);
     assert!(!series::render().contains("colours"));
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Stdio};
 
-use k8s_openapi::api::{core::v1::ConfigMap, events::v1::Event};
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::ConfigMap, events::v1::Event};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -144,15 +144,15 @@ async fn the_live_corefile_is_changed_by_kubectl_and_watched_by_the_leader() {
     eventually("the status page shows it", async || {
         let (_, text) = get_over_unix(&inspect, "/status.json").await.unwrap();
         let status: Value = serde_json::from_str(&text).unwrap();
-        let faults = &status["corefile"]["findings"];
+        let faults = &status["corefiles"][0]["findings"];
         (faults[0]["isFault"] == true && faults[0]["line"] == 1)
             .then_some(())
-            .ok_or_else(|| status["corefile"].to_string())
+            .ok_or_else(|| status["corefiles"].to_string())
     })
     .await;
     let (_, page) = get_over_unix(&inspect, "/").await.unwrap();
     assert!(
-        page.contains(&format!("ConfigMap {namespace}/coredns")),
+        page.contains(&format!("Corefile {namespace}/coredns")),
         "{page}"
     );
 
@@ -168,4 +168,84 @@ async fn the_live_corefile_is_changed_by_kubectl_and_watched_by_the_leader() {
             .ok_or(text)
     })
     .await;
+}
+
+const NODE_LOCAL: &str = "\
+cluster.local:53 {
+    bind 169.254.20.10 10.96.0.10
+    forward . __PILLAR__CLUSTER__DNS__ {
+        force_tcp
+    }
+}
+.:53 {
+    bind 169.254.20.10 10.96.0.10
+    forward . __PILLAR__UPSTREAM__SERVERS__
+}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_local_cache_that_sends_names_past_the_cluster_is_told_of_once_it_runs() {
+    let server = ApiServer::shared().await;
+    let namespace = server.namespace().await;
+    let (maps, client) = (make(&server, &namespace).await, server.client().await);
+    let patch = |corefile: &str| Patch::Merge(json!({ "data": { "Corefile": corefile } }));
+    let params = PatchParams::default();
+    maps.patch("coredns", &params, &patch(NODE_LOCAL))
+        .await
+        .unwrap();
+    let workdir = Workdir::new();
+    let inspect = workdir.join("inspect.sock");
+    // The two have one name.
+    let flags = [
+        "--corefile",
+        "none",
+        "--node-local",
+        &format!("{namespace}/coredns"),
+        "--inspect",
+        &format!("unix://{}", inspect.display()),
+    ];
+    let flags: Vec<&str> = NEVER.iter().chain(&flags).copied().collect();
+    let collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
+    collector.expect_leading(true).await;
+    let shown = async |wanted: Option<&str>| {
+        eventually(&format!("{wanted:?} is shown"), async || {
+            let (_, text) = collector.program.admin().get("/metrics").await.unwrap();
+            let series = text
+                .lines()
+                .find(|line| line.starts_with("collector_corefile_faults{"));
+            let found = series.and_then(|line| line.rsplit(' ').next());
+            (found == wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    };
+    shown(None).await;
+
+    let daemon_sets: Api<DaemonSet> = Api::namespaced(client, &namespace);
+    let daemon_set = json!({
+        "metadata": { "name": "coredns" },
+        "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": {
+                "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "node-cache", "image": "k8s-dns-node-cache" }] },
+            },
+        },
+    });
+    let daemon_set = serde_json::from_value(daemon_set).unwrap();
+    daemon_sets
+        .create(&PostParams::default(), &daemon_set)
+        .await
+        .unwrap();
+    shown(Some("1")).await;
+    let (_, page) = get_over_unix(&inspect, "/").await.unwrap();
+    assert!(page.contains("past the cluster"), "{page}");
+    pipe(&server.kubeconfig(), &namespace, "--node-local").await;
+    shown(Some("0")).await;
+    daemon_sets
+        .delete("coredns", &Default::default())
+        .await
+        .unwrap();
+    shown(None).await;
 }

@@ -25,6 +25,7 @@ mod history;
 mod leader;
 mod nameserver;
 mod peers;
+mod pods;
 mod probes;
 mod programs;
 mod proxy;

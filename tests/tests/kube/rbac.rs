@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use futures_util::{Stream, StreamExt, stream::BoxStream};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ConfigMap, Pod, Service},
+};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
@@ -55,6 +58,18 @@ fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String
     allowed
 }
 
+/// How many objects each event of a watch has; 99 if it says that it cannot read them.
+fn look<K: Send + 'static>(
+    events: impl Stream<Item = Event<K>> + Send + 'static,
+) -> BoxStream<'static, usize> {
+    let count = |event| match event {
+        Event::Synced(objects) => Vec::len(&objects),
+        Event::Applied(_) | Event::Deleted(_) => 1,
+        Event::OutOfSync(_) | Event::Undecodable(_) => 99,
+    };
+    events.map(count).boxed()
+}
+
 async fn store_of(server: &ApiServer, account: &str) -> KubeStore {
     let config = server.config_of(NAMESPACE, account).await;
     KubeStore::new(Cluster::of(config, "collector").unwrap())
@@ -100,9 +115,23 @@ async fn the_roles_are_those_that_are_used() {
     let replicas = Replicas::new(store.cluster(), NAMESPACE, "collector");
     let (_text, told) = tokio::sync::watch::channel("of one".to_owned());
     let reading = Reading::new(store.cluster());
-    let corefile = "kube-system/coredns".parse().unwrap();
-    let mut corefiles = Box::pin(store.cluster().watch_one::<ConfigMap>(&corefile));
-    assert_eq!(corefiles.next().await, Some(Event::Synced(Vec::new())));
+    let cluster = store.cluster();
+    let dns = |name: &str| format!("kube-system/{name}").parse().unwrap();
+    let mut looks = [
+        look(cluster.watch_one::<ConfigMap>(&dns("coredns"))),
+        look(cluster.watch_one::<ConfigMap>(&dns("node-local-dns"))),
+        look(cluster.watch_one::<DaemonSet>(&dns("node-local-dns"))),
+        look(cluster.watch_one::<Service>(&dns("kube-dns"))),
+        look(cluster.watch_one::<Service>(&"openshift-dns/dns-default".parse().unwrap())),
+        look(cluster.watch_running::<Pod>(Scope::All)),
+    ];
+    for look in &mut looks {
+        assert_eq!(
+            look.next().await,
+            Some(0),
+            "nothing is there, and that may be read"
+        );
+    }
     let mut networks = reading.found();
     let tasks = [
         tokio::spawn(leadership.run(token.clone())),
@@ -133,7 +162,9 @@ async fn the_roles_are_those_that_are_used() {
     eventually("all of it is used", async || {
         // A watch is asked for when it is polled.
         let _event = futures_util::poll!(firewalls.next());
-        let _event = futures_util::poll!(corefiles.next());
+        for look in &mut looks {
+            let _event = futures_util::poll!(look.next());
+        }
         let asked = server.asked_by(&user);
         match asked == expected {
             true => Ok(()),

@@ -85,3 +85,39 @@ async fn without_an_owner_the_task_waits_for_shutdown() {
     shutdown.cancel();
     timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
 }
+
+/// A look-up at a server, and at one beside it: what both say.
+async fn beside(config: Config, server: &Scripted, other: &Scripted) -> (Round, Option<Round>) {
+    let (rounds, mut said) = mpsc::channel(10);
+    let (_sender, servers) = watch::channel([other.server()].into());
+    let config = Config {
+        beside: Some(Beside { servers, rounds }),
+        ..config
+    };
+    let mut resolving = Resolving::start(config, &[server.server()]);
+    let round = resolving.look_up("www.example.com", 0).await;
+    let queries = |asked: &Asked| asked.name() == "www.example.com.";
+    wait_until("the other was asked", || other.count(queries) >= 2).await;
+    // Both families of it are answered, or given up.
+    let said = timeout(Duration::from_secs(1), said.recv()).await;
+    resolving.end().await;
+    (round, said.ok().flatten())
+}
+
+#[tokio::test]
+async fn a_server_beside_the_others_adds_addresses_and_is_asked_for_names_with_few_too() {
+    let other = Scripted::start(|asked| asked.ips(&["192.0.2.99".parse().unwrap()], 60).say());
+    let (round, said) = beside(patient(), &good().await, &other.await).await;
+    assert_eq!(found(&round.v4)[0].0, A);
+    assert_eq!(found(&said.unwrap().v4), [("192.0.2.99".to_owned(), 60)]);
+}
+
+#[tokio::test]
+async fn neither_silence_nor_ignorance_of_a_server_beside_the_others_means_anything() {
+    let hole = black_hole().await;
+    let (round, said) = beside(hasty(), &good().await, &hole).await;
+    assert_eq!((found(&round.v4)[0].0.as_str(), said), (A, None));
+    let knows_nothing = saying(ResponseCode::NXDomain).await;
+    let (round, said) = beside(patient(), &good().await, &knows_nothing).await;
+    assert_eq!((found(&round.v4)[0].0.as_str(), said), (A, None));
+}

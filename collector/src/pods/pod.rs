@@ -1,0 +1,146 @@
+//! A Pod, of which nothing but its DNS settings is kept.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{
+    api::core::v1::{Pod, PodDNSConfigOption},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Resource, core::NamespaceResourceScope};
+use serde::Deserialize;
+
+/// What says whom a pod asks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Read")]
+pub struct PodDns {
+    /// Name, namespace, uid and version alone.
+    metadata: ObjectMeta,
+    is_on_host: bool,
+    /// Nothing in most.
+    settings: Option<Box<Settings>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    policy: Option<String>,
+    config: Config,
+}
+
+/// `dnsConfig`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Config {
+    #[serde(default)]
+    pub(super) nameservers: Vec<String>,
+    #[serde(default)]
+    pub(super) searches: Vec<String>,
+    #[serde(default)]
+    pub(super) options: Vec<PodDNSConfigOption>,
+}
+
+static NOTHING: Config = Config {
+    nameservers: Vec::new(),
+    searches: Vec::new(),
+    options: Vec::new(),
+};
+
+#[derive(Deserialize)]
+struct Read {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    dns_policy: Option<String>,
+    dns_config: Option<Config>,
+    host_network: Option<bool>,
+}
+
+impl From<Read> for PodDns {
+    fn from(Read { metadata, spec }: Read) -> Self {
+        let policy = spec.dns_policy.filter(|policy| policy != "ClusterFirst");
+        let settings = (policy.is_some() || spec.dns_config.is_some()).then(|| {
+            Box::new(Settings {
+                policy,
+                config: spec.dns_config.unwrap_or_default(),
+            })
+        });
+        Self {
+            metadata: ObjectMeta {
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                ..ObjectMeta::default()
+            },
+            is_on_host: spec.host_network == Some(true),
+            settings,
+        }
+    }
+}
+
+impl PodDns {
+    /// It shares its node's network, so that no EgressFirewall is about it.
+    pub fn is_on_host(&self) -> bool {
+        self.is_on_host
+    }
+
+    /// `dnsPolicy`.
+    pub(super) fn policy(&self) -> &str {
+        let policy = self.settings.as_ref().and_then(|it| it.policy.as_deref());
+        policy.unwrap_or("ClusterFirst")
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        self.settings.as_ref().map_or(&NOTHING, |it| &it.config)
+    }
+
+    /// Whether it is one of the search domains that the kubelet gives every pod; which domain the cluster has is not known here.
+    pub(super) fn is_cluster_search(&self, search: &str) -> bool {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let rest = search
+            .strip_prefix(namespace)
+            .and_then(|it| it.strip_prefix('.'));
+        rest.unwrap_or(search).starts_with("svc.")
+    }
+}
+
+impl Resource for PodDns {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(dt: &()) -> Cow<'_, str> {
+        Pod::kind(dt)
+    }
+
+    fn group(dt: &()) -> Cow<'_, str> {
+        Pod::group(dt)
+    }
+
+    fn version(dt: &()) -> Cow<'_, str> {
+        Pod::version(dt)
+    }
+
+    fn plural(dt: &()) -> Cow<'_, str> {
+        Pod::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

@@ -1,0 +1,175 @@
+//! Pods that bypass the cluster's DNS: seen, told, and asked after only as far as they are trusted.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::{
+    core::v1::{Pod, Service, ServiceAccount},
+    events::v1::Event,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use proto::api::EgressFirewall;
+use serde_json::{Value, json};
+use tests::{
+    admin::get_over_unix,
+    kube::ApiServer,
+    upstream::{Scripted, Speech},
+    wait::eventually,
+    workdir::Workdir,
+};
+
+use crate::{
+    collectors::{Collector, Objects, allow},
+    history::addresses,
+};
+
+const NAME: &str = "www.example.com.";
+const TRUSTED: &str = "127.7.7.53";
+
+async fn make_pod(pods: &Api<Pod>, name: &str, dns: Value) {
+    let mut spec = json!({
+        "automountServiceAccountToken": false,
+        "containers": [{ "name": "c", "image": "c" }],
+    });
+    for (key, value) in dns.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    let pod = json!({ "metadata": { "name": name }, "spec": spec });
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+}
+
+fn asking(server: &str) -> Value {
+    json!({ "dnsPolicy": "None", "dnsConfig": { "nameservers": [server] } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_bypass_the_clusters_dns_are_told_of_and_asked_after_if_they_are_trusted() {
+    let server = ApiServer::shared().await;
+    let (namespace, team) = (server.namespace().await, server.namespace().await);
+    let client = server.client().await;
+    let post = PostParams::default();
+    let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
+    let dns = json!({
+        "metadata": { "name": "dns" },
+        "spec": { "ports": [{ "name": "dns", "port": 53, "protocol": "UDP" }] },
+    });
+    let dns = serde_json::from_value(dns).unwrap();
+    let dns = services.create(&post, &dns).await.unwrap();
+    let cluster_ip = dns.spec.unwrap().cluster_ip.unwrap();
+
+    let other: IpAddr = "198.51.100.99".parse().unwrap();
+    let address = TRUSTED.parse().unwrap();
+    let trusted = Scripted::on_port_53(address, move |asked| asked.ips(&[other], 1).say()).await;
+    let workdir = Workdir::new();
+    let inspect = workdir.join("inspect.sock");
+    let flags = [
+        "--manage-objects",
+        "always",
+        "--resolver-service",
+        &format!("{namespace}/dns"),
+        "--trusted-nameserver",
+        "127.7.7.0/24",
+        "--inspect",
+        &format!("unix://{}", inspect.display()),
+    ];
+    let collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
+    collector.expect_leading(true).await;
+    collector.nameserver.set(NAME, &["198.51.100.1"], 1);
+    let counts = async |wanted: [f64; 4]| {
+        eventually(&format!("{wanted:?} pods"), async || {
+            let mut found = [0.0; 4];
+            for (count, whose) in found.iter_mut().zip(["trusted", "node", "foreign"]) {
+                let labels = [&*format!("name_servers=\"{whose}\"")];
+                *count = collector.metric("collector_bypassing_pods", &labels).await;
+            }
+            found[3] = collector.metric("collector_multiplying_pods", &[]).await;
+            (found == wanted).then_some(()).ok_or(format!("{found:?}"))
+        })
+        .await;
+    };
+
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &team);
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    accounts.create(&post, &account).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &team);
+    make_pod(&pods, "foreign", asking("203.0.113.9")).await;
+    // Without a rule by name nobody looks at pods.
+    counts([0.0; 4]).await;
+    allow(&server, &team, &[NAME]).await;
+    counts([0.0, 0.0, 1.0, 0.0]).await;
+    make_pod(&pods, "plain", json!({})).await;
+    make_pod(&pods, "same", asking(&cluster_ip)).await;
+    make_pod(
+        &pods,
+        "host",
+        json!({ "hostNetwork": true, "dnsPolicy": "Default" }),
+    )
+    .await;
+    make_pod(&pods, "node", json!({ "dnsPolicy": "Default" })).await;
+    make_pod(&pods, "trusted", asking(TRUSTED)).await;
+    let searches = json!({ "dnsConfig": { "searches": ["a.example", "b.example"] } });
+    make_pod(&pods, "searching", searches).await;
+    counts([1.0, 1.0, 1.0, 1.0]).await;
+
+    let (_, text) = get_over_unix(&inspect, "/status.json").await.unwrap();
+    let status: Value = serde_json::from_str(&text).unwrap();
+    let shown = status["pods"]["pods"].as_array().unwrap();
+    let of = |name: &str| {
+        let pod = format!("{team}/{name}");
+        shown.iter().find(|shown| shown["pod"] == *pod).cloned()
+    };
+    assert_eq!(of("foreign").unwrap()["nameServers"][0], "203.0.113.9");
+    assert_eq!(of("searching").unwrap()["tries"], 6);
+    assert!(of("plain").is_none() && of("same").is_none() && of("host").is_none());
+
+    let events: Api<Event> = Api::namespaced(client.clone(), &team);
+    let firewalls: Api<EgressFirewall> = Api::namespaced(client, &team);
+    let about = firewalls.get("default").await.unwrap().metadata.uid;
+    eventually("the author of the rule is told", async || {
+        let found = events.list(&ListParams::default()).await.unwrap().items;
+        let told = |reason: &str, words: &str| {
+            found.iter().any(|event| {
+                event.reason.as_deref() == Some(reason)
+                    && event.regarding.as_ref().and_then(|it| it.uid.as_ref()) == about.as_ref()
+                    && event.note.as_ref().is_some_and(|note| note.contains(words))
+            })
+        };
+        let all = told("ForeignNameServers", "the node's, 203.0.113.9")
+            && told("QueriesMultiplied", "6 names");
+        all.then_some(()).ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+
+    let has = async |wanted: bool| {
+        let objects = Objects::of(&server, &namespace).await;
+        eventually(
+            &format!("what the trusted server says: {wanted}"),
+            async || {
+                let all = objects
+                    .api
+                    .list(&ListParams::default())
+                    .await
+                    .unwrap()
+                    .items;
+                let known: Vec<_> = all.iter().flat_map(addresses).collect();
+                let has = |ip: &str| known.iter().any(|(_, it)| it == ip);
+                (has("198.51.100.1") && has("198.51.100.99") == wanted)
+                    .then_some(())
+                    .ok_or_else(|| format!("{known:?}"))
+            },
+        )
+        .await;
+    };
+    if trusted.is_some() {
+        has(true).await;
+    }
+    let now = DeleteParams::default().grace_period(0);
+    for name in ["trusted", "node", "foreign", "searching"] {
+        pods.delete(name, &now).await.unwrap();
+    }
+    counts([0.0; 4]).await;
+    has(false).await;
+}
