@@ -94,25 +94,26 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
+/// What all names come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Census {
+    addresses: usize,
+    /// Names in use without an address, wildcards not counted.
+    bare: usize,
+    /// How full the fullest is: of addresses a name, names a wildcard, and bytes an object.
+    fullest: [f64; 3],
+}
+
 impl Owner {
     /// Sets the gauges.
     pub fn report(&self) {
-        let (mut addresses, mut bare) = (0, 0);
-        let mut fullest = [0.0_f64; 3];
-        for entry in self.entries.values() {
-            addresses += entry.memory.addresses();
-            let is_bare = entry.memory.is_empty() && !entry.memory.spec().is_wildcard();
-            bare += usize::from(entry.wanted && is_bare);
-            for (most, fill) in fullest.iter_mut().zip(entry.memory.fill(&entry.limits)) {
-                *most = most.max(fill);
-            }
-        }
+        let census = self.census();
         gauge!("collector_names").set(self.entries.len() as f64);
-        gauge!("collector_names_without_addresses").set(bare as f64);
+        gauge!("collector_names_without_addresses").set(census.bare as f64);
         gauge!("collector_objects").set(self.objects.len() as f64);
-        gauge!("collector_addresses").set(addresses as f64);
+        gauge!("collector_addresses").set(census.addresses as f64);
         gauge!("collector_lookups_scheduled").set(self.schedule.len() as f64);
-        let [name, wildcard, object] = fullest;
+        let [name, wildcard, object] = census.fullest;
         for (limit, fill) in [
             ("addresses_per_name", name),
             ("names_per_wildcard", wildcard),
@@ -120,5 +121,49 @@ impl Owner {
         ] {
             gauge!("collector_limit_fill_ratio", "limit" => limit).set(fill);
         }
+    }
+
+    fn census(&self) -> Census {
+        let mut census = Census::default();
+        for entry in self.entries.values() {
+            census.addresses += entry.memory.addresses();
+            let is_bare = entry.memory.is_empty() && !entry.memory.spec().is_wildcard();
+            census.bare += usize::from(entry.wanted && is_bare);
+            let fill = entry.memory.fill(&entry.limits);
+            for (most, fill) in census.fullest.iter_mut().zip(fill) {
+                *most = most.max(fill);
+            }
+        }
+        census
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{World, answer, at, wanted};
+    use crate::args::ManageObjects;
+
+    #[test]
+    fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {
+        let mut world = World::with(ManageObjects::Always, |config| {
+            config.limits.addresses_per_name = 4;
+            config.limits.names_per_wildcard = 10;
+        });
+        let names = ["a.example.com", "b.example.com", "*.example.org"];
+        world.owner.want(&wanted(&names, 0), at(0));
+        let census = world.owner.census();
+        assert_eq!((census.bare, census.addresses), (2, 0));
+        assert_eq!(census.fullest[..2], [0.0, 0.0]);
+        for (name, ip) in [
+            ("a.example.com", "198.51.100.1"),
+            ("a.example.com", "198.51.100.2"),
+            ("x.example.org", "198.51.100.3"),
+        ] {
+            world.owner.observe(&answer(name, ip, 0));
+        }
+        let census = world.owner.census();
+        assert_eq!((census.bare, census.addresses), (1, 3));
+        assert_eq!(census.fullest[..2], [0.5, 0.1]);
+        assert!(census.fullest[2] > 0.0 && census.fullest[2] < 0.1);
     }
 }
