@@ -42,7 +42,7 @@ use crate::{
 /// Reads the answers that CoreDNS streams as dnstap, and writes the addresses of the names that EgressFirewalls use into
 /// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in every server block.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "collector", version)]
+#[command(name = "collector", version = runtime::VERSION)]
 pub struct Args {
     /// What both programs have.
     #[command(flatten)]

@@ -9,7 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
-//! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart.
+//! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
@@ -38,6 +38,7 @@ pub mod ovnkube;
 pub mod pki;
 pub mod process;
 pub mod programs;
+pub mod service;
 pub mod soak;
 pub mod store;
 pub mod upstream;

@@ -19,8 +19,8 @@ impl Owner {
         for entry in self.entries.values_mut() {
             entry.gap(now);
         }
-        self.schedule.gap(now);
-        self.repairs.gap(now);
+        let was_asking = self.schedule.gap(now);
+        self.repairs.gap(now, was_asking);
         self.paused_until = None;
         self.lookups_seen = self.lookups_seen.min(now);
         let names: BTreeSet<DnsName> = self

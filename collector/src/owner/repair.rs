@@ -43,8 +43,9 @@ impl Repairs {
         self.rested = self.rested.max(now) + INTERVAL;
     }
 
-    /// The clock was set.
-    pub(super) fn gap(&mut self, now: Timestamp) {
+    /// The clock was set, or the lead has changed. What was still to be asked for is forgotten, and owed.
+    pub(super) fn gap(&mut self, now: Timestamp, was_asking: bool) {
+        self.owed |= was_asking;
         self.over = self.over.min(now);
         self.rested = self.rested.min(now);
     }

@@ -53,6 +53,44 @@ fn after_a_gap_every_wanted_name_is_asked_for_within_ten_seconds_the_last_seen_f
 }
 
 #[test]
+fn who_follows_asks_for_what_it_missed_though_it_is_told_of_the_name_meanwhile() {
+    let mut world = known();
+    world.owner.lead(false, at(world.now));
+    missed(&mut world, anything());
+    assert_eq!(world.due(), ["n9.example.com."]);
+    // What a client was told before, and what the leader found and wrote, are no answer to what was asked meanwhile.
+    world.observe("n0.example.com", "192.0.2.1");
+    world.settle();
+    world.now += 10_000;
+    assert_eq!(world.due().first().unwrap(), "n0.example.com.");
+    world.answer("n0.example.com", &["192.0.2.2"]);
+    world.settle();
+    world.now += 60_000;
+    assert!(world.due().is_empty(), "it looks no names up by itself");
+}
+
+#[test]
+fn what_is_still_to_be_asked_for_when_the_lead_changes_is_asked_for_all_the_same() {
+    for leads in [false, true] {
+        let mut world = known();
+        world.owner.lead(!leads, at(world.now));
+        world.settle();
+        missed(&mut world, anything());
+        assert_eq!(world.due(), ["n9.example.com."]);
+        world.owner.lead(leads, at(world.now));
+        world.owner.tick(at(world.now));
+        let mut asked = world.due();
+        for _ in 0..10 {
+            world.now += 1000;
+            asked.extend(world.due());
+        }
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), 9, "{leads}: {asked:?}");
+    }
+}
+
+#[test]
 fn gaps_that_follow_each_other_are_one_and_many_are_rare() {
     let mut world = known();
     let asked = |world: &mut World| {

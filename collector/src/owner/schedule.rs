@@ -133,8 +133,12 @@ impl Schedule {
         }
     }
 
-    /// The name is not to be looked up; if it is `forgotten`, nothing is remembered of it.
+    /// The name is not to be looked up, unless it was asked for whatever else is said; if it is `forgotten`, nothing is remembered
+    /// of it.
     pub(super) fn unset(&mut self, name: &DnsName, forgotten: bool) {
+        if self.names.get(name).is_some_and(|lookup| lookup.hurried) {
+            return;
+        }
         self.put(name, None, false);
         if forgotten {
             let lookup = self.names.remove(name);
@@ -194,8 +198,9 @@ impl Schedule {
     }
 
     /// The clock was set, or nothing could be looked up for a while: nothing is due by the old time, and nothing waits for it.
-    /// Every name must be set anew.
-    pub(super) fn gap(&mut self, now: Timestamp) {
+    /// Every name must be set anew. Returns whether any was to be asked for again, whatever it waits for: that is forgotten.
+    pub(super) fn gap(&mut self, now: Timestamp) -> bool {
+        let was_asking = self.names.values().any(|lookup| lookup.hurried);
         self.known.clear();
         self.unknown.clear();
         self.arrived.clear();
@@ -211,6 +216,7 @@ impl Schedule {
             lookup.not_before = Timestamp::default();
             lookup.done = lookup.done.min(now);
         }
+        was_asking
     }
 
     fn queue(&mut self, unknown: bool) -> &mut Queue {

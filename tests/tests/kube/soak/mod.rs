@@ -4,4 +4,5 @@
 mod crowd;
 mod failover;
 mod outage;
+mod rollout;
 mod writers;
