@@ -23,7 +23,7 @@ pub const ADMIN: &str = "127.0.0.1:9091";
 
 /// Writes the addresses of DNSNameResolver objects into the address sets of OVN's northbound database.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "ovn-writer", version)]
+#[command(name = "ovn-writer", version = runtime::VERSION)]
 pub struct Args {
     /// What both programs are told.
     #[command(flatten)]

@@ -22,6 +22,7 @@ mod expiry;
 mod explain;
 mod flow;
 mod garbage;
+mod image;
 mod inspect;
 mod lookups;
 mod metrics;

@@ -51,3 +51,44 @@ fn every_test_that_the_page_of_behaviours_names_is_there() {
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+#[test]
+fn what_contributors_are_told_to_read_and_run_is_there() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let quoted = page.split('`').skip(1).step_by(2);
+    let words = quoted.flat_map(str::split_whitespace);
+    let is_path = |word: &&str| {
+        let folders = [
+            "scripts/",
+            "docs/",
+            "tests/",
+            "deploy/",
+            "collector/",
+            "ovn-writer/",
+            ".ci/",
+        ];
+        folders.iter().any(|folder| word.starts_with(folder))
+    };
+    let paths: BTreeSet<&str> = words.filter(is_path).collect();
+    assert!(paths.len() > 10, "{paths:?}");
+    let missing: Vec<&&str> = paths
+        .iter()
+        .filter(|path| !root().join(path).exists())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = fs::read_to_string(root().join("deploy/chart/Chart.yaml")).unwrap();
+    for key in ["version", "appVersion"] {
+        assert!(chart.contains(&format!("\n{key}: {version}\n")), "{key}");
+    }
+    let changes = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let heading = changes
+        .lines()
+        .find(|line| line.starts_with("## "))
+        .unwrap();
+    assert!(heading.contains(version), "{heading}");
+}

@@ -1,0 +1,251 @@
+//! What is in the image: programs that are linked statically, with nothing beside them.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tests::{soak::is_long, wait::eventually, workdir::Workdir};
+use tokio::{net::TcpListener, time::timeout};
+
+/// Of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn run(what: &str, command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {errors}");
+    output
+}
+
+/// The libraries of the workspace as cargo has made them for the programs, by name, and where those are that they need.
+fn libraries() -> Vec<(String, PathBuf)> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--locked",
+        "--offline",
+        "--workspace",
+        "--bins",
+        "--message-format=json",
+    ]);
+    // What cargo says to this test of its package would make those of the programs anew, which others use at this moment.
+    for (variable, _) in env::vars_os() {
+        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"];
+        let name = variable.to_string_lossy();
+        if of_package.iter().any(|prefix| name.starts_with(prefix)) {
+            cargo.env_remove(&variable);
+        }
+    }
+    let output = run("cargo build", cargo.current_dir(root()));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let library = |message: Value| {
+        let name = message["target"]["name"].as_str()?.to_owned();
+        let mut files = message["filenames"]
+            .as_array()?
+            .iter()
+            .filter_map(Value::as_str);
+        let file = files.find(|file| file.ends_with(".rlib"))?;
+        Some((name, PathBuf::from(file)))
+    };
+    messages.filter_map(library).collect()
+}
+
+/// Links the programs as those of an image, without compiling all of the workspace anew: in the folder.
+fn link(folder: &Path) {
+    let libraries = libraries();
+    let of = |name: &str| {
+        let found = libraries.iter().find(|(library, _)| library == name);
+        found
+            .unwrap_or_else(|| panic!("there is no {name} in {libraries:?}"))
+            .1
+            .clone()
+    };
+    for name in ["collector", "ovn-writer"] {
+        let crate_name = name.replace('-', "_");
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--edition=2024", "-C", "target-feature=+crt-static"]);
+        rustc
+            .arg(root().join(name).join("src/main.rs"))
+            .arg("--crate-name")
+            .arg(&crate_name);
+        for library in [crate_name.as_str(), "runtime"] {
+            let file = of(library);
+            rustc
+                .arg("-L")
+                .arg(format!("dependency={}", file.parent().unwrap().display()));
+            rustc.arg("-L").arg(format!(
+                "dependency={}",
+                file.with_file_name("deps").display()
+            ));
+            rustc
+                .arg("--extern")
+                .arg(format!("{library}={}", file.display()));
+        }
+        run("rustc", rustc.arg("-o").arg(folder.join(name)));
+    }
+}
+
+/// A program in a folder that is the root of its world, as a user without rights.
+fn alone(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("chroot");
+    command
+        .args(["--userspec=65532:65532"])
+        .arg(folder)
+        .args(args)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+async fn runs_alone(programs: &Path, root: &Path) {
+    for name in ["collector", "ovn-writer"] {
+        let linked = Command::new("ldd")
+            .arg(programs.join(name))
+            .output()
+            .unwrap();
+        let said = [linked.stdout, linked.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(
+            said.contains("statically linked") || said.contains("not a dynamic"),
+            "{said}"
+        );
+        fs::copy(programs.join(name), root.join(name)).unwrap();
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("not tried without anything beside them: only root can do that");
+        return;
+    }
+    for name in ["collector", "ovn-writer"] {
+        let version = run(name, &mut alone(root, &[&format!("/{name}"), "--version"]));
+        let version = String::from_utf8(version.stdout).unwrap();
+        assert!(
+            version.starts_with(&format!("{name} {}", env!("CARGO_PKG_VERSION"))),
+            "{version}"
+        );
+    }
+    // A database that is named by the hosts file: nothing else of the C library's is there to look names up.
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/hosts"), "127.0.0.1 northbound.test\n").unwrap();
+    fs::create_dir_all(root.join("store")).unwrap();
+    for path in [root.to_owned(), root.join("store")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let database = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = format!(
+        "tcp:northbound.test:{}",
+        database.local_addr().unwrap().port()
+    );
+    let args = [
+        "/ovn-writer",
+        "verify",
+        "--store=dir:/store",
+        "--nb",
+        &remote,
+    ];
+    let mut writer = alone(root, &args).spawn().unwrap();
+    let dialled = timeout(tests::wait::PATIENCE, database.accept()).await;
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    dialled.expect("it finds the database").unwrap();
+    // And the collector does its work there.
+    let args = [
+        "/collector",
+        "--store=dir:/store",
+        "--listen=unix:///dnstap.sock",
+        "--admin=127.0.0.1:0",
+        "--resolver=none",
+    ];
+    let mut collector = alone(root, &args).spawn().unwrap();
+    eventually("it listens", async || {
+        let exists = root.join("dnstap.sock").exists();
+        exists
+            .then_some(())
+            .ok_or_else(|| "there is no socket".to_owned())
+    })
+    .await;
+    collector.kill().unwrap();
+    collector.wait().unwrap();
+}
+
+/// In short the programs as the tests have them, linked anew; in scripts/soak those of scripts/image.
+#[tokio::test]
+async fn the_programs_of_the_image_need_nothing_beside_them() {
+    let (programs, root_folder) = (Workdir::new(), Workdir::new());
+    if is_long() {
+        let mut image = Command::new(root().join("scripts/image"));
+        run(
+            "scripts/image",
+            image.arg("--programs").arg(programs.path()),
+        );
+    } else {
+        link(programs.path());
+    }
+    runs_alone(programs.path(), root_folder.path()).await;
+}
+
+/// The build script that says which commit it is, by itself.
+#[test]
+fn the_version_has_the_commit_and_does_without_git() {
+    let workdir = Workdir::new();
+    let script = workdir.join("build");
+    let mut rustc = Command::new("rustc");
+    rustc
+        .args(["--edition=2024", "--crate-name=build"])
+        .arg(root().join("runtime/build.rs"));
+    run("rustc", rustc.arg("-o").arg(&script));
+    let says = |folder: &Path, profile: &str, told: &str| {
+        let mut command = Command::new(&script);
+        command
+            .current_dir(folder)
+            .env("PROFILE", profile)
+            .env("SOURCE_COMMIT", told);
+        // A folder above may be a repository.
+        command
+            .env("CARGO_PKG_VERSION", "1.2.3")
+            .env("GIT_CEILING_DIRECTORIES", "/");
+        let output = run("the build script", &mut command);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        let shown =
+            lines.find_map(|line| line.strip_prefix("cargo::rustc-env=VERSION_AND_COMMIT="));
+        shown.unwrap().to_owned()
+    };
+    assert_eq!(says(workdir.path(), "release", ""), "1.2.3");
+    assert_eq!(
+        says(workdir.path(), "debug", "abc-dirty"),
+        "1.2.3 (abc-dirty)"
+    );
+    let repository = workdir.join("repository");
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]);
+        run(
+            "git",
+            command
+                .args(["-c", "init.defaultBranch=main", "-C"])
+                .arg(&repository)
+                .args(args),
+        )
+    };
+    fs::create_dir(&repository).unwrap();
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message=x"]);
+    let head = git(&["rev-parse", "--short=12", "HEAD"]);
+    let head = String::from_utf8(head.stdout).unwrap();
+    assert_eq!(
+        says(&repository, "release", ""),
+        format!("1.2.3 ({})", head.trim())
+    );
+    assert_eq!(says(&repository, "debug", ""), "1.2.3");
+}
