@@ -1,0 +1,88 @@
+//! The commands in `docs`, in the order of each page: those in blocks marked `sh`. Blocks marked `text` need a node, or show what
+//! comes out.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use tests::{
+    kube::{ApiServer, deploy},
+    programs::{program, tool},
+    workdir::Workdir,
+};
+
+const COREFILE: &str = ".:53 {\n    errors\n    forward . /etc/resolv.conf\n    cache 30\n}\n";
+
+fn docs() -> PathBuf {
+    deploy("..").join("docs")
+}
+
+/// The pages, and the blocks of each.
+fn commands() -> Vec<(PathBuf, Vec<String>)> {
+    let mut pages: Vec<PathBuf> = fs::read_dir(docs())
+        .unwrap()
+        .map(|page| page.unwrap().path())
+        .filter(|page| page.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.sort();
+    let blocks = |page: &Path| {
+        let text = fs::read_to_string(page).unwrap();
+        let blocks = text.split("\n```sh\n").skip(1);
+        blocks
+            .map(|block| block.split("\n```").next().unwrap().to_owned())
+            .collect()
+    };
+    pages
+        .into_iter()
+        .map(|page| (page.clone(), blocks(&page)))
+        .collect()
+}
+
+async fn coredns(server: &ApiServer) {
+    let maps: Api<ConfigMap> = Api::namespaced(server.client().await, "kube-system");
+    let map = json!({ "metadata": { "name": "coredns" }, "data": { "Corefile": COREFILE } });
+    let map = serde_json::from_value(map).unwrap();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_of_the_docs_that_needs_no_node_works() {
+    let server = ApiServer::start().await;
+    coredns(&server).await;
+    let workdir = Workdir::new();
+    let mut folders = vec![
+        tool("kubectl").parent().unwrap().to_owned(),
+        program("collector").parent().unwrap().to_owned(),
+    ];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut run = 0;
+    for (page, blocks) in commands() {
+        for block in blocks {
+            let mut command = Command::new("bash");
+            command
+                .args(["-euo", "pipefail", "-c", &block])
+                .current_dir(docs().join(".."))
+                .env("PATH", std::env::join_paths(&folders).unwrap())
+                .env("KUBECONFIG", server.kubeconfig())
+                .env("HOME", workdir.path());
+            for folder in ["CACHE", "CONFIG", "DATA"] {
+                command.env(format!("HELM_{folder}_HOME"), workdir.join("helm"));
+            }
+            let output = command.output().unwrap();
+            let said = [output.stdout, output.stderr].concat();
+            assert!(
+                output.status.success(),
+                "{}:\n{block}\n{}",
+                page.display(),
+                String::from_utf8_lossy(&said)
+            );
+            run += 1;
+        }
+    }
+    assert!(run > 5, "{run} commands");
+}
