@@ -19,7 +19,7 @@ mod senders;
 
 use std::time::Duration;
 
-use tests::{kube::is_built, monitor::Monitor};
+use tests::{kube::is_built, monitor::Monitor, wait::eventually};
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -93,6 +93,12 @@ async fn main() {
         cluster.in_sync(size.names).await;
         let synced = since.elapsed();
         let last = Monitor::start(cluster.zones[zones - 1].folder.path()).await;
+        // What is there already takes a while to be read.
+        eventually("the monitor has read what is there", async || {
+            let is_read = !last.updates().is_empty();
+            is_read.then_some(()).ok_or_else(|| "it has not".to_owned())
+        })
+        .await;
         let (before, began) = (Processes::now(), Instant::now());
         let (writes, watched) = cluster.written_and_watched().await;
         let mut sent = Vec::new();
