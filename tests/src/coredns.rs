@@ -4,6 +4,7 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use hickory_proto::rr::RecordType;
@@ -146,12 +147,24 @@ pub fn write_zone(path: &Path, origin: &str, serial: u32, records: &str) {
     fs::rename(new, path).expect("a zone file in its place");
 }
 
-/// A port of 127.0.0.1 that is free for UDP and TCP now.
+/// A port of 127.0.0.1 that is free for UDP and TCP now. It is none of those that the system gives to whoever connects to
+/// something, so that it still is when it is used.
 pub fn free_port() -> SocketAddr {
-    for _ in 0..100 {
-        let udp = UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
-        let address = udp.local_addr().expect("its number");
-        if TcpListener::bind(address).is_ok() {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const LOWEST: u32 = 10_000;
+    let given = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let given = given.expect("the ports that the system gives");
+    let lowest_given = given.split_whitespace().next();
+    let end: u32 = lowest_given
+        .and_then(|port| port.parse().ok())
+        .expect("a port");
+    // Test programs that run at the same time begin at different ones.
+    let first = std::process::id().wrapping_mul(1009);
+    for _ in 0..1000 {
+        let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = LOWEST + number % end.saturating_sub(LOWEST).max(1);
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("a port")));
+        if UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok() {
             return address;
         }
     }
