@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc, Weak,
@@ -35,7 +35,9 @@ use tokio::{
     sync::Mutex,
 };
 
-use crate::{chart, process::Process, programs::tool, wait::eventually, workdir::Workdir};
+use crate::{
+    chart, coredns::free_port, process::Process, programs::tool, wait::eventually, workdir::Workdir,
+};
 
 /// Where it says that it is: in the endpoints of the Service `default/kubernetes`, whose addresses no answer brings in. Not
 /// where it is, or the tests would depend on the machine's address.
@@ -482,9 +484,4 @@ fn write_kubeconfig(folder: &Path, address: SocketAddr, name: &str, token: &str)
 async fn read(kubeconfig: &Path) -> Result<Config, KubeconfigError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
-}
-
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its number")
 }
