@@ -47,7 +47,7 @@ const GAP: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// For how long of that it takes in observations that wait: what is not written is worth nothing.
-const TAKE_IN: Duration = Duration::from_secs(2);
+const TAKE_IN: Duration = Duration::from_secs(1);
 
 /// What the task is fed, and what it feeds.
 #[derive(Debug)]
