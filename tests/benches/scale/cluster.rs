@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use super::{EACH, Senders};
 use kube::Client;
 use proto::api::EgressFirewall;
 use serde_json::json;
@@ -15,11 +16,9 @@ use tests::{
     northbound::Northbound,
     programs::Program,
     upstream::{Scripted, Speech},
+    wait::eventually_within,
     workdir::Workdir,
 };
-use tokio::time::{Instant, sleep};
-
-use super::{EACH, Senders};
 
 const NAMESPACE: &str = "ovn-kubernetes";
 
@@ -207,12 +206,9 @@ async fn start(
 }
 
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let start = Instant::now();
-    while !is_so().await {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
-        );
-        sleep(Duration::from_millis(100)).await;
-    }
+    eventually_within(PATIENCE, what, async || {
+        let is_so = is_so().await;
+        is_so.then_some(()).ok_or_else(|| "it is not so".to_owned())
+    })
+    .await;
 }

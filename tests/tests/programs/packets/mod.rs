@@ -8,9 +8,8 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use tests::{
-    datapath::{Datapath, Pod, SWITCH},
+    datapath::{Datapath, Pod},
     northbound::Northbound,
     store::Store,
     wait::eventually,
@@ -18,23 +17,13 @@ use tests::{
     world::start_ovn_writer,
 };
 
+use self::town::create_rules;
+
 const NAME: &str = "www.example.com.";
 const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
 const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 20);
 const PORT: u16 = 443;
-
-/// The rules of an EgressFirewall that allows one name and nothing else, as ovn-kubernetes makes them.
-fn create_rules(northbound: &Northbound) {
-    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);
-    let allowed = format!("(ip4.dst == ${}) && inport == @team", address_set_name(&id));
-    let denied = "(ip4.dst == 0.0.0.0/0) && inport == @team";
-    northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
-    for (priority, rule, action) in [("10000", &*allowed, "allow"), ("9999", denied, "drop")] {
-        let args = ["acl-add", SWITCH, "to-lport", priority, rule, action];
-        northbound.nbctl(&args).unwrap();
-    }
-}
 
 async fn passes(pod: Pod, to: Ipv4Addr) {
     let to = SocketAddr::from((to, PORT));
@@ -69,7 +58,7 @@ async fn a_pod_reaches_the_addresses_in_the_set_of_an_allowed_name_and_no_others
     // Without a rule everything passes: what does not later on is dropped by one.
     passes(pod, ONE).await;
     passes(pod, OTHER).await;
-    create_rules(&northbound);
+    create_rules(&northbound, &[NAME]);
     is_dropped(pod, ONE).await;
     is_dropped(pod, OTHER).await;
 

@@ -145,7 +145,7 @@ fn write_zone(workdir: &Workdir, serial: u32, records: &str) {
 }
 
 /// The rules of an EgressFirewall that allows these names and nothing else, as ovn-kubernetes makes them.
-fn create_rules(northbound: &Northbound, names: &[&str]) {
+pub(crate) fn create_rules(northbound: &Northbound, names: &[&str]) {
     northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
     let set = |name: &&str| {
         let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, name, Family::V4);
