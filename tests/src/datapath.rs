@@ -98,6 +98,8 @@ impl Datapath {
             "external_ids:ovn-encap-type=geneve",
             "external_ids:ovn-encap-ip=127.0.0.1",
             "external_ids:ovn-bridge-datapath-type=netdev",
+            // An ovn-controller that starts takes all flows out before it has those that it puts in, unless it waits for them.
+            "external_ids:ovn-ofctrl-wait-before-clear=2000",
         ];
         vsctl(folder, &settings).expect("the local database is set");
         // The network in which it is has the interfaces of the bridge and one end of each pod's cable.
