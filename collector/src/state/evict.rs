@@ -5,7 +5,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     net::IpAddr,
 };
 
@@ -33,8 +33,8 @@ const NEVER_TOO_LARGE: usize = 64 << 10;
 /// What goes before what, if something has to.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Rank {
-    /// It stands in the wildcard's own entry too, so nobody sees it go.
-    Covered,
+    /// It stands in no status, so that no other replica knows what it takes room from.
+    Hidden,
     /// It stood in the status, and another replica has taken it out.
     Vanished,
     /// This replica has taken it out before, and it stands in the status still, or again.
@@ -43,10 +43,17 @@ pub(super) enum Rank {
     Known,
 }
 
+/// That of an address that stands nowhere else and that nobody has thrown out.
+const WHOLE_LOSS: Loss = (true, Rank::Known);
+
 type Ranking<'a> = &'a dyn Fn(&DnsName, IpAddr) -> Rank;
 
+/// Whether it does not stand in the wildcard's own entry too, for as long or longer, and its rank. What does goes first:
+/// nobody sees it go.
+type Loss = (bool, Rank);
+
 /// In the order in which addresses go: those of the object's own name last.
-type Victim<'a> = (Rank, bool, Timestamp, &'a DnsName, IpAddr);
+type Victim<'a> = (Loss, bool, Timestamp, &'a DnsName, IpAddr);
 
 impl Memory {
     /// How many new addresses of the name may be taken in. Only what stands in a Deny rule is bounded so, since nothing
@@ -110,22 +117,24 @@ impl Memory {
         learned
     }
 
-    /// The addresses that stood in the status, and do not any more though their names need an entry.
-    pub(super) fn vanished(&self, before: &Stored, stored: &Stored) -> Vec<(DnsName, IpAddr)> {
+    /// The addresses that stood in the status, and do not any more though their names need an entry, as all do that are not
+    /// `covered`.
+    pub(super) fn vanished(
+        before: &Stored,
+        stored: &Stored,
+        covered: &BTreeSet<DnsName>,
+    ) -> Vec<(DnsName, IpAddr)> {
         if before.names.is_empty() {
             return Vec::new();
         }
         let (before, listed) = (before.listed(), stored.listed());
-        let mut vanished: Vec<_> = before
-            .into_iter()
-            .filter(|address| listed.binary_search(address).is_err())
-            .map(|(dns_name, ip)| (dns_name.clone(), ip))
-            .collect();
-        if !vanished.is_empty() {
-            let covered = self.covered();
-            vanished.retain(|(dns_name, _)| !covered.contains(dns_name));
-        }
+        let vanished = before.into_iter().filter(|address| {
+            let stands = listed.binary_search(address).is_ok();
+            !stands && !covered.contains(address.0)
+        });
         vanished
+            .map(|(dns_name, ip)| (dns_name.clone(), ip))
+            .collect()
     }
 
     /// Names with more addresses than they may have lose the oldest-seen.
@@ -166,9 +175,9 @@ impl Memory {
         }
         let mut by_client: BTreeMap<Option<IpAddr>, Vec<_>> = BTreeMap::new();
         for name in regular() {
-            let rank = |address| self.victim(name, address, rank).0;
-            let rank = name.addresses.iter().map(rank).max();
-            let victim = (rank.unwrap_or(Rank::Known), name.seen, &name.dns_name);
+            let loss = |address| self.victim(name, address, rank).0;
+            let loss = name.addresses.iter().map(loss).max();
+            let victim = (loss.unwrap_or(WHOLE_LOSS), name.seen, &name.dns_name);
             by_client
                 .entry(name.brought_by)
                 .or_default()
@@ -182,11 +191,11 @@ impl Memory {
             let client = by_client.iter_mut().max_by_key(|names| {
                 let next = names.peek().copied();
                 // What is no loss goes first, whoever brought it.
-                let no_loss = next.filter(|Reverse((rank, ..))| *rank < Rank::Known);
+                let no_loss = next.filter(|Reverse((loss, ..))| *loss < WHOLE_LOSS);
                 (no_loss, names.len(), next)
             });
             let next = client.and_then(BinaryHeap::pop);
-            let Some(Reverse((rank, _, dns_name))) = next else {
+            let Some(Reverse(((_, rank), _, dns_name))) = next else {
                 break;
             };
             again += usize::from(rank == Rank::Returned);
@@ -277,11 +286,8 @@ impl Memory {
     fn victim<'a>(&self, name: &'a Name, address: &Address, rank: Ranking<'_>) -> Victim<'a> {
         let dns_name = &name.dns_name;
         let own = *dns_name == self.spec;
-        let rank = match !own && self.is_covered(address) {
-            true => Rank::Covered,
-            false => rank(dns_name, address.ip),
-        };
-        (rank, own, address.seen, dns_name, address.ip)
+        let loss = (own || !self.is_covered(address), rank(dns_name, address.ip));
+        (loss, own, address.seen, dns_name, address.ip)
     }
 
     /// How full it is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a wildcard, and

@@ -217,7 +217,8 @@ impl Memory {
     /// nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
     /// under a name that `spec.name` does not want is not taken in, so the next [`Memory::render`] removes it.
     ///
-    /// Where there is no room for all, that goes first which another replica has thrown out: it is gone from the status.
+    /// Where there is no room for all, that goes first which no status shows, then what another replica has thrown out: it is
+    /// gone from the status.
     pub fn absorb(
         &mut self,
         before: &Stored,
@@ -257,13 +258,16 @@ impl Memory {
             return learned;
         }
         returned.sort_unstable();
-        let vanished = self.vanished(before, stored);
+        let covered = self.covered(stored);
+        let vanished = Self::vanished(before, stored, &covered);
         self.enforce(limits, now, &mut learned, &|dns_name, ip| {
             let address = (dns_name.clone(), ip);
             if vanished.binary_search(&address).is_ok() {
                 Rank::Vanished
             } else if returned.binary_search(&address).is_ok() {
                 Rank::Returned
+            } else if covered.contains(dns_name) {
+                Rank::Hidden
             } else {
                 Rank::Known
             }

@@ -1,6 +1,6 @@
 //! From what is known to the status that the store should have.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use proto::api::{DnsName, DnsNameResolverStatus};
 use runtime::clock::Timestamp;
@@ -47,10 +47,10 @@ impl Memory {
     ///
     /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and
     /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
-    /// all stand in its wildcard's entry with the same expiry has no entry of its own; it stays in memory, and its entry
-    /// returns when that is no longer so.
+    /// all stand in its wildcard's entry, and live no longer, gets no entry of its own, and loses the one that it has once they
+    /// expire together; it stays in memory, and its entry returns when they live longer.
     pub fn render(&mut self, stored: &Stored, now: Timestamp) -> Option<Change> {
-        let covered = self.covered();
+        let covered = self.covered(stored);
         let mut count = Count {
             removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
             ..Count::default()
@@ -98,14 +98,31 @@ impl Memory {
     }
 
     /// The regular names that need no entry because the wildcard's own has all that they have.
-    pub(super) fn covered(&self) -> BTreeSet<DnsName> {
-        let mut covered = BTreeSet::new();
-        if self.wildcard().is_some() {
-            let regular = self.names.iter().filter(|name| name.dns_name != self.spec);
-            let all = |name: &&Name| name.addresses.iter().all(|it| self.is_covered(it));
-            covered.extend(regular.filter(all).map(|name| name.dns_name.clone()));
-        }
-        covered
+    ///
+    /// Whoever leaves an entry out takes its times away from the other replicas, so an earlier expiry is no reason to make
+    /// one: a replica that missed the last answer would make it for ever. Nor is it a reason to take one away that somebody
+    /// else made. The wildcard's times are those of the status, which all replicas have, not those of this memory.
+    pub(super) fn covered(&self, stored: &Stored) -> BTreeSet<DnsName> {
+        let Some(own) = self.wildcard() else {
+            return BTreeSet::new();
+        };
+        let own = told(own, stored);
+        let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
+        let regular = self.names.iter().filter(|name| name.dns_name != self.spec);
+        let covered = regular.filter(|name| {
+            let stands = stands.contains(&name.dns_name);
+            name.addresses.iter().all(|address| {
+                let found = own.binary_search_by_key(&address.ip, |own| own.ip);
+                found
+                    .ok()
+                    .and_then(|found| own.get(found))
+                    .is_some_and(|own| {
+                        let (own, this, tolerance) = expiries(own, address);
+                        this <= own + tolerance && (!stands || own <= this + tolerance)
+                    })
+            })
+        });
+        covered.map(|name| name.dns_name.clone()).collect()
     }
 
     /// What is known of a wildcard's own name: the first of all, since `*` comes before any letter, digit or hyphen.
@@ -114,15 +131,47 @@ impl Memory {
         (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
     }
 
-    /// Whether the wildcard's own entry has this address of a regular name, with the same expiry.
+    /// Whether the wildcard's own entry has this address of a regular name for as long, or longer.
     pub(super) fn is_covered(&self, address: &Address) -> bool {
         let own = self.wildcard().and_then(|own| own.address(&address.ip));
         own.is_some_and(|own| {
-            let (one, other) = (own.expiry(), address.expiry());
-            // Never shorter: a regular name that lives longer than the wildcard's copy keeps its entry.
-            one.max(other).since(one.min(other)) <= tolerance(address.ttl.min(own.ttl))
+            let (own, this, tolerance) = expiries(&fresh(own), address);
+            this <= own + tolerance
         })
     }
+}
+
+/// What the next status says of a name's addresses, in their order.
+fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
+    let mut told: Vec<_> = name.addresses.iter().map(fresh).collect();
+    let old = stored
+        .names
+        .iter()
+        .find(|old| old.dns_name == name.dns_name);
+    for old in old.iter().flat_map(|old| &old.addresses) {
+        let found = name
+            .addresses
+            .binary_search_by_key(&old.ip, |known| known.ip);
+        if let Ok(found) = found
+            && let (Some(known), Some(told)) = (name.addresses.get(found), told.get_mut(found))
+            && is_near(old, known)
+        {
+            *told = *old;
+        }
+    }
+    told
+}
+
+/// When the address expires in the wildcard's own entry and in that of a regular name, and what makes no difference.
+fn expiries(own: &StoredAddress, address: &Address) -> (Timestamp, Timestamp, Duration) {
+    let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
+    (own.expiry(), fresh(address).expiry(), tolerance(ttl))
+}
+
+/// Whether the status need not tell the address's times anew.
+fn is_near(stored: &StoredAddress, address: &Address) -> bool {
+    let (was, is) = (stored.expiry(), address.expiry());
+    was.max(is).since(was.min(is)) <= tolerance(address.ttl)
 }
 
 #[derive(Default)]
@@ -170,10 +219,10 @@ fn fresh(address: &Address) -> StoredAddress {
 
 /// The stored address, with its old times if they will do.
 fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> StoredAddress {
-    let (was, is) = (stored.expiry(), address.expiry());
-    if was.max(is).since(was.min(is)) <= tolerance(address.ttl) {
+    if is_near(stored, address) {
         return *stored;
     }
+    let (was, is) = (stored.expiry(), address.expiry());
     if was < is {
         count.nearest = count.nearest.into_iter().chain([was]).min();
     }

@@ -298,6 +298,32 @@ fn a_wildcard_and_its_regular_names_do_what_the_page_says() {
             ],
         ),
         row(
+            "a regular name that lives less long than the wildcard's copy needs no entry",
+            WILD,
+            &[
+                Seen(WILD, &[("1.1.1.1", 300)], 0.0),
+                Write(0.0),
+                Seen(A, &[("1.1.1.1", 30)], 1.0),
+                Quiet(1.0),
+            ],
+            &["*.example.com. NOERROR 0: 1.1.1.1 300@0"],
+        ),
+        row(
+            "and keeps the one that it has: whoever made it would make it again",
+            WILD,
+            &[
+                Seen(A, &[("1.1.1.1", 30)], 0.0),
+                Write(0.0),
+                Seen(WILD, &[("1.1.1.1", 300)], 1.0),
+                Write(1.0),
+                Seen(A, &[("1.1.1.1", 30)], 20.0),
+            ],
+            &[
+                "*.example.com. NOERROR 0: 1.1.1.1 300@1",
+                "a.example.com. NOERROR 0: 1.1.1.1 30@20",
+            ],
+        ),
+        row(
             "a covered name stays in the look-up queue, and its entry returns in the write that takes the wildcard's away",
             WILD,
             &[

@@ -20,10 +20,12 @@ fn address(i: u8) -> IpAddr {
     }
 }
 
+/// `latest` in seconds.
 fn observation(latest: u32) -> impl Strategy<Value = Observation> {
     let addresses = prop::collection::vec((0..6_u8, 0..400_u32), 1..5);
-    (select(&NAMES), addresses, 0..=latest, 0..3_u8).prop_map(|(asked, addresses, second, by)| {
-        let mut observation = answer(asked, &[], f64::from(second));
+    let quarters = 0..=4 * latest;
+    (select(&NAMES), addresses, quarters, 0..3_u8).prop_map(|(asked, addresses, quarters, by)| {
+        let mut observation = answer(asked, &[], f64::from(quarters) / 4.0);
         // One family each.
         let v6 = addresses[0].0 % 2;
         observation.family = [Family::V4, Family::V6][usize::from(v6)];
@@ -234,6 +236,22 @@ fn settled(
         }
     }
     replicas
+}
+
+/// What one replica leaves out since the wildcard's entry has it, the other knows no better than it was long ago.
+#[test]
+fn a_replica_that_missed_an_answer_makes_no_entry_that_the_other_does_without() {
+    let one = [answer("c.example.com", &[("1.1.1.1", 11)], 488.0)];
+    let other = [
+        answer(SPEC, &[("1.1.1.1", 31)], 463.0),
+        answer("c.example.com", &[("1.1.1.1", 5)], 0.0),
+    ];
+    let limits = Known::new(SPEC).limits;
+    for first in [0, 1] {
+        let [one, other] = settled(&one, &other, &limits, first);
+        assert_eq!(one.stored, other.stored);
+        assert_eq!(one.status(), ["*.example.com. 1.1.1.1 31@463"]);
+    }
 }
 
 proptest! {
