@@ -11,7 +11,7 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told.
-//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`]: how tests ask and look.
+//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`], [`allowed`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long.
 
 #![allow(
@@ -24,6 +24,7 @@
 )]
 
 pub mod admin;
+pub mod allowed;
 pub mod chart;
 pub mod coredns;
 pub mod datapath;

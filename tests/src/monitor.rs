@@ -29,6 +29,9 @@ pub struct Update {
     pub at: Instant,
     /// The rows as they are after it; `None` for a row that was deleted.
     pub rows: BTreeMap<String, Option<Row>>,
+    /// In the same way what ACLs match, with [`Monitor::with_rules`]. A transaction that changes both tables is two updates then,
+    /// the rules first.
+    pub rules: BTreeMap<String, Option<String>>,
 }
 
 /// Follows a northbound database from now on until it is dropped or the database ends.
@@ -43,6 +46,15 @@ pub struct Monitor {
 impl Monitor {
     /// Starts to follow the database in the folder. What is in it now comes as the first update.
     pub async fn start(folder: &Path) -> Self {
+        Self::of(folder, &["Address_Set", "name,addresses,external_ids"]).await
+    }
+
+    /// The same, with the rules that refer to the sets.
+    pub async fn with_rules(folder: &Path) -> Self {
+        Self::of(folder, &["ALL"]).await
+    }
+
+    async fn of(folder: &Path, tables: &[&str]) -> Self {
         let mut client = Command::new("setpriv")
             .args([
                 "--pdeathsig",
@@ -53,11 +65,8 @@ impl Monitor {
                 "monitor",
             ])
             .arg(remote(folder))
-            .args([
-                "OVN_Northbound",
-                "Address_Set",
-                "name,addresses,external_ids",
-            ])
+            .arg("OVN_Northbound")
+            .args(tables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -70,10 +79,10 @@ impl Monitor {
         let reader = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 let at = Instant::now();
-                if let Ok(table) = serde_json::from_str(&line) {
-                    sink.lock()
-                        .expect("no panic under it")
-                        .push(read_update(at, &table));
+                if let Ok(table) = serde_json::from_str(&line)
+                    && let Some(update) = read_update(at, &table)
+                {
+                    sink.lock().expect("no panic under it").push(update);
                 }
             }
         });
@@ -157,24 +166,36 @@ impl Drop for Monitor {
     }
 }
 
-/// A modified row is two lines: `old`, with the uuid and what was changed, then `new`, with no uuid and all columns.
-fn read_update(at: Instant, table: &Value) -> Update {
-    let mut rows = BTreeMap::new();
+/// A modified row is two lines: `old`, with the uuid and what was changed, then `new`, with no uuid and all columns. `None` for a
+/// table that is of no interest.
+fn read_update(at: Instant, table: &Value) -> Option<Update> {
+    let rules = match table["caption"].as_str() {
+        None | Some("Address_Set") => false,
+        Some("ACL") => true,
+        Some(_) => return None,
+    };
+    let mut update = Update {
+        at,
+        rows: BTreeMap::new(),
+        rules: BTreeMap::new(),
+    };
     let mut uuid = String::new();
     for line in Table(table).lines() {
         let row = line["row"].as_str().unwrap_or_default();
         if !row.is_empty() {
             uuid = row.to_owned();
         }
-        match line["action"].as_str() {
-            Some("old") => {}
-            Some("delete") => {
-                rows.insert(uuid.clone(), None);
-            }
-            _ => {
-                rows.insert(uuid.clone(), Some(read_row(uuid.clone(), &line)));
-            }
+        let is_there = match line["action"].as_str() {
+            Some("old") => continue,
+            action => action != Some("delete"),
+        };
+        if rules {
+            let text = || line["match"].as_str().unwrap_or_default().to_owned();
+            update.rules.insert(uuid.clone(), is_there.then(text));
+        } else {
+            let row = is_there.then(|| read_row(uuid.clone(), &line));
+            update.rows.insert(uuid.clone(), row);
         }
     }
-    Update { at, rows }
+    Some(update)
 }

@@ -1,5 +1,7 @@
 //! ovn-kubernetes, as far as address sets of DNS names see it: what its programs were measured to do, done by `ovn-nbctl`.
 
+mod own;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
@@ -15,9 +17,11 @@ use proto::api::{
     DEFAULT_NETWORK_CONTROLLER, DnsNameResolverStatus, Family, address_set_id, address_set_name,
 };
 
+pub use self::own::OwnResolver;
 use crate::{
     northbound::{Northbound, nbctl, rows},
     store::Store,
+    wait::eventually,
 };
 
 /// How often the store is looked at.
@@ -59,6 +63,11 @@ impl OvnKube {
             let sets = sets.each_ref().map(String::as_str);
             northbound.create_acl("allow", 10_000 - index, &sets, true);
         }
+        Self::follow(folder, store, behind)
+    }
+
+    /// Follows the statuses of the store from now on, whatever sets there are.
+    pub fn follow(folder: &Path, store: &Store, behind: Duration) -> Self {
         let counts = Arc::new(Counts::default());
         let mut controller = Controller {
             folder: folder.to_owned(),
@@ -83,6 +92,17 @@ impl OvnKube {
     /// How many statuses it will yet hear of, of those that were written a moment ago.
     pub fn late(&self) -> usize {
         self.counts.late.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it has taken so many statuses over.
+    pub async fn took(&self, statuses: usize) {
+        eventually("ovn-kubernetes takes statuses over", async || {
+            let (taken, _) = self.counts();
+            (taken >= statuses)
+                .then_some(())
+                .ok_or_else(|| taken.to_string())
+        })
+        .await;
     }
 
     /// How many statuses it has seen, and how many rows it has written by them.
@@ -217,11 +237,7 @@ impl Northbound {
     /// Makes the ACL of a rule of the namespace `team`, as ovn-kubernetes makes it, and says whose it is if it is `owned`.
     /// Returns its uuid.
     pub fn create_acl(&self, action: &str, priority: u16, sets: &[&str], owned: bool) -> String {
-        let sets: Vec<_> = sets
-            .iter()
-            .map(|set| format!("ip4.dst == ${set}"))
-            .collect();
-        let rule = format!("match=\"({}) && inport == @a9\"", sets.join(" || "));
+        let rule = match_of(sets);
         let (action, priority) = (format!("action={action}"), format!("priority={priority}"));
         let mut args = vec![
             "--id=@acl",
@@ -247,9 +263,23 @@ impl Northbound {
         self.nbctl(&whole).unwrap()
     }
 
+    /// Makes an ACL refer to other sets, as ovn-kubernetes does that finds its own rule in another form.
+    pub fn turn_acl(&self, uuid: &str, sets: &[&str]) {
+        self.nbctl(&["set", "ACL", uuid, &match_of(sets)]).unwrap();
+    }
+
     /// Takes such an ACL away.
     pub fn remove_acl(&self, uuid: &str) {
         let args = ["remove", "Logical_Switch", "switch", "acls", uuid];
         self.nbctl(&args).unwrap();
     }
+}
+
+/// The column of a rule for these sets.
+fn match_of(sets: &[&str]) -> String {
+    let sets: Vec<_> = sets
+        .iter()
+        .map(|set| format!("ip4.dst == ${set}"))
+        .collect();
+    format!("match=\"({}) && inport == @a9\"", sets.join(" || "))
 }

@@ -83,6 +83,12 @@ pub struct World {
 impl World {
     /// Starts everything and waits until it is ready.
     pub async fn start(setup: Setup<'_>) -> Self {
+        let (workdir, store) = Self::prepare(&setup);
+        Self::start_in(workdir, store, setup.collector).await
+    }
+
+    /// The folder and the store of such a world, before anything runs.
+    pub fn prepare(setup: &Setup<'_>) -> (Workdir, Store) {
         let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
         store.allow("team", setup.allow);
@@ -93,12 +99,22 @@ impl World {
         let corefile = COREFILE.replace("FORWARD", &forward.unwrap_or_default());
         fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
         coredns::write_zone(&workdir.join("example.com.zone"), ORIGIN, 1, setup.zone);
-        Self::start_in(workdir, store, setup.collector).await
+        (workdir, store)
     }
 
     /// Starts everything in a folder with a `Corefile`, and waits until it is ready.
     pub async fn start_in(workdir: Workdir, store: Store, collector: &[&str]) -> Self {
         let northbound = Northbound::start(workdir.path()).await;
+        Self::start_with(workdir, store, northbound, collector).await
+    }
+
+    /// Starts everything but the database, which runs already.
+    pub async fn start_with(
+        workdir: Workdir,
+        store: Store,
+        northbound: Northbound,
+        collector: &[&str],
+    ) -> Self {
         let collector = start_collector(&workdir, &store, collector).await;
         let ovn_writer = start_ovn_writer(&workdir, &store).await;
         collector.ready().await;

@@ -7,6 +7,7 @@ mod completeness;
 mod dead;
 mod first;
 mod foreign;
+mod migration;
 mod ovnkube;
 mod restarted;
 mod rotating;

@@ -1,0 +1,77 @@
+//! ovn-kubernetes without `--enable-dns-name-resolver`: it looks names up by itself.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hickory_proto::rr::RecordType;
+use proto::api::Family;
+use tokio::{task::JoinSet, time::sleep};
+
+use super::set_name;
+use crate::{dns::ask, northbound::nbctl, wait::eventually};
+
+/// Its resolver of its own: on a timer it asks one server for each name, and makes the whole `addresses` column of the sets under
+/// the name as it was written equal to that one answer. Of a server that does not answer it takes nothing. It ends when this is
+/// dropped.
+#[derive(Debug)]
+pub struct OwnResolver {
+    rounds: Arc<AtomicUsize>,
+    _task: JoinSet<()>,
+}
+
+impl OwnResolver {
+    /// Looks these names up from now on, one round each `every`. Their sets are there.
+    pub fn start(folder: &Path, server: SocketAddr, names: &[&str], every: Duration) -> Self {
+        let folder = folder.to_owned();
+        let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&rounds);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                for name in &names {
+                    for (family, kind) in Family::ALL
+                        .into_iter()
+                        .zip([RecordType::A, RecordType::AAAA])
+                    {
+                        let Ok(reply) = ask(server, name, kind).await else {
+                            continue;
+                        };
+                        let addresses = reply.addresses();
+                        let quoted: Vec<_> =
+                            addresses.iter().map(|ip| format!("\"{ip}\"")).collect();
+                        let column = format!("addresses=[{}]", quoted.join(","));
+                        let set = set_name(name, family);
+                        // An error means that the database is away: the next round brings it.
+                        let _written = nbctl(&folder, &["set", "Address_Set", &set, &column]);
+                    }
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+                sleep(every).await;
+            }
+        });
+        Self {
+            rounds,
+            _task: task,
+        }
+    }
+
+    /// Waits for so many more rounds.
+    pub async fn more(&self, rounds: usize) {
+        let wanted = self.rounds.load(Ordering::Relaxed) + rounds;
+        eventually("ovn-kubernetes looks names up", async || {
+            let count = self.rounds.load(Ordering::Relaxed);
+            (count >= wanted)
+                .then_some(())
+                .ok_or_else(|| count.to_string())
+        })
+        .await;
+    }
+}

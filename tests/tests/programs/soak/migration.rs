@@ -1,0 +1,215 @@
+//! From ovn-kubernetes' own resolver to `DNSNameResolver` objects, and back: what is allowed stays allowed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use proto::api::Family;
+use tests::{
+    allowed::{Absence, absences},
+    monitor::Monitor,
+    northbound::Northbound,
+    ovnkube::{OvnKube, OwnResolver, set_name},
+    soak,
+    upstream::{Asked, Scripted, Speech},
+    wait::eventually,
+    world::{Setup, World},
+};
+
+/// As two authors wrote them.
+const WRITTEN: [&str; 2] = ["one.up.test", "Two.Up.Test"];
+
+/// As `DNSNameResolver` objects and their sets have them.
+const NORMALISED: [&str; 2] = ["one.up.test.", "two.up.test."];
+
+const WILDCARD: &str = "*.up.test.";
+
+/// How often ovn-kubernetes looks a name up by itself here; the writer repairs five times in ten seconds before it slows down.
+const EVERY: Duration = Duration::from_secs(3);
+
+/// In no gap was an address absent for longer, on a machine that runs other tests, too.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// How a name begins, by which its addresses are known.
+const LABELS: [&str; 3] = ["one", "two", "three"];
+
+/// An upstream in whose zone each answer is one address of so many, in turn, and holds for as long as the test: whoever asks once
+/// knows one of them.
+async fn rotating(addresses: &Arc<AtomicU32>) -> Scripted {
+    let (addresses, turn) = (Arc::clone(addresses), AtomicUsize::new(0));
+    Scripted::start(move |asked: &Asked| {
+        let name = asked.name().to_lowercase();
+        let number = LABELS.iter().position(|label| name.starts_with(label));
+        match number {
+            Some(number) if asked.is_v4() => {
+                let count = addresses.load(Ordering::SeqCst) as usize;
+                let next = turn.fetch_add(1, Ordering::SeqCst) % count;
+                asked.addresses(&[&address(number, next)], 3600).say()
+            }
+            _ => asked.reply(ResponseCode::NoError).say(),
+        }
+    })
+    .await
+}
+
+fn address(name: usize, index: usize) -> String {
+    format!("198.18.{name}.{}", index + 1)
+}
+
+/// Pods look the names up until the rules' sets hold all addresses that there are.
+async fn pods_fill(world: &World, sets: [&str; 2], count: u32) {
+    for (number, set) in sets.into_iter().enumerate() {
+        let all: Vec<String> = (0..count as usize).map(|i| address(number, i)).collect();
+        eventually(
+            &format!("{count} addresses in the set of {set}"),
+            async || {
+                world.coredns.ask(NORMALISED[number], RecordType::A).await;
+                let rows = world.northbound.sets(set, Family::V4)?;
+                let [row] = rows.as_slice() else {
+                    return Err(format!("{} rows", rows.len()));
+                };
+                let missing: Vec<_> = all
+                    .iter()
+                    .filter(|ip| !row.addresses.contains(*ip))
+                    .collect();
+                let whole = missing.is_empty().then_some(());
+                whole.ok_or_else(|| format!("{missing:?} are missing"))
+            },
+        )
+        .await;
+    }
+}
+
+fn sets_of(name: &str) -> [String; 2] {
+    Family::ALL.map(|family| set_name(name, family))
+}
+
+/// Makes the sets of names, empty, as ovn-kubernetes does before their rules.
+fn make_sets(northbound: &Northbound, names: [&str; 2]) {
+    for name in names {
+        for (set, family) in sets_of(name).iter().zip(Family::ALL) {
+            northbound.create_set(set, name, family, "[]");
+        }
+    }
+}
+
+/// Makes the rules refer to the sets of these names, and takes those of the others away.
+fn turn_to(northbound: &Northbound, rules: &[String], names: [&str; 2], from: [&str; 2]) {
+    for (rule, name) in rules.iter().zip(names) {
+        let sets = sets_of(name);
+        northbound.turn_acl(rule, &sets.each_ref().map(String::as_str));
+    }
+    for set in from.into_iter().flat_map(sets_of) {
+        northbound.nbctl(&["destroy", "Address_Set", &set]).unwrap();
+    }
+}
+
+/// What was absent since the last of these, none for longer than a moment.
+fn gaps(history: &Monitor, known: &mut usize, what: &str) -> Vec<Absence> {
+    let all = absences(&history.updates());
+    let new = all[*known..].to_vec();
+    *known = all.len();
+    let longest = new.iter().map(Absence::length).max().unwrap_or_default();
+    println!(
+        "{what}: {} absences, the longest {} ms",
+        new.len(),
+        longest.as_millis()
+    );
+    let back = |absence: &&Absence| absence.to.is_none() || absence.length() >= MOMENT;
+    let bad: Vec<_> = new.iter().filter(back).collect();
+    assert!(bad.is_empty(), "{what}: {bad:?}");
+    new
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_ovn_kubernetes_own_resolver_to_objects_and_back_nothing_is_shut_out() {
+    let rounds = soak::or_long(2, 30);
+    let count = Arc::new(AtomicU32::new(4));
+    let upstream = rotating(&count).await;
+    let (workdir, store) = World::prepare(&Setup {
+        allow: &WRITTEN,
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    });
+    // ovn-kubernetes has been there for long.
+    let northbound = Northbound::start(workdir.path()).await;
+    northbound.create_namespace_set();
+    make_sets(&northbound, WRITTEN);
+    let rules: Vec<String> = (0..)
+        .zip(WRITTEN)
+        .map(|(index, name)| {
+            let sets = sets_of(name);
+            let sets = sets.each_ref().map(String::as_str);
+            northbound.create_acl("allow", 10_000 - index, &sets, true)
+        })
+        .collect();
+    let own = OwnResolver::start(workdir.path(), upstream.address, &WRITTEN, EVERY);
+    own.more(1).await;
+
+    // The programs come: what pods are told is added to what ovn-kubernetes found, which itself replaces all of it at each of its
+    // rounds.
+    let world = World::start_with(workdir, store, northbound, &[]).await;
+    let northbound = &world.northbound;
+    pods_fill(&world, WRITTEN, 4).await;
+    let history = Monitor::with_rules(world.workdir.path()).await;
+    let mut known = 0;
+    for _ in 0..rounds {
+        own.more(1).await;
+        pods_fill(&world, WRITTEN, 4).await;
+    }
+    let repaired = gaps(&history, &mut known, "beside its own resolver");
+    assert!(!repaired.is_empty(), "it took nothing away");
+
+    // With --enable-dns-name-resolver: it finds the objects, makes their sets, fills them by the statuses, and turns its rules. What
+    // no rule refers to any more it takes away.
+    drop(own);
+    pods_fill(&world, WRITTEN, 4).await;
+    gaps(&history, &mut known, "its last round");
+    make_sets(northbound, NORMALISED);
+    let ovnkube = OvnKube::follow(world.workdir.path(), &world.store, Duration::ZERO);
+    ovnkube.took(NORMALISED.len()).await;
+    turn_to(northbound, &rules, NORMALISED, WRITTEN);
+    pods_fill(&world, NORMALISED, 4).await;
+    let lost = gaps(&history, &mut known, "to objects");
+    assert!(lost.is_empty(), "{lost:?}");
+    // All goes on, and wildcards work.
+    count.store(6, Ordering::SeqCst);
+    pods_fill(&world, NORMALISED, 6).await;
+    northbound.create_set(&set_name(WILDCARD, Family::V4), WILDCARD, Family::V4, "[]");
+    world
+        .store
+        .allow("team", &[WRITTEN[0], WRITTEN[1], WILDCARD]);
+    world
+        .expect_flow_through(WILDCARD, "three.up.test.", Family::V4, &address(2, 0))
+        .await;
+    let lost = gaps(&history, &mut known, "with objects");
+    assert!(lost.is_empty(), "{lost:?}");
+
+    // Back: rules with wildcards first; then the sets are empty when the rules turn to them, and its own resolver is slow.
+    world.store.allow("team", &WRITTEN);
+    let set = set_name(WILDCARD, Family::V4);
+    northbound.nbctl(&["destroy", "Address_Set", &set]).unwrap();
+    drop(ovnkube);
+    make_sets(northbound, WRITTEN);
+    turn_to(northbound, &rules, WRITTEN, NORMALISED);
+    pods_fill(&world, WRITTEN, 6).await;
+    gaps(&history, &mut known, "back to its own resolver");
+    let own = OwnResolver::start(world.workdir.path(), upstream.address, &WRITTEN, EVERY);
+    for _ in 0..rounds {
+        own.more(1).await;
+        pods_fill(&world, WRITTEN, 6).await;
+    }
+    gaps(&history, &mut known, "beside it again");
+
+    // Where ovn-kubernetes makes the sets, nobody else made one.
+    let made = history.updates();
+    let mut made = made
+        .iter()
+        .flat_map(|update| update.rows.values().flatten());
+    assert!(made.all(|row| !row.external_ids.contains_key("ovn-writer/created")));
+}
