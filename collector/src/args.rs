@@ -12,9 +12,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use ipnet::IpNet;
 use runtime::{
+    UsageError,
     args::{CommonArgs, StoreAddress, parse_duration},
     endpoints::ServiceName,
     listen::{ListenAddress, parse_local},
@@ -86,6 +87,11 @@ pub struct Args {
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub trusted_nameserver: Vec<IpNet>,
 
+    /// With a kube store, whether to look at the pods of namespaces with rules by name, to tell of those that ask other name servers
+    /// than the cluster's. `false` where it has no right to.
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    pub watch_pods: bool,
+
     /// How many servers are asked for a name with two or more known addresses: a number, or `all`.
     #[arg(long, value_name = "N", default_value_t)]
     pub resolver_fanout: Fanout,
@@ -134,7 +140,7 @@ impl Args {
     ///
     /// # Errors
     /// `--min-ttl` is over `--max-ttl`.
-    pub fn limits(&self) -> Result<Limits, runtime::UsageError> {
+    pub fn limits(&self) -> Result<Limits, UsageError> {
         Ok(Limits {
             max_stale: self.max_stale,
             wildcard_idle: self.wildcard_idle,
@@ -145,6 +151,16 @@ impl Args {
 }
 
 impl Args {
+    /// # Errors
+    /// Servers that pods ask are trusted, and pods are not looked at.
+    pub fn check_pods(&self) -> Result<(), UsageError> {
+        if self.watch_pods || self.trusted_nameserver.is_empty() {
+            return Ok(());
+        }
+        let words = "--trusted-nameserver needs --watch-pods: it is pods that name such servers";
+        Err(UsageError(words.to_owned()))
+    }
+
     /// Whom to ask.
     pub fn resolver(&self) -> ResolverSpec {
         self.resolver.clone().unwrap_or(match self.common.store {

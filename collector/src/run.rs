@@ -63,6 +63,7 @@ type Found = watch::Receiver<Option<Endpoints>>;
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
     args.listen.check(args.common.store == StoreAddress::Kube)?;
+    args.check_pods()?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
     serve(args, limits, store).await
 }

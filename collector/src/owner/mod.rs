@@ -136,6 +136,8 @@ pub struct Owner {
     leader: bool,
     /// When a look-up of the leader's was last seen, if that is another replica.
     lookups_seen: Timestamp,
+    /// Somebody else removes addresses by the times of statuses.
+    is_reaped: bool,
     /// The program ends: what is not written now never is.
     ending: bool,
     schedule: Schedule,
@@ -168,6 +170,7 @@ impl Owner {
             names_changed: false,
             leader: false,
             lookups_seen: Timestamp::default(),
+            is_reaped: false,
             ending: false,
             schedule: Schedule::default(),
             evictions: Evictions::default(),
@@ -405,6 +408,9 @@ impl Owner {
             .absorb(&before, &status, now, &entry.limits, guards);
         if !self.leader {
             entry.memory.follow(&before, &status, now, &entry.limits);
+        } else if !self.is_reaped && before.was_reaped(&status, &entry.memory, now) {
+            self.is_reaped = true;
+            info!(object = %key, "somebody else removes addresses by the times of statuses: these are kept up to date from now on");
         }
         let object = Object::new(object, status);
         match entry.object_mut(&key.name) {

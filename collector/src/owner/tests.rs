@@ -131,7 +131,7 @@ impl World {
     }
 
     /// Puts an object into the store as somebody else.
-    fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+    pub(super) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
         object.metadata.namespace = Some("ovn".to_owned());
         object
             .metadata

@@ -166,7 +166,7 @@ impl Owner {
             ..
         } = &mut **entry;
         let turn = match self.leader {
-            true => Turn::Leader(self.config.times_interval),
+            true => Turn::Leader(self.config.times_interval, self.is_reaped),
             false if self.lookups_seen + SEEN_FOR > now => Turn::Seeing(limits.grace),
             false => Turn::Blind,
         };
@@ -244,8 +244,9 @@ impl Owner {
 /// By what a replica writes nothing but times.
 #[derive(Clone, Copy)]
 enum Turn {
-    /// The leader: one write of an object in so much time.
-    Leader(Duration),
+    /// The leader: one write of an object in so much time. But if somebody else removes addresses by the stored times: as soon as
+    /// these are over.
+    Leader(Duration, bool),
     /// Another one, which sees the leader's look-ups: what one of them lacked, and before the grace is over.
     Seeing(Duration),
     /// Another one, which does not: whatever it knows better, before the stored expiry.
@@ -256,7 +257,7 @@ impl Turn {
     /// Whether a change is worth a write.
     fn has_news(self, change: &Change) -> bool {
         let times = match self {
-            Self::Leader(_) => return true,
+            Self::Leader(..) => return true,
             Self::Seeing(_) => change.missed,
             Self::Blind => change.nearest,
         };
@@ -272,7 +273,10 @@ impl Turn {
             return spaced;
         }
         let turn = match self {
-            Self::Leader(interval) => Some(object.written + interval),
+            Self::Leader(interval, is_reaped) => {
+                let over = change.nearest.filter(|_| is_reaped);
+                Some(over.unwrap_or(object.written + interval))
+            }
             // Half of it: the leader asks several servers, and the stream tells of them up to a second later.
             Self::Seeing(grace) => change.missed.map(|missed| missed + grace / 2),
             Self::Blind => change.nearest.map(|nearest| nearest.before(NEAR)),

@@ -56,8 +56,9 @@ impl Program {
         tasks: &mut Tasks,
     ) -> Pods {
         let (view, shown) = watch::channel(None);
-        let OpenStore::Kube(store) = &self.store else {
-            return shown;
+        let store = match &self.store {
+            OpenStore::Kube(store) if self.args.watch_pods => store,
+            _ => return shown,
         };
         let services = self.dns_services().into_iter();
         let services = services.map(|service| ObjectKey {

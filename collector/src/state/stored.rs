@@ -90,6 +90,25 @@ impl Stored {
         }
     }
 
+    /// Whether `after`, the next status of the object, lacks an address that `memory` knows to live on while its time here was over:
+    /// somebody removed it who goes by what is stored.
+    pub fn was_reaped(&self, after: &Self, memory: &Memory, now: Timestamp) -> bool {
+        if after.count().1 >= self.count().1 {
+            return false;
+        }
+        let left = after.listed();
+        self.names.iter().any(|name| {
+            let known = memory.name(&name.dns_name);
+            name.addresses.iter().any(|address| {
+                address.expiry() <= now
+                    && left.binary_search(&(&name.dns_name, address.ip)).is_err()
+                    && known
+                        .and_then(|known| known.address(&address.ip))
+                        .is_some_and(|known| known.expiry() > address.expiry())
+            })
+        })
+    }
+
     /// Its addresses in their order.
     pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
         let mut listed = Vec::with_capacity(self.count().1);

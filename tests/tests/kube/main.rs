@@ -35,5 +35,6 @@ mod reports;
 mod soak;
 mod standby;
 mod throttled;
+mod uninstall;
 mod watches;
 mod writes;

@@ -70,6 +70,17 @@ fn look<K: Send + 'static>(
     events.map(count).boxed()
 }
 
+#[test]
+fn without_a_look_at_pods_there_is_no_right_to_read_them() {
+    let of = |flags: &[&str]| allowed(&chart::render(NAMESPACE, flags), COLLECTOR);
+    let (all, without) = (of(&[]), of(&["--set", "dns.watchPods=false"]));
+    let less: BTreeSet<_> = all.difference(&without).cloned().collect();
+    let pair = |(verb, resource): (&str, &str)| (verb.to_owned(), resource.to_owned());
+    let read = ["pods", "services"].map(|resource| [("list", resource), ("watch", resource)]);
+    assert_eq!(less, read.into_iter().flatten().map(pair).collect());
+    assert!(without.is_subset(&all));
+}
+
 async fn store_of(server: &ApiServer, account: &str) -> KubeStore {
     let config = server.config_of(NAMESPACE, account).await;
     KubeStore::new(Cluster::of(config, "collector").unwrap())

@@ -3,6 +3,7 @@
 
 mod crowd;
 mod failover;
+mod openshift;
 mod outage;
 mod rollout;
 mod writers;

@@ -1,0 +1,213 @@
+//! All of it is taken away again, as docs/upgrade.md says, and more: the rules go on to let through what they let through.
+
+use std::{fs, time::Duration};
+
+use hickory_proto::rr::RecordType;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
+};
+use proto::api::{DnsNameResolver, Family};
+use tests::{
+    chart::{self, COLLECTOR, OVN_WRITER, kind_of},
+    coredns::{CoreDns, write_zone},
+    kube::{ApiServer, deploy},
+    monitor::Monitor,
+    northbound::{self, Northbound},
+    programs::Program,
+    wait::eventually,
+    workdir::Workdir,
+};
+use tokio::time::sleep;
+
+use crate::collectors::allow;
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+const NAMES: [&str; 2] = ["www.example.com.", "api.example.com."];
+
+/// The collector looks at no pods, and may not.
+const RIGHTS: [&str; 2] = ["--set", "dns.watchPods=false"];
+
+const COREFILE: &str = "\
+.:{$DNS_PORT} {
+    bind 127.0.0.1
+    dnstap unix://{$DNSTAP_SOCKET} full
+    file example.com.zone example.com
+}
+";
+
+/// The addresses of an object that went stay for 5 s: whoever takes them out has done so after this.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// Starts a program as its ServiceAccount.
+async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Program {
+    let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
+    let remote = northbound::remote(workdir.path());
+    let (name, account, flag, value) = match collector {
+        true => ("collector", COLLECTOR, "--listen", &socket),
+        false => ("ovn-writer", OVN_WRITER, "--nb", &remote),
+    };
+    server.config_of(NAMESPACE, account).await;
+    let kubeconfig = server.folder().join(format!("{account}.kubeconfig"));
+    let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
+    let mut args = ["--store", "kube", flag, value].map(str::to_owned).to_vec();
+    if collector {
+        let more = [
+            "--watch-pods=false",
+            "--resolver-service=kube-system/kube-dns",
+        ];
+        args.extend(more.map(str::to_owned));
+    }
+    Program::start_with(workdir.path(), name, args, environment).await
+}
+
+/// Whether the API server refused it something.
+fn is_refused(program: &Program) -> bool {
+    let messages = program.messages();
+    let mut texts = messages.iter().map(ToString::to_string);
+    texts.any(|text| text.contains("forbidden"))
+}
+
+async fn is_not_ready(program: &Program) {
+    eventually("it is not ready", async || {
+        match program.admin().ready().await {
+            Ok(()) => Err("it still is".to_owned()),
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
+}
+
+/// Takes the accounts and their rights away, as `helm uninstall` does while the pods still end.
+async fn take_rights(server: &ApiServer) {
+    for object in chart::render(NAMESPACE, &RIGHTS) {
+        let types = object.types.clone().unwrap();
+        if !types.api_version.starts_with("rbac.") && kind_of(&object) != "ServiceAccount" {
+            continue;
+        }
+        let (group, version) = types.api_version.split_once('/').unwrap_or(("", "v1"));
+        let kind = GroupVersionKind::gvk(group, version, &types.kind);
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(server.client().await, namespace, &resource),
+            None => Api::all_with(server.client().await, &resource),
+        };
+        let gone = api
+            .delete(&object.name_any(), &DeleteParams::default())
+            .await;
+        gone.unwrap();
+    }
+}
+
+/// Takes the CRD of the objects away, and with it all of them.
+async fn take_crd(server: &ApiServer) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    let name = format!(
+        "{}.{}",
+        DnsNameResolver::plural(&()),
+        DnsNameResolver::group(&())
+    );
+    let gone = definitions.delete(&name, &DeleteParams::default()).await;
+    gone.unwrap();
+    eventually("the CRD is gone", async || {
+        let found = definitions
+            .get_opt(&name)
+            .await
+            .map_err(|error| error.to_string())?;
+        found.is_none().then_some(()).ok_or_else(String::new)
+    })
+    .await;
+}
+
+async fn pods_fill(coredns: &CoreDns, northbound: &Northbound) {
+    for (name, number) in NAMES.into_iter().zip(1..) {
+        let address = format!("203.0.113.{number}");
+        eventually(&format!("{address} in its set"), async || {
+            coredns.ask(name, RecordType::A).await;
+            let rows = northbound.sets(name, Family::V4)?;
+            let is_there = rows.iter().any(|row| row.addresses.contains(&address));
+            is_there.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_again() {
+    let server = ApiServer::start().await;
+    server.make_namespace(NAMESPACE).await;
+    server.grant(NAMESPACE, &RIGHTS).await;
+    allow(&server, &server.namespace().await, &NAMES).await;
+    let workdir = Workdir::new();
+    fs::write(workdir.join("Corefile"), COREFILE).unwrap();
+    let zone = workdir.join("example.com.zone");
+    let records = "www IN A 203.0.113.1\napi IN A 203.0.113.2";
+    write_zone(&zone, "example.com.", 1, records);
+    let northbound = Northbound::start(workdir.path()).await;
+    let mut collector = start(&server, &workdir, true).await;
+    let mut writer = start(&server, &workdir, false).await;
+    collector.ready().await;
+    writer.ready().await;
+    let mut coredns = CoreDns::start(workdir.path()).await;
+    pods_fill(&coredns, &northbound).await;
+    let history = Monitor::start(workdir.path()).await;
+    assert!(!is_refused(&collector), "{:?}", collector.messages());
+
+    // helm uninstall: the rights go first, the pods end meanwhile.
+    take_rights(&server).await;
+    eventually("it is refused what it asks", async || {
+        is_refused(&collector).then_some(()).ok_or_else(String::new)
+    })
+    .await;
+    collector.process().terminate().await;
+    writer.process().terminate().await;
+    let resolvers: Api<DnsNameResolver> = Api::namespaced(server.client().await, NAMESPACE);
+    let objects = resolvers.list(&ListParams::default()).await.unwrap().items;
+    let has_status = objects.iter().filter(|object| object.status.is_some());
+    assert_eq!(
+        has_status.count(),
+        NAMES.len(),
+        "objects keep their statuses"
+    );
+    assert_eq!(history.departures().await, [""; 0]);
+
+    // Installed again over what was left, and the CRD taken away under the feet of the programs, with all objects.
+    server.grant(NAMESPACE, &RIGHTS).await;
+    let mut collector = start(&server, &workdir, true).await;
+    let mut writer = start(&server, &workdir, false).await;
+    collector.ready().await;
+    writer.ready().await;
+    take_crd(&server).await;
+    is_not_ready(&writer).await;
+    sleep(PATIENCE).await;
+    assert_eq!(history.departures().await, [""; 0]);
+    collector.process().terminate().await;
+    writer.process().terminate().await;
+    assert_eq!(history.departures().await, [""; 0]);
+
+    // Installed again with nothing left but rules and sets: the objects that are made have no addresses at first.
+    for file in fs::read_dir(deploy("chart/crds")).unwrap() {
+        let file = file.unwrap().path();
+        if file.to_str().unwrap().contains("dnsnameresolver") {
+            server.create(&file).await;
+        }
+    }
+    let collector = start(&server, &workdir, true).await;
+    let writer = start(&server, &workdir, false).await;
+    eventually("the objects are made again", async || {
+        let objects = resolvers.list(&ListParams::default()).await;
+        let count = objects.map_err(|error| error.to_string())?.items.len();
+        (count == NAMES.len())
+            .then_some(())
+            .ok_or_else(|| count.to_string())
+    })
+    .await;
+    collector.ready().await;
+    writer.ready().await;
+    coredns.restart().await;
+    pods_fill(&coredns, &northbound).await;
+    sleep(PATIENCE).await;
+    assert_eq!(history.departures().await, [""; 0]);
+}
