@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
-use crate::{admin::Admin, process::Process, wait::eventually};
+use crate::{admin::Admin, process::Process, soak, wait::eventually};
 
 /// How long a program that cannot start may take to say so.
 const REFUSAL: Duration = Duration::from_secs(30);
@@ -19,6 +19,7 @@ const REFUSAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Program {
     name: &'static str,
+    path: PathBuf,
     folder: PathBuf,
     args: Vec<String>,
     environment: Vec<(&'static str, String)>,
@@ -39,10 +40,12 @@ impl Program {
         args: Vec<String>,
         environment: Vec<(&'static str, String)>,
     ) -> Self {
-        let mut process = Self::spawn(folder, name, &args, &environment);
+        let path = program(name);
+        let mut process = Self::spawn(folder, (name, &path), &args, &environment);
         let admin = find_admin(name, &mut process).await;
         Self {
             name,
+            path,
             folder: folder.to_owned(),
             args,
             environment,
@@ -54,8 +57,16 @@ impl Program {
     /// Starts it again with the same flags, having killed it if it still runs.
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = Self::spawn(&self.folder, self.name, &self.args, &self.environment);
+        let program = (self.name, self.path.as_path());
+        self.process = Self::spawn(&self.folder, program, &self.args, &self.environment);
         self.admin = find_admin(self.name, &mut self.process).await;
+    }
+
+    /// Ends it in order and starts another build of it with the same flags, as an upgrade does.
+    pub async fn become_build(&mut self, build: &Build) {
+        self.process.terminate().await;
+        self.path = build.program(self.name);
+        self.restart().await;
     }
 
     /// Waits until `/readyz` says yes.
@@ -96,14 +107,42 @@ impl Program {
 
     fn spawn(
         folder: &Path,
-        name: &str,
+        (name, path): (&str, &Path),
         args: &[String],
         environment: &[(&str, String)],
     ) -> Process {
         let fixed = ["--admin", "127.0.0.1:0", "--log-format", "json"];
         let args = fixed.into_iter().chain(args.iter().map(String::as_str));
         let environment: Vec<_> = environment.iter().cloned().chain(quiet()).collect();
-        Process::start(folder, name, &program(name), args, &environment)
+        Process::start(folder, name, path, args, &environment)
+    }
+}
+
+/// A version of the programs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Build {
+    /// The one that is tested.
+    This,
+    /// The one in this folder.
+    In(PathBuf),
+}
+
+impl Build {
+    /// What scripts/soak built of an older version, in the folder that `PREVIOUS_PROGRAMS` names. Without it, which only a short
+    /// version of a test may do, the version that is tested stands for it.
+    pub fn previous() -> Self {
+        match env::var_os("PREVIOUS_PROGRAMS") {
+            Some(folder) => Self::In(folder.into()),
+            None if soak::is_long() => panic!("PREVIOUS_PROGRAMS is not set: run scripts/soak"),
+            None => Self::This,
+        }
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        match self {
+            Self::This => program(name),
+            Self::In(folder) => folder.join(name),
+        }
     }
 }
 

@@ -36,5 +36,6 @@ mod soak;
 mod standby;
 mod throttled;
 mod uninstall;
+mod versions;
 mod watches;
 mod writes;

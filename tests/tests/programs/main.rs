@@ -36,3 +36,4 @@ mod rules;
 mod senders;
 mod soak;
 mod start;
+mod versions;

@@ -11,6 +11,7 @@ mod migration;
 mod ovnkube;
 mod restarted;
 mod rotating;
+mod skew;
 mod wildcard;
 
 use std::{

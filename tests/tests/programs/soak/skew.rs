@@ -1,0 +1,101 @@
+//! Two versions side by side, in both orders, and back again.
+
+use proto::api::Family;
+use tests::{
+    programs::Build,
+    soak,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+use super::{Load, address, numbered_name, numbered_upstream};
+
+const WILDCARD: &str = "*.up.test.";
+
+const RULE: &str = "n00001.up.test.";
+
+/// Pods ask for these all the time.
+const NAMES: u32 = 20;
+
+/// Waits until all these names have their addresses in the wildcard's set.
+async fn all_are_there(world: &World, numbers: impl Iterator<Item = u32> + Clone) {
+    eventually("all names are in the set", async || {
+        let rows = world.northbound.sets(WILDCARD, Family::V4)?;
+        let has = |i: &u32| {
+            let address = address(*i, false).to_string();
+            rows.iter().any(|row| row.addresses.contains(&address))
+        };
+        let missing: Vec<u32> = numbers.clone().filter(|i| !has(i)).collect();
+        let whole = missing.is_empty().then_some(());
+        whole.ok_or_else(|| format!("{missing:?} are missing"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
+    let (previous, this) = (Build::previous(), Build::This);
+    println!("from {previous:?}");
+    // Addresses that are kept in time need a collector that looks them up, whatever its version.
+    let upstream = numbered_upstream(5).await;
+    let mut world = World::start(Setup {
+        allow: &[WILDCARD, RULE],
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    world
+        .restart_asking(&["--min-ttl", "1s", "--grace", "10s"])
+        .await;
+    world.collector.become_build(&previous).await;
+    world.ovn_writer.become_build(&previous).await;
+    let mut load = Load::start(world.coredns.address(), NAMES);
+    load.more(5 * NAMES).await;
+    all_are_there(&world, 0..NAMES).await;
+    let history = world.monitor().await;
+    let rows = world.northbound.rows().unwrap();
+    let made: Vec<_> = rows.into_iter().map(|row| (row.name, row.uuid)).collect();
+
+    // The collector first, as the page says that it may be; then the writer first.
+    let mut new = NAMES;
+    for _ in 0..soak::or_long(1, 5) {
+        let steps = [
+            (&this, &previous),
+            (&this, &this),
+            (&this, &previous),
+            (&previous, &previous),
+            (&previous, &this),
+            (&this, &this),
+            (&previous, &this),
+            (&previous, &previous),
+        ];
+        for (collector, writer) in steps.into_iter().take(soak::or_long(3, steps.len())) {
+            world.collector.become_build(collector).await;
+            world.ovn_writer.become_build(writer).await;
+            world.collector.ready().await;
+            world.ovn_writer.ready().await;
+            if !soak::is_long() {
+                // It dials again every 10 seconds by itself.
+                world.coredns.restart().await;
+            }
+            load.more(5 * NAMES).await;
+            let it = address(new, false).to_string();
+            let name = numbered_name(new);
+            world
+                .expect_flow_through(WILDCARD, &name, Family::V4, &it)
+                .await;
+            new += 1;
+            all_are_there(&world, 0..new).await;
+            assert_eq!(
+                history.departures().await,
+                [""; 0],
+                "{collector:?}, {writer:?}"
+            );
+        }
+    }
+    world.expect_set(RULE, Family::V4, &["198.18.0.1"]).await;
+    let rows = world.northbound.rows().unwrap();
+    let now: Vec<_> = rows.into_iter().map(|row| (row.name, row.uuid)).collect();
+    assert_eq!(now, made, "a row was made anew");
+    println!("{} answers to pods", load.answers());
+}
