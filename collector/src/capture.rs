@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use http_body_util::BodyExt;
 use runtime::{
     UsageError,
-    inspect::client::{PATIENCE, get},
+    inspect::client::{PATIENCE, get, unreachable},
 };
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ pub async fn run(args: CaptureArgs) -> anyhow::Result<()> {
         return Err(UsageError(error).into());
     }
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
-    let unreachable = || format!("no collector answers at {}", args.inspect);
+    let unreachable = || unreachable("collector", &args.inspect);
     let body = timeout(PATIENCE, get(&args.inspect, &path)).await;
     let mut body = body.with_context(unreachable)?.with_context(unreachable)?;
     let mut file = create(&args.file).with_context(|| args.file.display().to_string())?;

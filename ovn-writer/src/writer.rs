@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     dry_run::DryRun,
-    explain::{Explanation, Sides},
+    explain::{Explanation, Sets, Sides},
     inspect::Question,
     metrics::{self, EndLabel, OutcomeLabel},
     ovsdb::{self, Client, ClientOptions, Outcome, Remotes, TransactionId},
@@ -313,7 +313,6 @@ impl Writer {
 
     /// Who asked may be gone.
     fn answer(&self, question: Question) {
-        let Question::Explain(asked, sender) = question;
         let idle = match &self.mode {
             Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
             Mode::Write(leader) if !leader.is_leading() => {
@@ -327,7 +326,12 @@ impl Writer {
             idle,
             now: now(),
         };
-        let _gone = sender.send(Explanation::new(&asked, sides));
+        let _gone = match question {
+            Question::Explain(asked, sender) => {
+                sender.send(Explanation::new(&asked, sides)).is_err()
+            }
+            Question::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
+        };
     }
 
     /// Says what is true now.

@@ -4,15 +4,18 @@ use std::{io, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -38,8 +41,19 @@ pub struct Limits {
     pub connections: usize,
     /// How long the head of a request may take to arrive.
     pub head: Duration,
-    /// How long a request and its answer may take in all.
+    /// How long a request and its answer may take in all, unless the handler gives it [more](Exchange::last).
     pub exchange: Duration,
+}
+
+/// A request and its answer, for its handler: an [`Extension`](axum::Extension).
+#[derive(Clone, Debug)]
+pub struct Exchange(watch::Sender<Instant>);
+
+impl Exchange {
+    /// The exchange may take so long from now on, in all, instead of what the limit says.
+    pub fn last(&self, duration: Duration) {
+        self.0.send_replace(Instant::now() + duration);
+    }
 }
 
 impl Default for Limits {
@@ -111,16 +125,35 @@ async fn accept(
 }
 
 async fn answer(stream: Stream, router: Router, limits: Limits, _permit: OwnedSemaphorePermit) {
+    let (sender, mut deadline) = watch::channel(Instant::now() + limits.exchange);
+    let (exchange, service) = (Exchange(sender), TowerToHyperService::new(router));
+    let service = service_fn(|mut request: hyper::Request<_>| {
+        request.extensions_mut().insert(exchange.clone());
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .keep_alive(false)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    match timeout(limits.exchange, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "an HTTP connection ended early"),
-        Err(_) => debug!("an HTTP exchange took too long"),
+        .serve_connection(TokioIo::new(stream), service);
+    let over = async {
+        loop {
+            let until = *deadline.borrow_and_update();
+            tokio::select! {
+                () = sleep_until(until) => break,
+                // Whoever could give more time lasts as long as the connection.
+                Ok(()) = deadline.changed() => {}
+            }
+        }
+    };
+    tokio::select! {
+        ended = connection => {
+            if let Err(error) = ended {
+                debug!(%error, "an HTTP connection ended early");
+            }
+        }
+        () = over => debug!("an HTTP exchange took too long"),
     }
 }
 

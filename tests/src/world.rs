@@ -259,7 +259,9 @@ pub async fn start_collector(workdir: &Workdir, store: &Store, more: &[&str]) ->
 /// Starts an ovn-writer for the database of the folder.
 pub async fn start_ovn_writer(workdir: &Workdir, store: &Store) -> Program {
     let remote = northbound::remote(workdir.path());
-    let args = flags(&["--store", &store.address(), "--nb", &remote]);
+    let store = store.address();
+    let inspect = "--inspect=tcp://127.0.0.1:0";
+    let args = flags(&["--store", &store, "--nb", &remote, inspect]);
     Program::start(workdir.path(), "ovn-writer", args).await
 }
 

@@ -12,6 +12,9 @@ use runtime::{
 
 use super::{Args, CorefileArgs, KeepArgs};
 
+/// Where the subcommands look for a running collector, if nobody says.
+const INSPECT: &str = "tcp://127.0.0.1:9092";
+
 /// Reads a file of dnstap events and prints what the collector would have done about them.
 ///
 /// Nothing is looked up and nothing is written: it begins with no addresses, and one leaves when its time is over. The clock is
@@ -52,7 +55,7 @@ pub struct CaptureArgs {
     pub file: PathBuf,
 
     /// The `--inspect` address of the running collector
-    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    #[arg(long, value_name = "URL", default_value = INSPECT, value_parser = parse_local)]
     pub inspect: ListenAddress,
 
     /// For how long, at most 10 minutes
@@ -95,7 +98,7 @@ impl CommandFactory for Cli {
             .subcommand(ReplayArgs::command())
             .subcommand(CaptureArgs::command())
             .subcommand(CorefileArgs::command())
-            .subcommand(ExplainArgs::command())
+            .subcommand(ExplainArgs::command_with(INSPECT))
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_needs_one_name_or_address_and_a_collector() {
+    fn an_explanation_needs_one_name_or_address() {
         let args = ["explain", "www.example.com", "--inspect=unix:///run/x"];
         match parsed(&args).unwrap() {
             Cli::Explain(args) => {
@@ -206,15 +209,14 @@ mod tests {
             let error = parsed(&[&args[..2], more].concat()).unwrap_err();
             assert!(error.starts_with("2: ") && error.contains(words), "{error}");
         }
-        let error = parsed(&args[..2]).unwrap_err();
-        assert!(
-            error.starts_with("2: ") && error.contains("--inspect"),
-            "{error}"
-        );
+        match parsed(&args[..2]).unwrap() {
+            Cli::Explain(args) => assert_eq!(args.inspect.to_string(), INSPECT),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn a_capture_needs_a_file_and_a_collector() {
+    fn a_capture_needs_a_file() {
         let args = [
             "capture",
             "x.fstrm",
@@ -225,7 +227,11 @@ mod tests {
             Cli::Capture(args) => assert_eq!(args.size, 1 << 20),
             other => panic!("{other:?}"),
         }
-        let error = parsed(&["capture", "x.fstrm"]).unwrap_err();
-        assert!(error.contains("--inspect"), "{error}");
+        match parsed(&["capture", "x.fstrm"]).unwrap() {
+            Cli::Capture(args) => assert_eq!(args.inspect.to_string(), INSPECT),
+            other => panic!("{other:?}"),
+        }
+        let error = parsed(&["capture"]).unwrap_err();
+        assert!(error.contains("<FILE>"), "{error}");
     }
 }

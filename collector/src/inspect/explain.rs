@@ -4,92 +4,50 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     extract::{RawQuery, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use proto::api::DnsName;
 use runtime::{
-    inspect::{Asked, Subject, asked, html, json, page, refusal},
+    inspect::{Asked, Subject, explain},
     store::ObjectKey,
 };
-use tokio::{
-    sync::{Mutex, oneshot},
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::{sync::oneshot, time::timeout};
 
-use super::{Inspector, PATIENCE, Sources, busy};
+use super::{Inspector, PATIENCE, PROGRAM, Sources};
 use crate::{
     explain::{Explanation, Known, near_misses},
     owner::Question,
     policy::{Overview, UsesAsked, faults::Fault},
 };
 
-/// Who asks for an address has every name looked through, in the task that has to be fast: not more often than this.
-const BETWEEN_ADDRESSES: Duration = Duration::from_millis(50);
-
-/// When the next address may be asked for.
-#[derive(Debug, Default)]
-pub(super) struct Turn(Mutex<Option<Instant>>);
-
-impl Turn {
-    async fn take(&self) {
-        let mut next = self.0.lock().await;
-        if let Some(next) = *next {
-            sleep_until(next).await;
-        }
-        *next = Some(Instant::now() + BETWEEN_ADDRESSES);
-    }
-}
-
 pub(super) async fn in_json(
     State(inspector): State<Arc<Inspector>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    match asked(query.as_deref()) {
-        Ok(Some(asked)) => match inspector.explain(&asked).await {
-            Some(explanation) => json(&explanation),
-            None => busy(),
-        },
-        Ok(None) => refusal(
-            StatusCode::BAD_REQUEST,
-            "say what: ?about=NAME or ?about=ADDRESS",
-        ),
-        Err(error) => error.into_response(),
-    }
+    let explain = |asked| async move { inspector.explain(&asked).await };
+    explain::in_json(PROGRAM, query.as_deref(), explain).await
 }
 
 pub(super) async fn in_html(
     State(inspector): State<Arc<Inspector>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    match asked(query.as_deref()) {
-        Ok(Some(asked)) => match inspector.explain(&asked).await {
-            Some(Explanation {
-                about,
-                namespace,
-                text,
-                ..
-            }) => page(html::explanation(
-                "collector",
-                Some(&about),
-                namespace.as_deref(),
-                &text,
-            )),
-            None => busy(),
-        },
-        Ok(None) => page(html::explanation("collector", None, None, &[])),
-        Err(error) => error.into_response(),
-    }
+    let explain = |asked| async move { Some(inspector.explain(&asked).await?.text) };
+    explain::in_html(PROGRAM, query.as_deref(), explain).await
 }
 
 impl Inspector {
     /// Nothing if one of those who know does not say.
     pub(super) async fn explain(&self, asked: &Asked) -> Option<Explanation> {
-        if matches!(asked.subject, Ok(Subject::Address(_))) {
-            timeout(PATIENCE, self.turn.take()).await.ok()?;
-        }
-        let known = timeout(PATIENCE, self.sources.known(asked)).await;
-        let known = known.ok().flatten()?;
+        let known = async {
+            let known = self.sources.known(asked);
+            match asked.subject {
+                // Who asks for an address has every name looked through.
+                Ok(Subject::Address(_)) => self.turns.ask(known).await,
+                _ => known.await,
+            }
+        };
+        let known = timeout(PATIENCE, known).await.ok().flatten()?;
         Some(Explanation::new(asked, &known, &self.sources.peers))
     }
 }

@@ -13,7 +13,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Path, RawQuery, State},
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
@@ -22,8 +22,8 @@ use axum::{
 use runtime::{
     admin::Health,
     clock::Clock,
-    http,
-    inspect::{Inspect, json, page, query, refusal},
+    http::Exchange,
+    inspect::{Inspect, busy, explain::Turns, json, page, query, refusal},
     store::BadObjects,
 };
 use tokio::{
@@ -53,12 +53,10 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long the owner may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What clients may take of the server. A capture takes longest, and each that does not read a large `/status.json` holds all of it.
-const LIMITS: http::Limits = http::Limits {
-    connections: 8,
-    head: Duration::from_secs(2),
-    exchange: LONGEST_CAPTURE.saturating_add(Duration::from_secs(30)),
-};
+/// How long a capture may take longer than it was asked to last.
+const CAPTURE_PATIENCE: Duration = Duration::from_secs(10);
+
+const PROGRAM: &str = "collector";
 
 /// Whom to ask.
 #[derive(Clone, Debug)]
@@ -104,7 +102,7 @@ pub async fn serve(
     sources: Sources,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    inspect.serve(router(sources), LIMITS, token).await
+    inspect.serve(router(sources), token).await
 }
 
 fn router(sources: Sources) -> Router {
@@ -117,7 +115,7 @@ fn router(sources: Sources) -> Router {
         .with_state(Arc::new(Inspector {
             sources,
             shown: Mutex::default(),
-            turn: explain::Turn::default(),
+            turns: Turns::default(),
         }))
 }
 
@@ -126,7 +124,7 @@ fn router(sources: Sources) -> Router {
 struct Inspector {
     sources: Sources,
     shown: Mutex<Option<(Instant, Arc<Status>)>>,
-    turn: explain::Turn,
+    turns: Turns,
 }
 
 impl Inspector {
@@ -172,30 +170,28 @@ async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery
     };
     match inspector.status().await {
         Some(status) => page(pages::render(&status, &view)),
-        None => busy(),
+        None => busy(PROGRAM),
     }
 }
 
 async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
     match inspector.status().await {
         Some(status) => json(&*status),
-        None => busy(),
+        None => busy(PROGRAM),
     }
 }
 
 async fn captured(
     State(inspector): State<Arc<Inspector>>,
+    Extension(exchange): Extension<Exchange>,
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
     let Some(tap) = inspector.sources.taps.open() else {
         let words = "as many captures are under way as there may be";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };
-    let body = capture::body(tap, Duration::from_millis(milliseconds), bytes);
+    let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);
+    exchange.last(duration + CAPTURE_PATIENCE);
+    let body = capture::body(tap, duration, bytes);
     ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
-}
-
-fn busy() -> Response {
-    let words = "the collector is too busy, or about to end";
-    refusal(StatusCode::SERVICE_UNAVAILABLE, words)
 }

@@ -1,7 +1,7 @@
 //! The page. What stands in it is escaped by `maud`, which knows no other way.
 
 use maud::{Markup, html};
-use runtime::inspect::html::{explain_form, page};
+use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
 use super::status::{DnsBlockStatus, FailureStatus, NameStatus, Status};
 
@@ -232,10 +232,7 @@ fn names(status: &Status, shown: &Shown) -> Markup {
             (status.names.len()) " names, " (status.lookups) " to be looked up. Left out because a limit was reached: "
             (status.evictions.addresses) " addresses, " (status.evictions.names) " names."
         }
-        form {
-            label { "Only names or objects with " input name="filter" size="40" maxlength="255" value=(shown.filter); }
-            " " button { "Filter" }
-        }
+        (filter_form("names or objects", &shown.filter))
         p {
             (rows.len()) " names, page " (page) " of " (pages)
             @if page > 1 { " " (link(shown, page - 1, "previous")) }
@@ -248,7 +245,7 @@ fn names(status: &Status, shown: &Shown) -> Markup {
             }
             @for name in of_page {
                 tr {
-                    td { (link_to(name)) }
+                    td { (explain_link(&name.name)) }
                     td { (rules(name)) }
                     td { @for object in &name.objects { (object) br; } }
                     td.number { (name.names) }
@@ -267,12 +264,6 @@ fn link(shown: &Shown, page: usize, words: &str) -> Markup {
     query.append_pair("filter", &shown.filter);
     query.append_pair("page", &page.to_string());
     html! { a href=(format!("/?{}", query.finish())) { (words) } }
-}
-
-fn link_to(name: &NameStatus) -> Markup {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("about", &name.name);
-    html! { a href=(format!("/explain?{}", query.finish())) { (name.name) } }
 }
 
 fn rules(name: &NameStatus) -> &'static str {

@@ -332,7 +332,7 @@ fn inspector(owner: mpsc::Sender<Question>) -> Inspector {
     Inspector {
         sources: sources_of(owner),
         shown: Mutex::default(),
-        turn: explain::Turn::default(),
+        turns: Turns::default(),
     }
 }
 

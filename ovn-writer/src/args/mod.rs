@@ -21,6 +21,9 @@ pub const PREFIX: &str = "OVN_WRITER";
 /// The default of `--admin`.
 pub const ADMIN: &str = "127.0.0.1:9091";
 
+/// Where `ovn-writer explain` looks for a running ovn-writer, if nobody says.
+const INSPECT: &str = "tcp://127.0.0.1:9093";
+
 /// Writes the addresses of DNSNameResolver objects into the address sets of OVN's northbound database.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "ovn-writer", version = runtime::VERSION)]
@@ -50,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     pub leader_elect: bool,
 
-    /// Where to answer `ovn-writer explain`, and show its answers as a page: `unix:///run/inspect.sock` or
+    /// Where to answer `ovn-writer explain`, and show its answers and the address sets as pages: `unix:///run/inspect.sock` or
     /// `tcp://127.0.0.1:9093`. It tells every tenant's names, so no other host can reach it. Default: nowhere
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: Option<ListenAddress>,
@@ -101,7 +104,7 @@ impl CommandFactory for Cli {
     fn command() -> Command {
         Args::command()
             .subcommand(VerifyArgs::command())
-            .subcommand(ExplainArgs::command())
+            .subcommand(ExplainArgs::command_with(INSPECT))
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -169,6 +172,22 @@ mod tests {
             error.starts_with("2: ") && error.contains("--store"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn an_explanation_comes_from_where_it_is_asked_for() {
+        let args = ["explain", "www.example.com", "--inspect=unix:///run/x"];
+        let variables = [("OVN_WRITER_INSPECT", "unix:///run/y")];
+        for (args, variables, inspect) in [
+            (&args[..], &variables[..], "unix:///run/x"),
+            (&args[..2], &variables, "unix:///run/y"),
+            (&args[..2], &[], INSPECT),
+        ] {
+            match parsed(args, variables).unwrap() {
+                Cli::Explain(args) => assert_eq!(args.inspect.to_string(), inspect),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Why an address is in a set, or is not: from what the writer knows at this moment, in plain words.
 
+mod sets;
 mod words;
 
 use std::{net::IpAddr, time::Instant};
@@ -19,6 +20,8 @@ use crate::{
         journal::{Cause, Entry},
     },
 };
+
+pub use self::sets::{SetShown, Sets};
 
 /// So many names, and addresses of a set, are told of; the others are counted.
 const MOST: usize = 1_000;
@@ -217,24 +220,7 @@ impl Explanation {
 
     fn judge(&mut self, asked: &Asked, sides: Sides<'_>) {
         let sync = sides.sync;
-        if !sync.desired().has_been_read() {
-            self.reason("StoreUnread", "the store has not been read yet");
-        } else if !sync.desired().is_complete() {
-            let words = "the store cannot be read, or not all of it: what was known of it holds";
-            self.reason("StoreOutOfSync", words);
-        }
-        if sides.replica.is_none() {
-            self.reason(
-                "NoDatabase",
-                "there is no session with the northbound database",
-            );
-        }
-        if let Some(idle) = sides.idle {
-            self.reason("Idle", idle);
-        }
-        if let Some(doubt) = sync.doubt() {
-            self.reason("Doubt", doubt.to_string());
-        }
+        self.reasons.extend(sides.conditions());
         if let Ok(Subject::Address(address)) = &asked.subject
             && let Err(skip) = sync.admits(*address)
         {
@@ -296,12 +282,39 @@ impl Explanation {
     }
 
     fn reason(&mut self, reason: &'static str, words: impl Into<String>) {
+        self.reasons.push(Reason::new(reason, words));
+    }
+}
+
+impl Reason {
+    fn new(reason: &'static str, words: impl Into<String>) -> Self {
         let words = words.into();
-        self.reasons.push(Reason { reason, words });
+        Self { reason, words }
     }
 }
 
 impl Sides<'_> {
+    /// What is wrong with the whole.
+    fn conditions(&self) -> Vec<Reason> {
+        let desired = self.sync.desired();
+        let mut conditions = Vec::new();
+        if !desired.has_been_read() {
+            let words = "the store has not been read yet";
+            conditions.push(Reason::new("StoreUnread", words));
+        } else if !desired.is_complete() {
+            let words = "the store cannot be read, or not all of it: what was known of it holds";
+            conditions.push(Reason::new("StoreOutOfSync", words));
+        }
+        if self.replica.is_none() {
+            let words = "there is no session with the northbound database";
+            conditions.push(Reason::new("NoDatabase", words));
+        }
+        conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle)));
+        let doubt = self.sync.doubt();
+        conditions.extend(doubt.map(|doubt| Reason::new("Doubt", doubt.to_string())));
+        conditions
+    }
+
     fn knows(&self, name: &DnsName) -> bool {
         let has_row = |replica: &NorthboundReplica| replica.0.with_key(name).next().is_some();
         self.sync.desired().wanted(name).is_some() || self.replica.is_some_and(has_row)

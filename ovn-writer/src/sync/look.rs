@@ -16,6 +16,11 @@ impl Reconciler {
         self.picture.look(name, replica, now)
     }
 
+    /// Whether its sets differed when they were looked at last.
+    pub fn differs(&self, name: &DnsName) -> bool {
+        self.picture.differs(name)
+    }
+
     /// What was done to its sets of late, the last first.
     pub fn history(&self, name: &DnsName) -> impl Iterator<Item = &Entry> {
         self.journal.of(name)

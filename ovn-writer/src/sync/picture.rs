@@ -246,6 +246,12 @@ impl Picture {
         self.plan(name, &rows, &mut clocks, now)
     }
 
+    /// Whether it had differences when it was examined last.
+    pub(super) fn differs(&self, name: &DnsName) -> bool {
+        let state = self.states.get(name);
+        state.is_some_and(|state| state.differences.count() > 0)
+    }
+
     fn plan(&self, name: &DnsName, rows: &[SetRow<'_>], clocks: &mut Clocks, now: Instant) -> Plan {
         let wanted = self.desired.wanted(name);
         let missed = wanted.as_ref().map(|_| self.missed(name, rows));

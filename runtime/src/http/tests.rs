@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use axum::routing::get;
+use axum::{Extension, routing::get};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -30,9 +30,21 @@ impl Server {
         let token = CancellationToken::new();
         // More than the buffers of a socket hold.
         let large = || async { "x".repeat(64 << 20) };
+        // It takes longer than SHORT, and says so.
+        let slow = |Extension(exchange): Extension<Exchange>| async move {
+            exchange.last(4 * SHORT);
+            sleep(2 * SHORT).await;
+            "at last"
+        };
+        let larger = move |Extension(exchange): Extension<Exchange>| async move {
+            exchange.last(LONG);
+            large().await
+        };
         let router = Router::new()
             .route("/", get("yes"))
-            .route("/large", get(large));
+            .route("/large", get(large))
+            .route("/larger", get(larger))
+            .route("/slow", get(slow));
         let task = tokio::spawn(serve(listener, router, limits, token.clone()));
         Self {
             address,
@@ -101,6 +113,25 @@ async fn who_does_not_read_the_answer_is_let_go() {
     let _idle = server.send("GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let answer = rest(server.send(GET).await).await;
     assert!(answer.ends_with("yes"), "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_handler_gives_its_own_exchange_more_time_and_no_other() {
+    let limits = Limits {
+        connections: 2,
+        exchange: SHORT,
+        ..Limits::default()
+    };
+    let server = Server::start(limits).await;
+    let answer = rest(server.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await).await;
+    assert!(answer.ends_with("at last"), "{answer}");
+    let _lasts = server.send("GET /larger HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    for _ in 0..3 {
+        let _stalled = server.send("GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let answer = rest(server.send(GET).await).await;
+        assert!(answer.ends_with("yes"), "{answer}");
+    }
     server.end().await;
 }
 

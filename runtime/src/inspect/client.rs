@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::{Parser, ValueEnum};
+use clap::{Command, CommandFactory, Parser, ValueEnum};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
     Request,
@@ -59,6 +59,13 @@ pub struct ExplainArgs {
     pub output: Output,
 }
 
+impl ExplainArgs {
+    /// The subcommand, with the address where the program listens if nobody says another.
+    pub fn command_with(inspect: &'static str) -> Command {
+        Self::command().mut_arg("inspect", |arg| arg.required(false).default_value(inspect))
+    }
+}
+
 /// How an explanation is printed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Output {
@@ -105,7 +112,7 @@ async fn explain(program: &str, args: &ExplainArgs) -> anyhow::Result<bool> {
 }
 
 async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String)> {
-    let unreachable = || format!("no {program} answers at {}", ask.inspect);
+    let unreachable = || unreachable(program, &ask.inspect);
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("about", &ask.about);
     if let Some(namespace) = &ask.namespace {
@@ -134,6 +141,13 @@ async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String
         lines.collect::<Vec<_>>().join("\n")
     };
     Ok((explanation.is_there, text))
+}
+
+/// What to say if nothing answers.
+pub fn unreachable(program: &str, inspect: &ListenAddress) -> String {
+    format!(
+        "no {program} answers at {inspect} (--inspect; it listens where its own --inspect says)"
+    )
 }
 
 /// The answer to a GET, which is no refusal.

@@ -60,3 +60,20 @@ pub fn explain_form(about: Option<&str>, namespace: Option<&str>) -> Markup {
         }
     }
 }
+
+/// A link to the explanation of a name.
+pub fn explain_link(about: &str) -> Markup {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("about", about);
+    html! { a href=(format!("/explain?{}", query.finish())) { (about) } }
+}
+
+/// The form that asks for the rows of a table that hold a text.
+pub fn filter_form(rows: &str, filter: &str) -> Markup {
+    html! {
+        form {
+            label { "Only " (rows) " with " input name="filter" size="40" maxlength="255" value=(filter); }
+            " " button { "Filter" }
+        }
+    }
+}

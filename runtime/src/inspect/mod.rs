@@ -1,13 +1,17 @@
 //! What a program knows, for who runs it: a listener of its own that no other host can reach, since it has every tenant's names.
 //!
 //! - [`client`]: the subcommands that ask it, and what they ask for: [`Asked`].
+//! - [`explain`]: the answers to them.
 //! - [`html`]: its pages.
 //! - [`text`]: texts that others wrote, in a terminal and in JSON.
 
 mod asked;
 pub mod client;
+pub mod explain;
 pub mod html;
 pub mod text;
+
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::{
@@ -32,6 +36,13 @@ use crate::{
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
 
+/// What clients may take of the server. Each that does not read a large answer holds all of it.
+const LIMITS: http::Limits = http::Limits {
+    connections: 8,
+    head: Duration::from_secs(2),
+    exchange: Duration::from_secs(20),
+};
+
 /// The longest text that may be asked for, in bytes: four times the longest name.
 const MAX_ASKED: usize = 1024;
 
@@ -52,17 +63,12 @@ impl Inspect {
         Ok(Self(listener))
     }
 
-    /// Answers until the token is cancelled.
+    /// Answers until the token is cancelled: eight at once, each within 20 s if its handler does not give it more.
     ///
     /// # Errors
     /// Those of [`http::serve`].
-    pub async fn serve(
-        self,
-        router: Router,
-        limits: http::Limits,
-        token: CancellationToken,
-    ) -> anyhow::Result<()> {
-        http::serve(self.0, router, limits, token).await
+    pub async fn serve(self, router: Router, token: CancellationToken) -> anyhow::Result<()> {
+        http::serve(self.0, router, LIMITS, token).await
     }
 }
 
@@ -89,15 +95,6 @@ pub fn query<const N: usize>(
     Ok(values)
 }
 
-/// What the query of `/explain` asks for; nothing if it asks for nothing.
-///
-/// # Errors
-/// Those of [`query`].
-pub fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
-    let [about, namespace] = query(text, ["about", "namespace"])?;
-    Ok(about.map(|about| Asked::new(&about, namespace)))
-}
-
 /// A query is longer than anything that can be asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the query is too long")]
@@ -120,6 +117,12 @@ pub fn json(value: &impl Serialize) -> Response {
         Ok(text) => answer("application/json", text),
         Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+/// No answer, since who knows does not say.
+pub fn busy(program: &str) -> Response {
+    let words = format!("the {program} is too busy, or about to end");
+    refusal(StatusCode::SERVICE_UNAVAILABLE, &words)
 }
 
 /// No answer, and why.

@@ -6,6 +6,7 @@ use proto::api::Family;
 use serde_json::Value;
 use tests::{
     admin::{Admin, get_over_unix},
+    programs::Program,
     wait::eventually,
     world::{Setup, World},
 };
@@ -147,6 +148,15 @@ async fn chromium(url: &str) -> String {
     String::from_utf8(shown.stdout).unwrap()
 }
 
+/// Where a program that has `--inspect` on a port shows its pages.
+fn inspect_url(program: &Program) -> String {
+    let messages = program.messages();
+    let mut messages = messages.iter();
+    let listening = messages.find(|it| it["message"] == "inspect listening");
+    let address = listening.expect("it is in the log")["addr"].as_str();
+    address.unwrap().replacen("tcp", "http", 1)
+}
+
 #[tokio::test]
 async fn a_browser_shows_the_tables_filters_and_explains_without_a_script() {
     let world = World::start(Setup {
@@ -157,12 +167,7 @@ async fn a_browser_shows_the_tables_filters_and_explains_without_a_script() {
     })
     .await;
     world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
-    let messages = world.collector.messages();
-    let listening = messages
-        .iter()
-        .find(|it| it["message"] == "inspect listening");
-    let address = listening.unwrap()["addr"].as_str().unwrap();
-    let base = address.replacen("tcp", "http", 1);
+    let base = inspect_url(&world.collector);
     let page = chromium(&format!("{base}/")).await;
     for part in [
         "<h2>Peers</h2>",
@@ -199,5 +204,14 @@ async fn a_browser_shows_the_tables_filters_and_explains_without_a_script() {
     assert!(
         !hostile.contains("<script") && !hostile.contains("<b>"),
         "{hostile}"
+    );
+    let sets = format!("{}/?filter=WWW.", inspect_url(&world.ovn_writer));
+    let sets = chromium(&sets).await;
+    let row = r#">www.example.com.</a></td>"#;
+    let counts = r#"<td>v4</td><td class="number">1</td><td class="number">1</td>"#;
+    assert!(sets.contains(row) && sets.contains(counts), "{sets}");
+    assert!(
+        !sets.contains("other.example.com.") && sets.contains("value=\"WWW.\""),
+        "{sets}"
     );
 }

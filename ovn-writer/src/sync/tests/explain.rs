@@ -3,17 +3,26 @@
 use runtime::inspect::Asked;
 
 use super::*;
-use crate::explain::{Explanation, Sides};
+use crate::explain::{Explanation, SetShown, Sets, Sides};
 
-fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
-    let sides = Sides {
+fn sides(world: &World) -> Sides<'_> {
+    Sides {
         sync: &world.sync,
         replica: Some(&world.replica),
         idle: None,
         now: world.now,
-    };
+    }
+}
+
+fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
     let asked = Asked::new(about, namespace.map(str::to_owned));
-    Explanation::new(&asked, sides)
+    Explanation::new(&asked, sides(world))
+}
+
+/// Of each set: family, addresses wanted and present, and what refers to it.
+fn counts(sets: &[SetShown]) -> Vec<(&str, usize, Option<usize>, usize)> {
+    let count = |set: &SetShown| (set.family, set.wanted, set.present, set.rules);
+    sets.iter().map(count).collect()
 }
 
 fn reasons(world: &World, about: &str) -> Vec<&'static str> {
@@ -164,4 +173,76 @@ fn however_many_names_hold_an_address_the_lines_are_few() {
         (1_000, 1_000)
     );
     assert!(explanation.text.len() < 500, "{}", explanation.text.len());
+}
+
+#[test]
+fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
+    let mut world = settled();
+    let all = Sets::new("", sides(&world));
+    assert!(all.conditions.is_empty(), "{:?}", all.conditions);
+    assert_eq!((all.names, all.matching, all.hidden), (1, 1, 0));
+    assert_eq!(
+        counts(&all.sets),
+        [("v4", 2, Some(2), 1), ("v6", 0, Some(0), 1)]
+    );
+    assert!(all.sets.iter().all(|set| set.trouble.is_none()));
+    let rows = world.model.rows.values_mut();
+    for row in rows.filter(|row| row.id("ip-family") == "v4") {
+        row.addresses = ["10.0.0.2", "10.6.6.6", "rubbish"]
+            .map(str::to_owned)
+            .into();
+    }
+    world.tell();
+    let sets = Sets::new("", sides(&world)).sets;
+    assert_eq!(counts(&sets)[0], ("v4", 2, Some(3), 1));
+    assert_eq!(sets[0].trouble.as_deref(), Some("1 missing, 2 too many"));
+    world.work();
+    world.now += Duration::from_secs(7);
+    let sets = Sets::new("", sides(&world)).sets;
+    assert!(sets[0].trouble.is_none());
+    assert_eq!([sets[0].repaired, sets[1].repaired], [Some(7), None]);
+    // The row goes, and is to be made again.
+    world
+        .model
+        .rows
+        .retain(|_, row| row.id("ip-family") != "v4");
+    world.tell();
+    let sets = Sets::new("", sides(&world)).sets;
+    assert_eq!(counts(&sets)[0], ("v4", 2, None, 1));
+    assert_eq!(sets[0].trouble.as_deref(), Some("there is none"));
+}
+
+#[test]
+fn a_filter_finds_names_and_the_names_of_rows_in_any_case_and_few_are_shown() {
+    let mut world = World::new();
+    let objects = (0..2_000).map(|i| {
+        let name = format!("n{i}.example.com.");
+        crate::testing::object(&format!("o{i}"), &name, &[&["10.0.0.1"]])
+    });
+    world.store(Event::Synced(objects.collect()));
+    world.settle();
+    let all = Sets::new("", sides(&world));
+    assert_eq!((all.names, all.matching, all.hidden), (2_000, 2_000, 1_750));
+    assert_eq!(all.sets.len(), 500);
+    let some = Sets::new("N77.", sides(&world));
+    assert_eq!((some.names, some.matching, some.hidden), (2_000, 1, 0));
+    assert!(some.sets.iter().all(|set| set.name == "n77.example.com."));
+    let by_row = Sets::new(&some.sets[0].set, sides(&world));
+    assert_eq!(
+        (by_row.matching, &by_row.sets[0].name),
+        (1, &some.sets[0].name)
+    );
+    let none = Sets::new("<script>", sides(&world));
+    assert_eq!((none.matching, none.sets.len()), (0, 0));
+    // Without a session it is said that there is none.
+    let unconnected = Sides {
+        replica: None,
+        ..sides(&world)
+    };
+    let none = Sets::new("", unconnected);
+    assert_eq!(
+        (none.names, none.hidden, none.sets.len()),
+        (2_000, 2_000, 0)
+    );
+    assert_eq!(none.conditions[0].reason, "NoDatabase");
 }

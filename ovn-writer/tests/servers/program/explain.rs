@@ -2,7 +2,7 @@
 
 use proto::api::Family::V4;
 use serde_json::Value;
-use tests::{programs, wait::eventually};
+use tests::{admin::get_over_unix, programs, wait::eventually};
 
 use super::World;
 
@@ -118,4 +118,17 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
         (&repair["cause"], &repair["removed"][0]),
         (&"repair".into(), &"<b>\u{1b}[2J\u{9b}".into())
     );
+
+    let socket = folder.path().join("inspect.sock");
+    let (code, page) = get_over_unix(&socket, "/").await.unwrap();
+    assert_eq!(code, 200, "{page}");
+    let cells = format!("{W}</a></td><td>{}</td><td>v4</td>", row.name);
+    let counts = r#"<td class="number">2</td><td class="number">2</td><td class="number">1</td>"#;
+    assert_has(&page, &[&cells, counts, " s ago</td>"]);
+    let (_, page) = get_over_unix(&socket, "/?filter=%3Cb%3E").await.unwrap();
+    assert_has(
+        &page,
+        &["value=\"&lt;b&gt;\"", "1 names, 0 of them with &lt;b&gt;."],
+    );
+    assert!(!page.contains("<b>") && !page.contains(&row.name), "{page}");
 }

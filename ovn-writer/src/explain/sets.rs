@@ -1,0 +1,189 @@
+//! All address sets at a glance: for a table.
+
+use std::collections::BTreeSet;
+
+use proto::api::{DnsName, Family};
+use uuid::Uuid;
+
+use super::{Reason, Sides};
+use crate::{
+    address_set::AddressSet,
+    desired::Standing,
+    references::{NorthboundReplica, SetName},
+    report::{Action, Kind, NameReport, SetReport},
+    sync::journal::Cause,
+};
+
+/// So many sets are shown; of those that the others are of, the names are counted.
+const MOST: usize = 500;
+
+/// So much is shown of what others wrote, in characters.
+const MOST_OF_TEXT: usize = 128;
+
+/// The address sets of the names that hold a text, or whose rows' names do.
+#[derive(Clone, Debug)]
+pub struct Sets {
+    /// What is wrong with the whole.
+    pub conditions: Vec<Reason>,
+    /// The names that the store or the database has.
+    pub names: usize,
+    /// The names among them that hold the text.
+    pub matching: usize,
+    /// Those that differ first, then by name; at most 500.
+    pub sets: Vec<SetShown>,
+    /// How many of the matching names have sets that are not shown.
+    pub hidden: usize,
+}
+
+/// An address set, whether there is a row of it or not.
+#[derive(Clone, Debug)]
+pub struct SetShown {
+    /// The DNS name.
+    pub name: String,
+    /// `name` of the row.
+    pub set: String,
+    /// `k8s.ovn.org/owner-controller`.
+    pub controller: String,
+    /// `v4` or `v6`.
+    pub family: &'static str,
+    /// How many addresses the store wants in it.
+    pub wanted: usize,
+    /// How many members it has; nothing if there is no row.
+    pub present: Option<usize>,
+    /// How many rules and rows of NAT refer to it.
+    pub rules: usize,
+    /// How many seconds ago this process repaired it last, as far as it remembers.
+    pub repaired: Option<u64>,
+    /// How it differs, and what becomes of that.
+    pub trouble: Option<String>,
+}
+
+impl Sets {
+    /// Those of names that hold the text, in any case; of all if it is empty.
+    pub fn new(filter: &str, sides: Sides<'_>) -> Self {
+        let filter = filter.to_ascii_lowercase();
+        let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
+        let desired = sides.sync.desired();
+        let rows = sides.replica.into_iter().flat_map(|it| it.0.iter());
+        let rows = rows.filter_map(|(_, row)| Some((&row.identity()?.name, row.name())));
+        let wanted = desired.names().filter(|name| {
+            let wanted = desired.wanted(name);
+            wanted.is_some_and(|wanted| wanted.standing != Standing::Gone)
+        });
+        let (mut names, mut matching) = (BTreeSet::new(), BTreeSet::new());
+        for (name, row) in wanted.map(|name| (name, "")).chain(rows) {
+            names.insert(name);
+            if filter.is_empty() || holds(name.as_str()) || holds(row) {
+                matching.insert((!sides.sync.differs(name), name));
+            }
+        }
+        let (mut sets, mut shown) = (Vec::new(), 0);
+        if let Some(replica) = sides.replica {
+            for (_, name) in &matching {
+                let of_name = sides.sets(name, replica);
+                if sets.len() + of_name.len() > MOST && !sets.is_empty() {
+                    break;
+                }
+                sets.extend(of_name);
+                shown += 1;
+            }
+        }
+        sets.truncate(MOST);
+        Self {
+            conditions: sides.conditions(),
+            names: names.len(),
+            matching: matching.len(),
+            hidden: matching.len() - shown,
+            sets,
+        }
+    }
+}
+
+impl Sides<'_> {
+    /// The sets of a name in order, those of the rows first that are missing.
+    fn sets(&self, name: &DnsName, replica: &NorthboundReplica) -> Vec<SetShown> {
+        let plan = self.sync.look(name, replica, self.now);
+        let report = NameReport::of(name, &plan, replica, self.sync.references(), self.now);
+        let (missing, mut differing): (Vec<_>, Vec<_>) = report
+            .sets
+            .into_iter()
+            .partition(|set| matches!(set.kind, Kind::MissingRow | Kind::NameClash));
+        let mut sets: Vec<_> = missing
+            .into_iter()
+            .map(|set| SetShown {
+                name: name.to_string(),
+                wanted: set.missing.len(),
+                present: None,
+                rules: set.rules.len(),
+                repaired: None,
+                trouble: Some(trouble(&set)),
+                set: set.set,
+                controller: beginning(&set.controller),
+                family: set.family,
+            })
+            .collect();
+        let rows = replica.0.with_key(name).filter_map(|(uuid, row)| {
+            let family = row.identity()?.family;
+            let is_this = |set: &SetReport| set.set == row.name() && set.family == family.as_str();
+            let differs = differing.iter().position(is_this);
+            let trouble = differs.map(|place| trouble(&differing.swap_remove(place)));
+            Some(self.set(name, (uuid, row), family, replica, trouble))
+        });
+        sets.extend(rows);
+        sets.sort_by(|a, b| {
+            let key = |set: &SetShown| (set.present.is_some(), set.family, set.controller.clone());
+            key(a).cmp(&key(b))
+        });
+        sets
+    }
+
+    fn set(
+        &self,
+        name: &DnsName,
+        (uuid, row): (Uuid, &AddressSet),
+        family: Family,
+        replica: &NorthboundReplica,
+        trouble: Option<String>,
+    ) -> SetShown {
+        let (references, set) = (self.sync.references(), SetName::from(row.name()));
+        let rules = references.rules(replica, &set).count();
+        let wanted = self.sync.desired().wanted(name);
+        let wanted = wanted.filter(|wanted| wanted.standing != Standing::Gone);
+        let mut history = self.sync.history(name);
+        let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
+        SetShown {
+            name: name.to_string(),
+            set: beginning(row.name()),
+            controller: beginning(row.controller().unwrap_or_default()),
+            family: family.as_str(),
+            wanted: wanted.map_or(0, |wanted| wanted.of_family(family).len()),
+            present: Some(row.addresses().len() + row.others().len()),
+            rules: rules + references.nats(replica, uuid).count(),
+            repaired: repair.map(|it| self.seconds_since(it.at)),
+            trouble,
+        }
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(MOST_OF_TEXT).collect()
+}
+
+/// How a set differs, and what becomes of it.
+fn trouble(set: &SetReport) -> String {
+    let what = match set.kind {
+        Kind::MissingRow => "there is none".to_owned(),
+        Kind::NameClash => "it cannot be made".to_owned(),
+        Kind::Addresses => format!(
+            "{} missing, {} too many",
+            set.missing.len(),
+            set.surplus.len()
+        ),
+        Kind::UnwantedRow => "the store does not have its name".to_owned(),
+    };
+    match set.action {
+        Action::Now => what,
+        Action::AfterMillis(wait) => format!("{what}; to be undone in {wait} ms"),
+        Action::Left(reason) => format!("{what}; left: {reason}"),
+    }
+}

@@ -1,0 +1,117 @@
+//! `/explain` and `/explain.json`: why something is there, or is not.
+
+use std::time::Duration;
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until},
+};
+
+use super::{Asked, TooLong, busy, html, json, page, query, refusal};
+
+/// Between two questions for which everything is looked through, in the task that has to be fast.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Who asks for much asks in turn, and not at once after another.
+#[derive(Debug, Default)]
+pub struct Turns(Mutex<Option<Instant>>);
+
+impl Turns {
+    /// Asks when it is its turn.
+    pub async fn ask<T>(&self, ask: impl Future<Output = T>) -> T {
+        let mut next = self.0.lock().await;
+        if let Some(next) = *next {
+            sleep_until(next).await;
+        }
+        let told = ask.await;
+        *next = Some(Instant::now() + BETWEEN);
+        told
+    }
+}
+
+/// Answers a query in JSON. `explain` gives nothing if those who know do not say.
+pub async fn in_json<E: Serialize, F: Future<Output = Option<E>>>(
+    program: &str,
+    query: Option<&str>,
+    explain: impl FnOnce(Asked) -> F,
+) -> Response {
+    match asked(query) {
+        Ok(Some(asked)) => match explain(asked).await {
+            Some(explanation) => json(&explanation),
+            None => busy(program),
+        },
+        Ok(None) => refusal(
+            StatusCode::BAD_REQUEST,
+            "say what: ?about=NAME or ?about=ADDRESS",
+        ),
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Answers a query with a page of the lines that say why; without a query it only asks. `explain` as for [`in_json`].
+pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
+    program: &str,
+    query: Option<&str>,
+    explain: impl FnOnce(Asked) -> F,
+) -> Response {
+    let asked = match asked(query) {
+        Ok(Some(asked)) => asked,
+        Ok(None) => return page(html::explanation(program, None, None, &[])),
+        Err(error) => return error.into_response(),
+    };
+    let (about, namespace) = (asked.text(), asked.namespace.clone());
+    match explain(asked).await {
+        Some(lines) => page(html::explanation(
+            program,
+            Some(&about),
+            namespace.as_deref(),
+            &lines,
+        )),
+        None => busy(program),
+    }
+}
+
+/// What the query asks for; nothing if it asks for nothing.
+fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
+    let [about, namespace] = query(text, ["about", "namespace"])?;
+    Ok(about.map(|about| Asked::new(&about, namespace)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_waits_for_its_turn_and_a_moment_after_the_last() {
+        let (turns, start) = (Turns::default(), Instant::now());
+        let takes = Duration::from_millis(30);
+        let ask = || turns.ask(async { tokio::time::sleep(takes).await });
+        tokio::join!(ask(), ask(), ask());
+        assert_eq!(start.elapsed(), 3 * takes + 2 * BETWEEN);
+    }
+
+    #[tokio::test]
+    async fn a_query_is_answered_asked_for_or_refused() {
+        let lines = |asked: Asked| async move { Some(vec![asked.text()]) };
+        for (query, expected) in [
+            (Some("about=<b>"), StatusCode::OK),
+            (None, StatusCode::OK),
+            (Some(&*"x".repeat(10_000)), StatusCode::URI_TOO_LONG),
+        ] {
+            assert_eq!(in_html("x", query, lines).await.status(), expected);
+        }
+        let nothing = |_| async { None::<Vec<String>> };
+        for (query, expected) in [
+            (Some("about=a.b"), StatusCode::SERVICE_UNAVAILABLE),
+            (None, StatusCode::BAD_REQUEST),
+            (Some(&*"x".repeat(10_000)), StatusCode::URI_TOO_LONG),
+        ] {
+            assert_eq!(in_json("x", query, nothing).await.status(), expected);
+        }
+    }
+}
