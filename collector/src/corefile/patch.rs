@@ -83,14 +83,18 @@ pub fn add(
         // Behind a comment on the line of the brace, but before a directive there.
         let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
         let of_line_end = block.body + of_line.len();
-        let has_directive = block
-            .directives
-            .first()
-            .is_some_and(|first| first.span.start < of_line_end);
-        if has_directive || !of_line.ends_with('\n') {
-            edits.put(block.body..block.body, format!("{end}{indent}{shown}"));
+        let more = of_line.trim_start();
+        if more.is_empty() || more.starts_with('#') {
+            let new = match of_line.ends_with('\n') {
+                true => format!("{indent}{shown}{end}"),
+                false => format!("{end}{indent}{shown}"),
+            };
+            edits.put(of_line_end..of_line_end, new);
         } else {
-            edits.put(of_line_end..of_line_end, format!("{indent}{shown}{end}"));
+            // It gets a line of its own: CoreDNS would take it for arguments.
+            let white = block.body..of_line_end - more.len();
+            let indent_of_more = if more.starts_with('}') { "" } else { &indent };
+            edits.put(white, format!("{end}{indent}{shown}{end}{indent_of_more}"));
         }
     }
     for directive in written(&corefile).filter(|it| line.is_of(it)) {

@@ -9,6 +9,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
 };
 use proto::api::{DnsNameResolver, Family};
+use serde_json::json;
 use tests::{
     chart::{self, COLLECTOR, OVN_WRITER, kind_of},
     coredns::{CoreDns, write_zone},
@@ -27,8 +28,13 @@ const NAMESPACE: &str = "ovn-kubernetes";
 
 const NAMES: [&str; 2] = ["www.example.com.", "api.example.com."];
 
-/// The collector looks at no pods, and may not.
-const RIGHTS: [&str; 2] = ["--set", "dns.watchPods=false"];
+/// What the chart is told: the collector looks at no pods, and may not; and it ends soon.
+const CHART: [&str; 4] = [
+    "--set",
+    "dns.watchPods=false",
+    "--set",
+    "collector.shutdownDelaySeconds=0",
+];
 
 const COREFILE: &str = "\
 .:{$DNS_PORT} {
@@ -41,25 +47,33 @@ const COREFILE: &str = "\
 /// The addresses of an object that went stay for 5 s: whoever takes them out has done so after this.
 const PATIENCE: Duration = Duration::from_secs(7);
 
-/// Starts a program as its ServiceAccount.
+/// Starts a program by the command of its rendered pod, as its ServiceAccount.
 async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Program {
-    let socket = format!("unix://{}", workdir.join("dnstap.sock").display());
-    let remote = northbound::remote(workdir.path());
-    let (name, account, flag, value) = match collector {
-        true => ("collector", COLLECTOR, "--listen", &socket),
-        false => ("ovn-writer", OVN_WRITER, "--nb", &remote),
+    let listen = format!("--listen=unix://{}", workdir.join("dnstap.sock").display());
+    let remote = format!("--nb={}", northbound::remote(workdir.path()));
+    let (name, kind, account, place) = match collector {
+        true => ("collector", "Deployment", COLLECTOR, listen),
+        false => ("ovn-writer", "DaemonSet", OVN_WRITER, remote),
     };
+    let objects = chart::render(NAMESPACE, &CHART);
+    let pod = &chart::find(&objects, kind, account).data["spec"]["template"]["spec"];
+    assert_eq!(pod["serviceAccountName"], account);
+    let container = &pod["containers"][0];
+    assert_eq!(container["command"], json!([name]));
+    let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+    // All but where it is on its machine.
+    let elsewhere = [
+        "--admin=",
+        "--log-format=",
+        "--listen=",
+        "--inspect=",
+        "--nb=",
+    ];
+    let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));
+    let args = args.into_iter().filter(is_kept).chain([place]).collect();
     server.config_of(NAMESPACE, account).await;
     let kubeconfig = server.folder().join(format!("{account}.kubeconfig"));
     let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
-    let mut args = ["--store", "kube", flag, value].map(str::to_owned).to_vec();
-    if collector {
-        let more = [
-            "--watch-pods=false",
-            "--resolver-service=kube-system/kube-dns",
-        ];
-        args.extend(more.map(str::to_owned));
-    }
     Program::start_with(workdir.path(), name, args, environment).await
 }
 
@@ -82,7 +96,7 @@ async fn is_not_ready(program: &Program) {
 
 /// Takes the accounts and their rights away, as `helm uninstall` does while the pods still end.
 async fn take_rights(server: &ApiServer) {
-    for object in chart::render(NAMESPACE, &RIGHTS) {
+    for object in chart::render(NAMESPACE, &CHART) {
         let types = object.types.clone().unwrap();
         if !types.api_version.starts_with("rbac.") && kind_of(&object) != "ServiceAccount" {
             continue;
@@ -138,7 +152,7 @@ async fn pods_fill(coredns: &CoreDns, northbound: &Northbound) {
 async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_again() {
     let server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
-    server.grant(NAMESPACE, &RIGHTS).await;
+    server.grant(NAMESPACE, &CHART).await;
     allow(&server, &server.namespace().await, &NAMES).await;
     let workdir = Workdir::new();
     fs::write(workdir.join("Corefile"), COREFILE).unwrap();
@@ -174,7 +188,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     assert_eq!(history.departures().await, [""; 0]);
 
     // Installed again over what was left, and the CRD taken away under the feet of the programs, with all objects.
-    server.grant(NAMESPACE, &RIGHTS).await;
+    server.grant(NAMESPACE, &CHART).await;
     let mut collector = start(&server, &workdir, true).await;
     let mut writer = start(&server, &workdir, false).await;
     collector.ready().await;

@@ -112,6 +112,30 @@ cluster.local:{{$DNS_PORT}} {{
 }
 
 #[tokio::test]
+async fn what_coredns_takes_it_takes_when_it_is_patched() {
+    let workdir = Workdir::new();
+    let file = workdir.join("Corefile");
+    let socket = workdir.join("dnstap.sock").display().to_string();
+    for layout in [
+        ".:{$DNS_PORT} { whoami\n}\n",
+        ".:{$DNS_PORT} { }\n",
+        ".:{$DNS_PORT} {}\nwhoami\n",
+        ".:{$DNS_PORT}\nwhoami",
+        ".:{$DNS_PORT}",
+        ".:{$DNS_PORT} {\r\n\twhoami\r\n}\r\n",
+        "(all) { whoami\n}\n.:{$DNS_PORT} { import all\n}\n",
+        ".:{$DNS_PORT}, a.example:{$DNS_PORT},\nb.example:{$DNS_PORT} {\n\n}\n",
+    ] {
+        fs::write(&file, layout).unwrap();
+        drop(CoreDns::start(workdir.path()).await);
+        let after = made(&["patch", &file.display().to_string(), "--dnstap", &socket]).await;
+        assert!(after.contains("dnstap"), "{after}");
+        fs::write(&file, &after).unwrap();
+        drop(CoreDns::start(workdir.path()).await);
+    }
+}
+
+#[tokio::test]
 async fn a_rendered_corefile_is_taken_by_coredns_and_the_longest_zone_wins() {
     let (short, long) = (upstream("192.0.2.1").await, upstream("192.0.2.2").await);
     let servers = format!(

@@ -99,12 +99,14 @@ impl Load {
             pods.spawn(async move {
                 for i in (0..names).cycle().skip(pod) {
                     match ask(server, &numbered_name(i), RecordType::A).await {
-                        Ok(reply) => {
+                        Ok(reply)
+                            if reply.message.metadata.response_code == ResponseCode::NoError =>
+                        {
                             assert_eq!(reply.addresses(), [address(i, false)]);
                             answers.fetch_add(1, Ordering::SeqCst);
                         }
-                        // Nobody answers while CoreDNS is away.
-                        Err(_) => sleep(Duration::from_millis(10)).await,
+                        // Nobody answers while CoreDNS is away; and it fails while a busy machine keeps the upstream from it.
+                        _ => sleep(Duration::from_millis(10)).await,
                     }
                 }
             });
