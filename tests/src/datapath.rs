@@ -5,7 +5,7 @@
 //! in them, go with the processes that hold them open. Only root can make them.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
@@ -42,6 +42,8 @@ pub struct Datapath {
     controller: Process,
     northd: Process,
     vswitchd: Process,
+    /// Holds the network open that the switch is in.
+    network: Process,
     _databases: [Process; 2],
     folder: PathBuf,
     /// How many hosts are on the switch.
@@ -82,12 +84,11 @@ impl Datapath {
                 &args,
             )
         });
-        let (southbound, local) = (socket(folder, "sb"), socket(folder, "conf"));
         eventually("the local database answers", async || {
             vsctl(folder, &["--no-wait", "init"])
         })
         .await;
-        let remote = format!("external_ids:ovn-remote=\"{southbound}\"");
+        let remote = format!("external_ids:ovn-remote=\"{}\"", socket(folder, "sb"));
         let settings = [
             "--no-wait",
             "set",
@@ -102,17 +103,8 @@ impl Datapath {
             "external_ids:ovn-ofctrl-wait-before-clear=2000",
         ];
         vsctl(folder, &settings).expect("the local database is set");
-        // The network in which it is has the interfaces of the bridge and one end of each pod's cable.
-        let args = [
-            "--net".to_owned(),
-            "--".to_owned(),
-            "ovs-vswitchd".to_owned(),
-            "--disable-system".to_owned(),
-            "--no-chdir".to_owned(),
-            format!("--unixctl={}", control(folder, "vswitchd")),
-            local,
-        ];
-        let vswitchd = start(folder, "ovs-vswitchd", "unshare", &args);
+        let network = start_network(folder, "switch").await;
+        let vswitchd = start_switch(folder, network.pid());
         let northd = start_northd(folder, northbound);
         let controller = start_controller(folder);
         northbound
@@ -127,6 +119,7 @@ impl Datapath {
             controller,
             northd,
             vswitchd,
+            network,
             _databases: databases,
             folder: folder.to_owned(),
             ports: 0,
@@ -145,6 +138,62 @@ impl Datapath {
         self.controller = start_controller(&self.folder);
     }
 
+    /// Ends `ovs-vswitchd` and starts it again, as `ovs-ctl restart` does: it forwards nothing until it has all flows that it had.
+    /// Its user-space datapath ends with it, so nothing is forwarded meanwhile.
+    pub async fn restart_switch(&mut self) {
+        let folder = &self.folder;
+        let dumped = |what: &str| {
+            let dumped = ofctl(folder, &[what, "--no-names", "--no-stats"]);
+            let lines = dumped.expect("what the switch was told");
+            // The first line may say what it is.
+            let lines: Vec<_> = lines
+                .lines()
+                .filter(|line| !line.starts_with("OFPST_"))
+                .map(str::trim)
+                .collect();
+            let file = folder.join(what);
+            fs::write(&file, lines.join("\n")).expect("a file of it");
+            file.display().to_string()
+        };
+        let (groups, flows) = (dumped("dump-groups"), dumped("dump-flows"));
+        let options = tunnel_options(folder).expect("the options of its tunnels");
+
+        let control = control(folder, "vswitchd");
+        run(Command::new("ovs-appctl").args(["-t", &control, "exit"]));
+        self.vswitchd.wait().await;
+        let waits = "other_config:flow-restore-wait=true";
+        vsctl(folder, &["--no-wait", "set", "Open_vSwitch", ".", waits]).expect("it will wait");
+        self.vswitchd = start_switch(folder, self.network.pid());
+        eventually("the switch knows the options of its tunnels", async || {
+            // ovn-controller may be back first.
+            if tunnel_options(folder)? != options {
+                ofctl(folder, &["add-tlv-map", &options.join(",")])?;
+            }
+            Ok::<_, String>(())
+        })
+        .await;
+        for told in [
+            ["add-groups", &groups, "--bundle"],
+            ["replace-flows", &flows, "--bundle"],
+        ] {
+            ofctl(folder, &told).expect("it is told all of it");
+        }
+        let waited = [
+            "remove",
+            "Open_vSwitch",
+            ".",
+            "other_config",
+            "flow-restore-wait",
+        ];
+        vsctl(folder, &waited).expect("it forwards");
+    }
+
+    /// Kills `ovs-vswitchd` and starts it again. It forwards nothing until `ovn-controller` has told it all flows anew.
+    pub fn kill_switch(&mut self) {
+        self.vswitchd.kill();
+        self.vswitchd = start_switch(&self.folder, self.network.pid());
+    }
+
     /// Adds a host with these addresses, all on one link with those of all others, and waits until its port is up. Its logical
     /// port has this name, of at most 8 characters.
     pub async fn pod(
@@ -153,17 +202,8 @@ impl Datapath {
         name: &str,
         addresses: &[Ipv4Addr],
     ) -> Pod {
-        let args = ["--net", "--", "sleep", "infinity"];
-        let process = Process::start(&self.folder, name, Path::new("unshare"), args, &[]);
+        let process = start_network(&self.folder, name).await;
         let pid = process.pid();
-        let own = namespace("self");
-        eventually("the pod has a network of its own", async || {
-            let is_apart = namespace(&pid.to_string()) != own;
-            is_apart
-                .then_some(())
-                .ok_or_else(|| "it has not".to_owned())
-        })
-        .await;
         self.pods.push(process);
         self.attach(northbound, name, pid, addresses).await
     }
@@ -176,7 +216,7 @@ impl Datapath {
         pid: u32,
         addresses: &[Ipv4Addr],
     ) -> Pod {
-        let (switch, pod) = (self.vswitchd.pid(), Pod { pid });
+        let (switch, pod) = (self.network.pid(), Pod { pid });
         self.ports += 1;
         let mac = format!("02:00:00:00:00:{:02x}", self.ports);
         let (cable, pid) = (format!("veth-{name}"), pid.to_string());
@@ -247,6 +287,21 @@ impl Pod {
         thread::spawn(move || listener.incoming().for_each(drop));
     }
 
+    /// Takes connections on this port of all addresses and sends back what comes, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn echo(self, port: u16) {
+        let listener = self
+            .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+            .expect("a port to listen on");
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || io::copy(&mut &stream, &mut &stream));
+            }
+        });
+    }
+
     /// All addresses of a network are its own.
     pub fn owns(self, network: &str) {
         inside(
@@ -299,6 +354,36 @@ impl Pod {
     }
 }
 
+/// A process that holds a network of its own open.
+async fn start_network(folder: &Path, name: &str) -> Process {
+    let args = ["--net", "--", "sleep", "infinity"];
+    let process = Process::start(folder, name, Path::new("unshare"), args, &[]);
+    let (pid, own) = (process.pid().to_string(), namespace("self"));
+    eventually("it has a network of its own", async || {
+        let is_apart = namespace(&pid) != own;
+        is_apart
+            .then_some(())
+            .ok_or_else(|| "it has not".to_owned())
+    })
+    .await;
+    process
+}
+
+/// In a network that has the interfaces of the bridge and one end of each pod's cable, and outlasts it.
+fn start_switch(folder: &Path, network: u32) -> Process {
+    let args = [
+        format!("--target={network}"),
+        "--net".to_owned(),
+        "--".to_owned(),
+        "ovs-vswitchd".to_owned(),
+        "--disable-system".to_owned(),
+        "--no-chdir".to_owned(),
+        format!("--unixctl={}", control(folder, "vswitchd")),
+        socket(folder, "conf"),
+    ];
+    start(folder, "ovs-vswitchd", "nsenter", &args)
+}
+
 fn start_northd(folder: &Path, northbound: &Northbound) -> Process {
     let args = [
         format!("--ovnnb-db={}", northbound.remote()),
@@ -340,18 +425,45 @@ fn inside(pid: u32, program: &str, args: &[&str]) {
     run(command.args(args));
 }
 
-fn vsctl(folder: &Path, args: &[&str]) -> Result<(), String> {
+fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("ovs-vsctl");
-    command.arg("--timeout=5");
+    command.arg("--timeout=30");
     command.arg(format!("--db={}", socket(folder, "conf")));
-    let output = command.args(args).output().expect("ovs-vsctl runs");
-    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
-    output.status.success().then_some(()).ok_or_else(said)
+    said(command.args(args))
+}
+
+/// Tells the bridge something, or asks it, by OpenFlow.
+fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+    let bridge = format!("unix:{}", folder.join("br-int.mgmt").display());
+    let mut command = Command::new("ovs-ofctl");
+    command.args(["--protocols=OpenFlow15", "--timeout=30"]);
+    let (what, more) = args.split_first().expect("something to tell");
+    said(command.arg(what).arg(bridge).args(more))
+}
+
+/// Which options tunnels have, as the bridge is told.
+fn tunnel_options(folder: &Path) -> Result<Vec<String>, String> {
+    let map = ofctl(folder, &["dump-tlv-map"])?;
+    let option = |line: &str| match *line.split_whitespace().collect::<Vec<_>>() {
+        [class, kind, length, field] if class.starts_with("0x") => Some(format!(
+            "{{class={class},type={kind},len={length}}}->{field}"
+        )),
+        _ => None,
+    };
+    Ok(map.lines().filter_map(option).collect())
+}
+
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
 }
 
 /// Runs a program that must succeed.
 fn run(command: &mut Command) {
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let said = said(command);
+    assert!(said.is_ok(), "{command:?}: {said:?}");
 }

@@ -133,7 +133,7 @@ pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
 /// Runs `ovn-nbctl` on the database in a folder.
 pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     let output = Command::new("ovn-nbctl")
-        .args(["--no-leader-only", "--timeout=5"])
+        .args(["--no-leader-only", "--timeout=30"])
         .arg(format!("--db={}", remote(folder)))
         .args(args)
         .output()

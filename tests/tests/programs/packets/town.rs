@@ -27,6 +27,9 @@ const SERVERS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Where every server outside listens.
 pub(crate) const PORT: u16 = 443;
 
+/// Where they send back what comes.
+pub(crate) const ECHO: u16 = 7;
+
 /// The servers outside have all addresses of these networks.
 const NETWORKS: [&str; 2] = ["192.0.2.0/24", "198.51.0.0/16"];
 
@@ -75,6 +78,7 @@ impl Town {
             .into_iter()
             .for_each(|network| servers.owns(network));
         servers.serve(PORT);
+        servers.echo(ECHO);
         datapath
             .attach(&northbound, "dns", network.pid(), &[DNS])
             .await;
