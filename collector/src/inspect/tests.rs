@@ -1,10 +1,15 @@
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, listen::ListenAddress, store::ObjectKey};
+use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
+    task::JoinHandle,
 };
 
 use super::*;
@@ -168,21 +173,73 @@ async fn get(socket: &Path, path: &str) -> String {
     answer
 }
 
+/// A server with an owner that tells of these names.
+struct Served {
+    socket: PathBuf,
+    _folder: TempDir,
+    token: CancellationToken,
+    serving: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Served {
+    async fn start(names: Vec<NameView>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("x.sock");
+        let address = ListenAddress::Unix(socket.clone().into());
+        let inspect = Inspect::bind(&address).await.unwrap();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(serve(inspect, sources(names), token.clone()));
+        Self {
+            socket,
+            _folder: folder,
+            token,
+            serving,
+        }
+    }
+
+    async fn end(self) {
+        self.token.cancel();
+        self.serving.await.unwrap().unwrap();
+    }
+}
+
 /// The page and the JSON.
 async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("x.sock");
-    let address = ListenAddress::Unix(socket.clone().into());
-    let inspect = Inspect::bind(&address).await.unwrap();
-    let token = CancellationToken::new();
-    let serving = tokio::spawn(serve(inspect, sources(names), token.clone()));
-    let page = get(&socket, "/").await;
-    let json = get(&socket, "/status.json").await;
-    assert!(get(&socket, "/metrics").await.starts_with("HTTP/1.0 404"));
-    token.cancel();
-    serving.await.unwrap().unwrap();
+    let served = Served::start(names).await;
+    let socket = &served.socket;
+    let page = get(socket, "/").await;
+    let json = get(socket, "/status.json").await;
+    assert!(get(socket, "/metrics").await.starts_with("HTTP/1.0 404"));
+    served.end().await;
     let (_, body) = json.split_once("\r\n\r\n").unwrap();
     (page, serde_json::from_str(body).unwrap())
+}
+
+/// Time that is paused passes only while nobody has anything to read.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_let_go_and_a_capture_lasts_as_long_as_was_asked_for() {
+    // More than the buffers of a socket hold.
+    let names = (0..5_000).map(|i| name_view(&format!("n{i}.example.com")));
+    let served = Served::start(names.collect()).await;
+    let (start, socket) = (Instant::now(), served.socket.clone());
+    let capture = tokio::spawn(async move { get(&socket, "/capture/60000/1000").await });
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut stream = UnixStream::connect(&served.socket).await.unwrap();
+        let request = b"GET /status.json HTTP/1.0\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        stalled.push(stream);
+    }
+    let page = get(&served.socket, "/").await;
+    assert!(page.starts_with("HTTP/1.0 200"), "{page}");
+    assert_eq!(start.elapsed().as_secs(), 20);
+    let capture = capture.await.unwrap();
+    assert!(
+        capture.ends_with("\0\0\0\0\0\0\0\x04\0\0\0\x03"),
+        "{capture:?}"
+    );
+    assert_eq!(start.elapsed().as_secs(), 60);
+    served.end().await;
 }
 
 fn troubled() -> NameView {
