@@ -43,17 +43,38 @@ fn commands() -> Vec<(PathBuf, Vec<String>)> {
         .collect()
 }
 
-async fn coredns(server: &ApiServer) {
+const NODE_LOCAL: &str =
+    "cluster.local:53 {\n    forward . 10.96.0.10\n}\n.:53 {\n    forward . /etc/resolv.conf\n}\n";
+
+async fn corefiles(server: &ApiServer) {
     let maps: Api<ConfigMap> = Api::namespaced(server.client().await, "kube-system");
-    let map = json!({ "metadata": { "name": "coredns" }, "data": { "Corefile": COREFILE } });
-    let map = serde_json::from_value(map).unwrap();
-    maps.create(&PostParams::default(), &map).await.unwrap();
+    for (name, corefile) in [("coredns", COREFILE), ("node-local-dns", NODE_LOCAL)] {
+        let map = json!({ "metadata": { "name": name }, "data": { "Corefile": corefile } });
+        let map = serde_json::from_value(map).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+}
+
+/// A command in a block that says nothing of itself would be run by nobody.
+#[test]
+fn every_command_of_the_docs_is_marked() {
+    for page in fs::read_dir(docs())
+        .unwrap()
+        .map(|page| page.unwrap().path())
+    {
+        let text = fs::read_to_string(&page).unwrap_or_default();
+        let blocks = text.split("\n```").skip(1).step_by(2);
+        for block in blocks.filter_map(|block| block.strip_prefix('\n')) {
+            let is_command = ["kubectl ", "helm "].iter().any(|it| block.starts_with(it));
+            assert!(!is_command, "{}: {block}", page.display());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_docs_that_needs_no_node_works() {
     let server = ApiServer::start().await;
-    coredns(&server).await;
+    corefiles(&server).await;
     let workdir = Workdir::new();
     let mut folders = vec![
         tool("kubectl").parent().unwrap().to_owned(),

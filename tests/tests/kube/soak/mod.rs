@@ -6,4 +6,5 @@ mod failover;
 mod openshift;
 mod outage;
 mod rollout;
+mod skew;
 mod writers;
