@@ -104,3 +104,8 @@ topologySpreadConstraints:
 {{- dict "namespace" (first $parts) "name" (last $parts) | toJson }}
 {{- end }}
 {{- end }}
+
+{{- /* Whether pods are looked at: so it is where a release is upgraded that was made before there was the value. */}}
+{{- define "egress.watchPods" }}
+{{- ne (toString .Values.dns.watchPods) "false" }}
+{{- end }}
