@@ -26,9 +26,10 @@ mod testing;
 mod verify;
 mod writer;
 
-use std::{io, io::Write as _};
+use std::{future::pending, io, io::Write as _, pin::pin};
 
 use anyhow::Context;
+use futures_util::{Stream, StreamExt, stream};
 use runtime::{
     UsageError,
     admin::{Admin, Health},
@@ -42,6 +43,7 @@ use runtime::{
 };
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use self::report::Format;
 pub use self::{
@@ -54,6 +56,9 @@ pub use self::{
 
 /// The name of the program, and of its Lease.
 const PROGRAM: &str = "ovn-writer";
+
+/// Events of the store that wait to be taken in.
+const OBJECTS: usize = 16;
 
 /// Runs the program until it is told to end.
 ///
@@ -98,7 +103,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(listener) = inspect {
         tasks.spawn("inspect", inspect::serve(listener, asked, tasks.token()));
     }
+    // Objects are read by other threads than the one that writes.
+    let (sender, mut receiver) = mpsc::channel(OBJECTS);
     let objects = store.watch(Scope::Namespace(namespace));
+    tasks.spawn("watch", forward(objects, sender, tasks.token()));
+    let objects = stream::poll_fn(move |context| receiver.poll_recv(context));
     tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
     if let Some(leadership) = leadership.filter(|_| !dry_run) {
         tasks.spawn("leadership", leadership.run(tasks.token()));
@@ -107,8 +116,29 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if !certificates.is_empty() {
         tasks.spawn("expiry", expiry::run(certificates, tasks.token()));
     }
-    tasks.spawn("writer", writer.run(objects, tasks.token()));
+    tasks.spawn_alone("writer", writer.run(objects, tasks.token()));
     tasks.run().await
+}
+
+/// Hands events on until the token is cancelled.
+async fn forward<T>(
+    events: impl Stream<Item = T>,
+    sender: mpsc::Sender<T>,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut events = pin!(events);
+    let all = async {
+        while let Some(event) = events.next().await {
+            if sender.send(event).await.is_err() {
+                // Who read them ended, and says why.
+                pending::<()>().await;
+            }
+        }
+    };
+    match token.run_until_cancelled(all).await {
+        Some(()) => anyhow::bail!("the watch of the store ended"),
+        None => Ok(()),
+    }
 }
 
 /// Compares store and database once and prints what differs. Returns whether they are the same.

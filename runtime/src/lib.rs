@@ -43,7 +43,7 @@ pub mod store;
 pub mod telemetry;
 pub mod tls;
 
-pub use self::program::{UsageError, run_program};
+pub use self::program::{UsageError, run_alone, run_program};
 
 /// The version of the programs, and the commit that they were built from where that is known: `0.1.0 (3f2a91c0d4e5)`.
 pub const VERSION: &str = env!("VERSION_AND_COMMIT");

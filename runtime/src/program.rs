@@ -50,6 +50,18 @@ pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>
     ExitCode::from(status(&error))
 }
 
+/// Runs a future on this thread, which does nothing else meanwhile. What the future waits for wakes this thread at once, where tasks
+/// that share threads are handed from one to the other first.
+///
+/// # Errors
+/// There can be no runtime.
+pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(result)
+}
+
 fn status(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| cause.is::<UsageError>()) {
         return 2;

@@ -1,15 +1,18 @@
 //! The tasks of a program, and how they end.
 
-use std::{collections::HashMap, future::Future, io, time::Duration};
+use std::{collections::HashMap, future::Future, io, panic::resume_unwind, thread, time::Duration};
 
 use anyhow::{Context, anyhow};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
     task::{Id, JoinError, JoinSet},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+use crate::program::run_alone;
 
 /// How long tasks may take to end once they were told to.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -89,6 +92,30 @@ impl Tasks {
     ) {
         let handle = self.tasks.spawn(task);
         self.names.insert(handle.id(), name);
+    }
+
+    /// Starts a task as [`Tasks::spawn`] does, on a thread of its own: nothing else holds it up, and it holds up nothing else. It
+    /// cannot be aborted, but goes with the process.
+    pub fn spawn_alone(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        let (running, ended) = oneshot::channel::<()>();
+        let thread = thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || {
+            let _running = running;
+            run_alone(task)
+        });
+        self.spawn(name, async {
+            let thread = thread?;
+            // The other end goes with the thread, whichever way it ends.
+            let _closed = ended.await;
+            match thread.join() {
+                Ok(result) => result?,
+                Err(panic) => resume_unwind(panic),
+            }
+        });
     }
 
     /// Runs until SIGTERM, SIGINT or the token's cancellation, or until a task ends by itself. Then cancels the token

@@ -1,4 +1,4 @@
-//! The writer at work, on a runtime like the program's, with a store that says what the bench says.
+//! The writer at work, on a thread of its own as in the program, with a store that says what the bench says.
 
 use std::{
     thread::{self, JoinHandle},
@@ -14,7 +14,7 @@ use ovn_writer::{
     sync::{CreateSets, Policy},
 };
 use proto::api::DnsNameResolver;
-use runtime::{admin::Health, store::Event};
+use runtime::{admin::Health, run_alone, store::Event};
 use tests::{northbound::Northbound, workdir::Workdir};
 use tokio::{runtime::Builder, sync::mpsc};
 use tokio_util::sync::CancellationToken;
@@ -79,19 +79,8 @@ impl RunningWriter {
             polled
         });
         let work = writer.run(objects, token.clone());
-        let thread = thread::spawn(|| {
-            // As the program has it.
-            let runtime = Builder::new_multi_thread()
-                .worker_threads(
-                    thread::available_parallelism().map_or(2, |cores| cores.get().max(2)),
-                )
-                .event_interval(4)
-                .enable_all()
-                .build()
-                .unwrap();
-            let work = runtime.spawn(work);
-            runtime.block_on(work).unwrap()
-        });
+        // As the program has it.
+        let thread = thread::spawn(|| run_alone(work).unwrap());
         let end = signals.in_sync();
         let writer = Self {
             store,

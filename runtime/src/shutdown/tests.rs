@@ -44,6 +44,32 @@ async fn a_panic_in_a_task_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
+async fn a_task_on_a_thread_of_its_own_ends_as_any_other() {
+    let _turn = TURN.lock().await;
+    let here = std::thread::current().id();
+    let elsewhere = async move {
+        assert_ne!(std::thread::current().id(), here);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Err(anyhow!("no luck"))
+    };
+    let mut tasks = Tasks::new();
+    tasks.spawn_alone("lone", elsewhere);
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task lone: no luck");
+
+    let mut tasks = Tasks::new();
+    tasks.spawn_alone("wild", async { panic!("at {}", "noon") });
+    let error = tasks.run().await.unwrap_err();
+    assert_eq!(format!("{error:#}"), "task wild: panicked: at noon");
+
+    let mut tasks = Tasks::new();
+    let token = tasks.token();
+    tasks.spawn_alone("drains", pending_until(token.clone()));
+    token.cancel();
+    tasks.run().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_cancelled_token_drains_the_tasks() {
     let _turn = TURN.lock().await;
     let mut tasks = Tasks::new();

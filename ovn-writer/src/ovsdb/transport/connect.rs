@@ -11,6 +11,7 @@ use tokio::{
 use super::{
     super::remote::{HostPort, Remote},
     Connection, TransportError, TransportOptions,
+    local::Local,
     tls::{Handshake, TlsError},
 };
 
@@ -28,9 +29,9 @@ pub(crate) async fn connect(
     let limit = options.connect_timeout;
     match remote {
         Remote::Unix(path) => {
-            let stream = within(limit, UnixStream::connect(path)).await??;
+            let stream = Local::new(within(limit, UnixStream::connect(path)).await??)?;
             // What does not fit waits until this side has nothing else to do, and meanwhile the server would wait.
-            set_socket_send_buffer_size(&stream, SEND_BUFFER).map_err(io::Error::from)?;
+            set_socket_send_buffer_size(stream.socket(), SEND_BUFFER).map_err(io::Error::from)?;
             // The kernel says when the other side of a local socket is gone; servers do not probe there either.
             Ok(Connection::new(stream, None, options))
         }

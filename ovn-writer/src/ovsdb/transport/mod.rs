@@ -6,6 +6,7 @@
 
 mod connect;
 mod framing;
+mod local;
 mod message;
 mod output;
 mod timer;
