@@ -336,7 +336,7 @@ fn a_conflict_is_computed_again_on_what_is_there() {
     let mut object = world.store.values().next().unwrap().clone();
     let mut other = object.status.clone().unwrap();
     other.resolved_names[0].dns_name = "b.example.com.".to_owned();
-    other.resolved_names[0].resolved_addresses[0].ip = "2.2.2.2".to_owned();
+    other.resolved_names[0].resolved_addresses[0].ip = "2.2.2.2".into();
     object
         .status
         .as_mut()

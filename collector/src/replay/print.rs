@@ -79,10 +79,10 @@ pub(super) fn address_changes(
     let before = before.map(entries).unwrap_or_default();
     let after_all = entries(after);
     let change = |added| {
-        move |(name, address): &(String, String)| Change {
+        move |(name, address): &(&str, &str)| Change {
             rule: after.spec.name.clone(),
-            name: name.clone(),
-            address: address.clone(),
+            name: (*name).to_owned(),
+            address: (*address).to_owned(),
             added,
         }
     };
@@ -92,11 +92,11 @@ pub(super) fn address_changes(
 }
 
 /// Name and address of everything in a status.
-fn entries(object: &DnsNameResolver) -> BTreeSet<(String, String)> {
+fn entries(object: &DnsNameResolver) -> BTreeSet<(&str, &str)> {
     let names = object.status.iter().flat_map(|it| &it.resolved_names);
     let entries = names.flat_map(|entry| {
         let addresses = entry.resolved_addresses.iter();
-        addresses.map(|address| (entry.dns_name.clone(), address.ip.clone()))
+        addresses.map(|address| (&*entry.dns_name, &*address.ip))
     });
     entries.collect()
 }
@@ -172,7 +172,9 @@ impl<W: Write> Printer<W> {
         for object in objects {
             let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for (name, address) in entries(object) {
-                kept.entry(name).or_default().push(address);
+                kept.entry(name.to_owned())
+                    .or_default()
+                    .push(address.to_owned());
             }
             if kept.is_empty() {
                 kept.insert(object.spec.name.clone(), Vec::new());

@@ -5,6 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff};
 use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
 use runtime::clock::Timestamp;
+use smol_str::ToSmolStr;
 
 use super::{Memory, condition::Told};
 
@@ -75,7 +76,7 @@ impl Stored {
     /// The status that says it.
     pub fn status(&self) -> DnsNameResolverStatus {
         let address = |address: &StoredAddress| ResolvedAddress {
-            ip: address.ip.to_string(),
+            ip: address.ip.to_smolstr(),
             ttl_seconds: address.ttl,
             last_lookup_time: time(address.looked_up),
         };

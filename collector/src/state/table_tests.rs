@@ -198,7 +198,7 @@ fn lines(status: &DnsNameResolverStatus) -> Vec<String> {
 
 /// What the API server would refuse the whole status for.
 pub(super) fn check_crd(status: &DnsNameResolverStatus) -> Result<(), String> {
-    fn unique<'a>(what: &str, keys: impl Iterator<Item = &'a String>) -> Result<(), String> {
+    fn unique<'a>(what: &str, keys: impl Iterator<Item = &'a str>) -> Result<(), String> {
         let mut keys: Vec<_> = keys.collect();
         let all = keys.len();
         keys.sort();
@@ -209,13 +209,13 @@ pub(super) fn check_crd(status: &DnsNameResolverStatus) -> Result<(), String> {
     }
     unique(
         "a name",
-        status.resolved_names.iter().map(|it| &it.dns_name),
+        status.resolved_names.iter().map(|it| &*it.dns_name),
     )?;
     for entry in &status.resolved_names {
-        unique("a condition", entry.conditions.iter().map(|it| &it.type_))?;
+        unique("a condition", entry.conditions.iter().map(|it| &*it.type_))?;
         unique(
             "an address",
-            entry.resolved_addresses.iter().map(|it| &it.ip),
+            entry.resolved_addresses.iter().map(|it| &*it.ip),
         )?;
         name(&entry.dns_name);
         if entry.resolution_failures < 0 {

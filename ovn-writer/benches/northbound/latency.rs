@@ -138,7 +138,7 @@ fn continue_with(
 fn add(object: &mut DnsNameResolver, address: IpAddr) {
     let addresses = &mut object.status.as_mut().unwrap().resolved_names[0].resolved_addresses;
     let mut new = addresses[0].clone();
-    new.ip = address.to_string();
+    new.ip = address.to_string().into();
     addresses.push(new);
 }
 

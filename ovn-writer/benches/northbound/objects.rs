@@ -30,7 +30,7 @@ pub(crate) fn object(name: &str, addresses: impl IntoIterator<Item = IpAddr>) ->
     }))
     .unwrap();
     let resolved = |address: IpAddr| ResolvedAddress {
-        ip: address.to_string(),
+        ip: address.to_string().into(),
         ..sample.clone()
     };
     let dns_name = dns_name(name);

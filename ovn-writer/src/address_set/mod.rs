@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, address_set_name};
+use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 use crate::{
@@ -147,13 +148,13 @@ impl AddressSet {
     }
 
     /// Takes over a difference of the members, each of them once.
-    fn toggle_members(&mut self, texts: Vec<String>) {
+    fn toggle_members(&mut self, texts: Vec<SmolStr>) {
         let mut addresses = Vec::with_capacity(texts.len());
         let mut others = self.others.take().unwrap_or_default();
         for text in texts {
             match canonical_address(&text) {
                 Some(address) => addresses.push(address),
-                None => replica::toggle(&mut others, text.into()),
+                None => replica::toggle(&mut others, text.as_str().into()),
             }
         }
         self.others = (!others.is_empty()).then_some(others);
@@ -169,7 +170,8 @@ pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
 /// The address, if the text is exactly how it is written.
 fn canonical_address(text: &str) -> Option<IpAddr> {
     let address: IpAddr = text.parse().ok()?;
-    (address.to_string() == text).then_some(address)
+    // No other spelling of an IPv4 address is read at all.
+    (address.is_ipv4() || address.to_smolstr() == text).then_some(address)
 }
 
 impl Record for AddressSet {
@@ -219,7 +221,7 @@ impl Record for AddressSet {
 impl AddressSet {
     fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
         match column {
-            NAME => self.name = value.into_string()?.into(),
+            NAME => self.name = value.into_string()?.as_str().into(),
             ADDRESSES => {
                 let members = value.into_set()?.into_iter().map(Atom::into_string);
                 self.toggle_members(distinct(members.collect::<Result<_, _>>()?)?);
@@ -247,7 +249,7 @@ pub(crate) fn nobody_has(name: &DnsName, owner_controller: &str, family: Family)
     Operation::Wait {
         table: TABLE.into(),
         filter: vec![Condition(NAME.into(), Function::Equal, set_name)],
-        columns: vec!["_uuid".to_owned()],
+        columns: vec![SmolStr::new_static("_uuid")],
         until: Until::Equal,
         rows: Vec::new(),
         timeout: 0,
@@ -259,7 +261,7 @@ pub(crate) fn select_names() -> Operation {
     Operation::Select {
         table: TABLE.into(),
         filter: Vec::new(),
-        columns: vec![NAME.to_owned()],
+        columns: vec![SmolStr::new_static(NAME)],
     }
 }
 
@@ -291,12 +293,12 @@ pub(crate) fn new_row(
         (CREATED, store),
     ];
     Row::from([
-        (NAME.to_owned(), Datum::from(set_name.as_str())),
+        (NAME.into(), Datum::from(set_name.as_str())),
         (
-            ADDRESSES.to_owned(),
-            Datum::strings(addresses.iter().map(IpAddr::to_string)),
+            ADDRESSES.into(),
+            Datum::strings(addresses.iter().map(IpAddr::to_smolstr)),
         ),
-        (EXTERNAL_IDS.to_owned(), Datum::string_map(external_ids)),
+        (EXTERNAL_IDS.into(), Datum::string_map(external_ids)),
     ])
 }
 

@@ -62,7 +62,7 @@
 //!     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
 //!         for (column, value) in difference {
 //!             match (column.as_str(), value.into_string()) {
-//!                 ("name", Ok(name)) => self.name = name,
+//!                 ("name", Ok(name)) => self.name = name.into(),
 //!                 ("name", Err(problem)) => return Err(ColumnProblem::from(problem).of(column)),
 //!                 _ => return Err(ColumnProblem::Unknown.of(column)),
 //!             }

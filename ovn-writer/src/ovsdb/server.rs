@@ -74,7 +74,7 @@ impl Record for ServedDatabase {
 impl ServedDatabase {
     fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
         match column {
-            "name" => self.name = value.into_string()?,
+            "name" => self.name = value.into_string()?.into(),
             "model" => self.clustered = value.into_string()? == "clustered",
             "connected" => self.connected = value.into_boolean()?,
             "leader" => self.leader = value.into_boolean()?,

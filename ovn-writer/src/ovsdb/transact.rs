@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::{
@@ -48,7 +49,7 @@ pub enum Operation {
         #[serde(rename = "where")]
         filter: Vec<Condition>,
         /// The columns that are read.
-        columns: Vec<String>,
+        columns: Vec<SmolStr>,
     },
     /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0.
     Wait {
@@ -58,7 +59,7 @@ pub enum Operation {
         #[serde(rename = "where")]
         filter: Vec<Condition>,
         /// The columns that are compared.
-        columns: Vec<String>,
+        columns: Vec<SmolStr>,
         /// Whether the rows must be these, or must not be.
         until: Until,
         /// What they are compared with.

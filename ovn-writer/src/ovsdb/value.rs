@@ -6,6 +6,7 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 /// One scalar value.
@@ -17,8 +18,8 @@ pub enum Atom {
     Real(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// Text.
-    String(String),
+    /// Text. Short ones, such as addresses, take no room of their own.
+    String(SmolStr),
     /// The `_uuid` of a row.
     Uuid(Uuid),
     /// The `uuid-name` of a row that the same transaction inserts.
@@ -37,7 +38,7 @@ pub enum Datum {
 }
 
 /// Columns by name: a row, or the part of it that a message speaks of.
-pub type Row = BTreeMap<String, Datum>;
+pub type Row = BTreeMap<SmolStr, Datum>;
 
 /// A value is not of the type that its column has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -58,7 +59,7 @@ impl Atom {
     ///
     /// # Errors
     /// [`TypeError`] if it is another kind of atom.
-    pub fn into_string(self) -> Result<String, TypeError> {
+    pub fn into_string(self) -> Result<SmolStr, TypeError> {
         match self {
             Self::String(text) => Ok(text),
             _ => Err(TypeError("a string")),
@@ -90,13 +91,13 @@ impl Atom {
 
 impl Datum {
     /// A set of strings.
-    pub fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn strings(items: impl IntoIterator<Item = impl Into<SmolStr>>) -> Self {
         Self::Set(items.into_iter().map(|s| Atom::String(s.into())).collect())
     }
 
     /// A map of strings to strings.
     pub fn string_map(
-        pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+        pairs: impl IntoIterator<Item = (impl Into<SmolStr>, impl Into<SmolStr>)>,
     ) -> Self {
         let atom = |(key, value): (_, _)| (Atom::String(key), Atom::String(value));
         Self::Map(
@@ -163,7 +164,7 @@ impl Datum {
     ///
     /// # Errors
     /// [`TypeError`] if it is anything else.
-    pub fn into_string_map(self) -> Result<Vec<(String, String)>, TypeError> {
+    pub fn into_string_map(self) -> Result<Vec<(SmolStr, SmolStr)>, TypeError> {
         self.into_map()?
             .into_iter()
             .map(|(key, value)| Ok((key.into_string()?, value.into_string()?)))
@@ -174,7 +175,7 @@ impl Datum {
     ///
     /// # Errors
     /// [`TypeError`] if it is anything else.
-    pub fn into_string(self) -> Result<String, TypeError> {
+    pub fn into_string(self) -> Result<SmolStr, TypeError> {
         match self {
             Self::Atom(atom) => atom.into_string(),
             _ => Err(TypeError("a string")),
@@ -195,7 +196,7 @@ impl Datum {
 
 impl From<&str> for Datum {
     fn from(text: &str) -> Self {
-        Self::Atom(Atom::String(text.to_owned()))
+        Self::Atom(Atom::String(text.into()))
     }
 }
 
@@ -274,12 +275,12 @@ impl<'de> Visitor<'de> for DatumVisitor {
     }
 
     fn visit_string<E>(self, text: String) -> Result<Datum, E> {
-        Ok(Datum::Atom(Atom::String(text)))
+        Ok(Datum::Atom(Atom::String(text.into())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Datum, A::Error> {
         let short = || A::Error::custom("a tagged value is an array of two elements");
-        let tag: String = seq.next_element()?.ok_or_else(short)?;
+        let tag: SmolStr = seq.next_element()?.ok_or_else(short)?;
         let datum = match tag.as_str() {
             "uuid" => {
                 let text: String = seq.next_element()?.ok_or_else(short)?;

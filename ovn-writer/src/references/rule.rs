@@ -199,8 +199,8 @@ impl<T: OfTable> Rule<T> {
                 Datum::Atom(Atom::Integer(priority)) => self.priority = priority,
                 _ => return Err(TypeError("an integer").into()),
             },
-            "direction" => self.direction = value.into_string()?.into(),
-            "action" => self.action = value.into_string()?.into(),
+            "direction" => self.direction = value.into_string()?.as_str().into(),
+            "action" => self.action = value.into_string()?.as_str().into(),
             EXTERNAL_IDS => self.external_ids.modify(&KEYS, value)?,
             _ => return Err(ColumnProblem::Unknown),
         }

@@ -1,10 +1,11 @@
 //! Differences in words, for people and for programs: which addresses a set lacks or has too many, and what becomes of whose
 //! packets when that is put right.
 
-use std::{cmp::Reverse, fmt, time::Instant};
+use std::{cmp::Reverse, fmt, net::IpAddr, time::Instant};
 
 use proto::api::{DnsName, address_set_id, address_set_name};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 use crate::{
@@ -48,9 +49,9 @@ pub struct SetReport {
     /// What kind of difference it is.
     pub kind: Kind,
     /// Addresses that it lacks.
-    pub missing: Vec<String>,
+    pub missing: Vec<SmolStr>,
     /// Members that it has too many, as they are written there.
-    pub surplus: Vec<String>,
+    pub surplus: Vec<SmolStr>,
     /// What becomes of it.
     pub action: Action,
     /// What refers to the set.
@@ -138,8 +139,7 @@ impl NameReport {
 impl SetReport {
     fn of(name: &DnsName, finding: &Finding, rows: &Replica<AddressSet>, now: Instant) -> Self {
         let (mut missing, mut surplus) = (Vec::new(), Vec::new());
-        let texts =
-            |addresses: &[std::net::IpAddr]| addresses.iter().map(ToString::to_string).collect();
+        let texts = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_smolstr).collect();
         let (uuid, kind) = match &finding.change {
             Change::Create { addresses, .. } => {
                 missing = texts(addresses);
@@ -168,7 +168,7 @@ impl SetReport {
             Change::Delete { uuid, .. } => {
                 let row = rows.get(*uuid).into_iter();
                 surplus = row
-                    .flat_map(|row| row.addresses().iter().map(|address| address.to_string()))
+                    .flat_map(|row| row.addresses().iter().map(|address| address.to_smolstr()))
                     .collect();
                 (Some(*uuid), Kind::UnwantedRow)
             }
@@ -300,11 +300,11 @@ struct RuleView<'a> {
     priority: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
-    opens: &'a [String],
-    closes: &'a [String],
+    opens: &'a [SmolStr],
+    closes: &'a [SmolStr],
     /// Addresses of which that cannot be told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<&'a String>,
+    changes: Vec<&'a SmolStr>,
 }
 
 impl SetReport {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
+use smol_str::SmolStr;
 
 use super::{change::Change, plan::SetOf, queue::Mark};
 use crate::{
@@ -155,7 +156,7 @@ pub(super) fn nobody_manages() -> Operation {
     Operation::Wait {
         table: TABLE.into(),
         filter: is_managed,
-        columns: vec!["_uuid".to_owned()],
+        columns: vec![SmolStr::new_static("_uuid")],
         until: Until::Equal,
         rows: Vec::new(),
         timeout: 0,

@@ -3,6 +3,7 @@
 use std::{fmt, net::IpAddr};
 
 use proto::api::{DnsName, Family};
+use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 use super::plan::SetOf;
@@ -35,7 +36,7 @@ pub enum Change {
         /// What it lacks.
         insert: Vec<IpAddr>,
         /// What it has too many, as it is written there.
-        delete: Vec<String>,
+        delete: Vec<SmolStr>,
     },
     /// The row is of no more use, and this program made it.
     Delete {
@@ -100,11 +101,11 @@ impl Change {
                 delete,
                 ..
             } => {
-                let insert = Datum::strings(insert.iter().map(IpAddr::to_string));
+                let insert = Datum::strings(insert.iter().map(IpAddr::to_smolstr));
                 let mutation = |mutator, set| Mutation(ADDRESSES.into(), mutator, set);
                 let mutations = [
                     mutation(Mutator::Insert, insert),
-                    mutation(Mutator::Delete, Datum::strings(delete)),
+                    mutation(Mutator::Delete, Datum::strings(delete.iter().cloned())),
                 ];
                 Operation::Mutate {
                     table,

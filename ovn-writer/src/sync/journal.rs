@@ -5,6 +5,7 @@ use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, time::Instant};
 
 use lru::LruCache;
 use proto::api::{DnsName, Family};
+use smol_str::SmolStr;
 
 use super::{batch::Planned, change::Change};
 
@@ -88,7 +89,7 @@ impl Journal {
 
 impl Entry {
     fn of(change: &Change, cause: Cause, at: Instant) -> Self {
-        let (mut inserted, mut removed): (&[IpAddr], &[String]) = (&[], &[]);
+        let (mut inserted, mut removed): (&[IpAddr], &[SmolStr]) = (&[], &[]);
         let mut more_removed = 0;
         match change {
             Change::Create { addresses, .. } => inserted = addresses,
@@ -136,7 +137,7 @@ mod tests {
             insert: (1..=count)
                 .map(|i| std::net::Ipv4Addr::from(i).into())
                 .collect(),
-            delete: vec!["x".repeat(1_000)],
+            delete: vec!["x".repeat(1_000).into()],
         }
     }
 

@@ -21,6 +21,7 @@ use std::{
 };
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
+use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 use super::{change::Change, clashes::Taken};
@@ -383,7 +384,7 @@ fn difference(
     let surplus = there.without(addresses).into_iter();
     let mut delete: Vec<_> = surplus
         .filter(|address| may_go(Some(address)))
-        .map(|address| address.to_string())
+        .map(|address| address.to_smolstr())
         .collect();
     // An address in another spelling than ours goes even if it is wanted, as ours is put in.
     let others = row
@@ -391,7 +392,7 @@ fn difference(
         .others()
         .iter()
         .filter(|text| may_go(address_in(text).as_ref()));
-    delete.extend(others.map(|text| text.to_string()));
+    delete.extend(others.map(SmolStr::new));
     let nothing = insert.is_empty() && delete.is_empty();
     let identity = row.set.identity()?;
     (!nothing).then_some(Change::Mutate {

@@ -83,8 +83,8 @@ pub(crate) fn insert(name: &str) -> Operation {
     Operation::Insert {
         table: "Address_Set".into(),
         row: Row::from([
-            ("name".to_owned(), name.into()),
-            ("external_ids".to_owned(), Datum::string_map(ids)),
+            ("name".into(), name.into()),
+            ("external_ids".into(), Datum::string_map(ids)),
         ]),
     }
 }
@@ -130,9 +130,9 @@ pub(crate) async fn fill(client: &mut Follower, rows: usize) {
     let ids = [("k8s.ovn.org/owner-type", "Namespace")];
     let row = |n: usize| {
         Row::from([
-            ("name".to_owned(), format!("other{n}").as_str().into()),
-            ("external_ids".to_owned(), Datum::string_map(ids)),
-            ("addresses".to_owned(), Datum::strings(["10.9.9.9"])),
+            ("name".into(), format!("other{n}").as_str().into()),
+            ("external_ids".into(), Datum::string_map(ids)),
+            ("addresses".into(), Datum::strings(["10.9.9.9"])),
         ])
     };
     for start in (0..rows).step_by(BATCH) {

@@ -73,7 +73,7 @@ async fn a_guard_refuses_what_relies_on_something_that_has_changed() {
     up(&mut client).await;
     let row = make_row(&mut client, "a1").await;
     let guard = |name: &str| {
-        let values = Row::from([("name".to_owned(), name.into())]);
+        let values = Row::from([("name".into(), name.into())]);
         Operation::guard("Address_Set", row, values)
     };
     let done = transact(&mut client, vec![guard("a1"), add(row, "10.0.0.1")]).await;

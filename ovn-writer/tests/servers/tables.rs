@@ -38,7 +38,8 @@ impl Record for Acl {
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
         for (column, value) in difference {
             let text = value.into_string();
-            self.0 = text.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            let text = text.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            self.0 = text.into();
         }
         Ok(())
     }

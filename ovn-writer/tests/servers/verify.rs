@@ -127,7 +127,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
         (set.kind, &*set.missing),
         (
             Kind::MissingRow,
-            &["10.0.0.1".to_owned(), "10.0.0.2".to_owned()][..]
+            &["10.0.0.1".into(), "10.0.0.2".into()][..]
         )
     );
     assert!(matches!(set.action, Action::AfterMillis(1..=2000)), "{set}");

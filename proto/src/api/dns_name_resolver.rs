@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use super::schema;
 
@@ -70,8 +71,8 @@ pub struct ResolvedName {
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedAddress {
     /// IPv4 or IPv6, in canonical text.
-    #[schemars(extend("anyOf" = [{"format": "ipv4"}, {"format": "ipv6"}]))]
-    pub ip: String,
+    #[schemars(with = "String", extend("anyOf" = [{"format": "ipv4"}, {"format": "ipv6"}]))]
+    pub ip: SmolStr,
     /// Whole seconds from `lastLookupTime` for which the answer may be used.
     pub ttl_seconds: i32,
     /// When the address was last seen in an answer, in whole seconds.

@@ -70,7 +70,7 @@ async fn events(client: &Client, namespace: &str, least: usize) -> Vec<(String, 
 /// The status of a name with so many addresses, all just looked up.
 fn many(name: &str, addresses: u32) -> DnsNameResolverStatus {
     let address = |i: u32| ResolvedAddress {
-        ip: std::net::Ipv4Addr::from(0xc612_0000 + i).to_string(),
+        ip: std::net::Ipv4Addr::from(0xc612_0000 + i).to_string().into(),
         ttl_seconds: 3600,
         last_lookup_time: Time(Timestamp::now()),
     };

@@ -40,7 +40,7 @@ pub(crate) async fn add(store: &KubeStore, key: &ObjectKey, ip: IpAddr, ttl: i32
             });
         }
         names[0].resolved_addresses.push(ResolvedAddress {
-            ip: ip.to_string(),
+            ip: ip.to_string().into(),
             ttl_seconds: ttl,
             last_lookup_time: Time(k8s_openapi::jiff::Timestamp::now()),
         });

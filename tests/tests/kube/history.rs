@@ -128,7 +128,7 @@ pub(crate) fn addresses(object: &DnsNameResolver) -> Addresses {
         .flat_map(|status| &status.resolved_names);
     let pairs = names.flat_map(|name| {
         let ips = name.resolved_addresses.iter();
-        ips.map(|address| (name.dns_name.clone(), address.ip.clone()))
+        ips.map(|address| (name.dns_name.clone(), address.ip.to_string()))
     });
     pairs.collect()
 }

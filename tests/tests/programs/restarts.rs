@@ -206,7 +206,7 @@ fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
             let mut addresses: Vec<String> = entry
                 .resolved_addresses
                 .into_iter()
-                .map(|address| address.ip)
+                .map(|address| address.ip.into())
                 .collect();
             addresses.sort();
             stored.insert((object.spec.name.clone(), entry.dns_name), addresses);

@@ -188,7 +188,7 @@ fn union(status: &DnsNameResolverStatus) -> BTreeMap<String, i64> {
         .flat_map(|entry| &entry.resolved_addresses)
     {
         let expiry = address.last_lookup_time.0.as_second() + i64::from(address.ttl_seconds);
-        let latest = union.entry(address.ip.clone()).or_insert(expiry);
+        let latest = union.entry(address.ip.to_string()).or_insert(expiry);
         *latest = expiry.max(*latest);
     }
     union
@@ -197,8 +197,9 @@ fn union(status: &DnsNameResolverStatus) -> BTreeMap<String, i64> {
 fn entries(status: &DnsNameResolverStatus) -> BTreeSet<(String, String)> {
     let of_entry = |entry: &proto::api::ResolvedName| {
         let addresses = entry.resolved_addresses.iter();
-        let of_address =
-            |address: &proto::api::ResolvedAddress| (entry.dns_name.clone(), address.ip.clone());
+        let of_address = |address: &proto::api::ResolvedAddress| {
+            (entry.dns_name.clone(), address.ip.to_string())
+        };
         addresses.map(of_address).collect::<Vec<_>>()
     };
     status.resolved_names.iter().flat_map(of_entry).collect()

@@ -39,15 +39,18 @@ impl Record for Book {
         for (column, value) in difference {
             let problem = |problem: TypeError| ColumnProblem::from(problem).of(column.clone());
             match column.as_str() {
-                "title" => self.title = value.into_string().map_err(problem)?,
+                "title" => self.title = value.into_string().map_err(problem)?.into(),
                 "authors" => {
                     for atom in value.into_set().map_err(problem)? {
-                        toggle(&mut self.authors, atom.into_string().map_err(problem)?);
+                        toggle(
+                            &mut self.authors,
+                            atom.into_string().map_err(problem)?.into(),
+                        );
                     }
                 }
                 "ids" => {
                     for (key, value) in value.into_string_map().map_err(problem)? {
-                        toggle_pair(&mut self.ids, key, value);
+                        toggle_pair(&mut self.ids, key.into(), value.into());
                     }
                 }
                 _ => return Err(ColumnProblem::Unknown.of(column)),
@@ -80,7 +83,8 @@ impl Record for Shelf {
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
         for (column, value) in difference {
             let place = value.into_string();
-            self.0 = place.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            let place = place.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            self.0 = place.into();
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ fn results_are_told_apart_operation_by_operation() {
                 (false, None),
             ];
             assert_eq!(told, expected);
-            let row = Row::from([("title".to_owned(), "x".into())]);
+            let row = Row::from([("title".into(), "x".into())]);
             assert_eq!(results[4].rows, Some(vec![row]));
         }
         other => panic!("{other:?}"),

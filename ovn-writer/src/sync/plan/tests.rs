@@ -21,8 +21,8 @@ fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> Add
     ids.extend(store.map(|store| ("ovn-writer/created", store)));
     let members = members.iter().copied();
     AddressSet::read(Row::from([
-        ("addresses".to_owned(), Datum::strings(members)),
-        ("external_ids".to_owned(), Datum::string_map(ids)),
+        ("addresses".into(), Datum::strings(members)),
+        ("external_ids".into(), Datum::string_map(ids)),
     ]))
     .unwrap()
 }
@@ -376,7 +376,7 @@ fn every_row_of_a_name_is_kept() {
         uuid,
         family: Family::V4,
         insert: vec!["10.0.0.1".parse().unwrap()],
-        delete: delete.iter().map(|a| (*a).to_owned()).collect(),
+        delete: delete.iter().map(SmolStr::new).collect(),
     };
     assert_eq!(
         changes,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::ovsdb::{
@@ -38,10 +39,11 @@ impl ModelRow {
         let mut row = Self::default();
         for (column, value) in columns {
             match column.as_str() {
-                "name" => row.name = value.into_string().unwrap(),
+                "name" => row.name = value.into_string().unwrap().into(),
                 "addresses" => row.addresses = strings(value),
                 "external_ids" => {
-                    row.external_ids = value.into_string_map().unwrap().into_iter().collect();
+                    let pairs = value.into_string_map().unwrap().into_iter();
+                    row.external_ids = pairs.map(|(k, v)| (k.into(), v.into())).collect();
                 }
                 other => panic!("{other}"),
             }
@@ -65,7 +67,7 @@ impl ModelRow {
             ("name", Function::Equal) => *value == Datum::from(self.name.as_str()),
             ("external_ids", Function::Includes | Function::Excludes) => {
                 let pairs = value.clone().into_string_map().unwrap();
-                let has = |(key, value): &(String, String)| self.id(key) == value;
+                let has = |(key, value): &(SmolStr, SmolStr)| self.id(key) == value;
                 match function {
                     Function::Includes => pairs.iter().all(has),
                     _ => !pairs.iter().any(has),
@@ -87,7 +89,7 @@ pub(super) fn strings(set: Datum) -> BTreeSet<String> {
     set.into_set()
         .unwrap()
         .into_iter()
-        .map(|atom| atom.into_string().unwrap())
+        .map(|atom| atom.into_string().unwrap().into())
         .collect()
 }
 

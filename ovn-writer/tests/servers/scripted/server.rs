@@ -41,7 +41,8 @@ impl Record for Book {
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
         for (column, value) in difference {
             let title = value.into_string();
-            self.0 = title.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            let title = title.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            self.0 = title.into();
         }
         Ok(())
     }
