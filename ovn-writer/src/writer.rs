@@ -121,11 +121,15 @@ impl Writer {
             let timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,
-                event = objects.next() => {
-                    let event = event.ok_or_else(|| anyhow::anyhow!("the watch of the store ended"))?;
-                    self.store_changed(&event);
-                    taken_over = Some(event);
-                }
+                event = objects.next() => match event {
+                    Some(event) => {
+                        self.store_changed(&event);
+                        taken_over = Some(event);
+                    }
+                    // Who reads the store may have heard first that this is the end.
+                    None if token.is_cancelled() => break,
+                    None => anyhow::bail!("the watch of the store ended"),
+                },
                 event = self.client.next() => self.database_changed(event),
                 Some(question) = self.questions.recv() => self.answer(question),
                 () = until(timer) => {}
@@ -391,6 +395,30 @@ mod tests {
 
     use super::*;
     use crate::{address_set::NORTHBOUND, desired, sync::CreateSets, testing::object};
+
+    #[tokio::test]
+    async fn a_store_that_ends_with_the_program_is_no_error_and_one_that_ends_before_is() {
+        for is_cancelled in [true, false] {
+            let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
+            let policy = Policy::new("s", desired::Options::default(), CreateSets::Auto);
+            let writer = Writer::new(
+                &remotes,
+                ClientOptions::new(NORTHBOUND),
+                policy,
+                &Health::new(),
+            );
+            let token = CancellationToken::new();
+            let end = token.clone();
+            let objects = stream::poll_fn(move |_| {
+                if is_cancelled {
+                    end.cancel();
+                }
+                std::task::Poll::Ready(None)
+            });
+            let ended = writer.run(objects, token).await;
+            assert_eq!(ended.is_ok(), is_cancelled, "{ended:?}");
+        }
+    }
 
     /// Time that is paused passes only while nothing is to be done.
     #[test]
