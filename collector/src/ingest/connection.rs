@@ -2,7 +2,11 @@
 
 mod flush;
 
-use std::{pin::pin, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use metrics::{counter, histogram};
@@ -44,6 +48,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// and CoreDNS does not start before it has it. tokio alone would let 128 reads pass.
 const TURN: Duration = Duration::from_millis(1);
 
+/// Observations that are handed over before a read is through: some 200 bytes each, and up to 24 kB.
+const MOST_OBSERVED: usize = 64;
+
 /// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
 pub(super) async fn read(
     stream: impl AsyncRead + AsyncWrite,
@@ -73,9 +80,18 @@ pub(super) async fn read(
             timer.as_mut().reset(deadline);
             rings_at = Some(deadline);
         }
+        let mut reading = pin!(stream.read(window.room()));
+        let reading = poll_fn(|context| {
+            let read = reading.as_mut().poll(context);
+            if read.is_pending() {
+                // Others have their turn now.
+                worked = Duration::ZERO;
+            }
+            read
+        });
         let read = tokio::select! {
             biased;
-            read = stream.read(window.room()) => Some(read.map_err(Error::Read)?),
+            read = reading => Some(read.map_err(Error::Read)?),
             () = &mut cancelled => return Ok(reader.data_frames),
             () = reader.standing.changed() => None,
             () = &mut timer, if rings_at.is_some() => {
@@ -99,6 +115,7 @@ pub(super) async fn read(
         let frames = reader.data_frames;
         reader.last_read = Instant::now();
         let finished = reader.consume(&mut window, &mut answer, began);
+        reader.hand_over();
         reader.flush();
         worked += reader.last_read.elapsed();
         if began || reader.frames.offset() != offset {
@@ -147,7 +164,7 @@ struct Reader<'a> {
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,
     counts: Counts,
-    /// Room for what a batch comes to.
+    /// What the last read came to, until it is handed over.
     observed: Vec<Observation>,
     data_frames: u64,
     told_frames: u64,
@@ -277,12 +294,12 @@ impl<'a> Reader<'a> {
         Ok(finished)
     }
 
-    /// Hands over what the answers of a batch come to.
+    /// Takes what the answers of a batch come to.
     fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
-        let mut observed = std::mem::take(&mut self.observed);
-        batch.take(context, &mut self.counts, &mut observed);
-        observed.drain(..).for_each(|it| self.hand_over(it));
-        self.observed = observed;
+        batch.take(context, &mut self.counts, &mut self.observed);
+        if self.observed.len() >= MOST_OBSERVED {
+            self.hand_over();
+        }
     }
 
     /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is
@@ -329,8 +346,36 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hand_over(&mut self, mut observation: Observation) {
+    /// Hands over what was observed, all at once: each time whoever takes it is woken.
+    fn hand_over(&mut self) {
+        if self.observed.is_empty() {
+            return;
+        }
         if !self.standing.is_known() {
+            self.hold();
+            return;
+        }
+        for observation in &mut self.observed {
+            observation.source = self.source;
+            if let Some(answered_at) = observation.answered_at {
+                let delay = observation.at.since(answered_at);
+                histogram!("collector_observation_delay_seconds").record(delay);
+                self.seat.tell_lag(delay);
+            }
+        }
+        let observations = self.ingest.seats.observations();
+        observations.send(&mut self.observed, self.seat.share(), |full, name| {
+            match full {
+                Full::Queue => self.lost.queue += 1,
+                Full::Share => self.lost.share += 1,
+            }
+            self.ingest.losses.keep(name);
+        });
+    }
+
+    /// Keeps what was observed until the peer may speak.
+    fn hold(&mut self) {
+        for observation in self.observed.drain(..) {
             let size = queue::size(&observation);
             if self.held_bytes + size > self.ingest.limits.held {
                 self.lost.held += 1;
@@ -338,24 +383,6 @@ impl<'a> Reader<'a> {
             } else {
                 self.held_bytes += size;
                 self.held.push(observation);
-            }
-            return;
-        }
-        observation.source = self.source;
-        if let Some(answered_at) = observation.answered_at {
-            let delay = observation.at.since(answered_at);
-            histogram!("collector_observation_delay_seconds").record(delay);
-            self.seat.tell_lag(delay);
-        }
-        let observations = self.ingest.seats.observations();
-        match observations.try_send(observation, self.seat.share()) {
-            Ok(()) => {}
-            Err((full, name)) => {
-                match full {
-                    Full::Queue => self.lost.queue += 1,
-                    Full::Share => self.lost.share += 1,
-                }
-                self.ingest.losses.keep(name);
             }
         }
     }
@@ -370,9 +397,8 @@ impl<'a> Reader<'a> {
             self.unknown_since = (!is_known).then(Instant::now);
             if is_known {
                 self.held_bytes = 0;
-                for observation in std::mem::take(&mut self.held) {
-                    self.hand_over(observation);
-                }
+                self.observed = std::mem::take(&mut self.held);
+                self.hand_over();
                 self.flush();
                 if std::mem::take(&mut self.lost_held) {
                     self.ingest.losses.gap("unknown_peer");

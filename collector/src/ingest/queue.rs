@@ -1,6 +1,6 @@
 //! The queue between the readers and the owner of the statuses, bounded in bytes; no peer may fill more than a part of it.
 
-use std::{mem::size_of, net::IpAddr, sync::Arc};
+use std::{mem::size_of, net::IpAddr, sync::Arc, vec};
 
 use proto::api::DnsName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -10,10 +10,10 @@ use crate::observation::Observation;
 /// The part of the queue that one peer may fill is this fraction of it.
 const PEER_SHARE: usize = 4;
 
-/// An observation that waits, and the room it takes.
+/// Observations that wait, and the room they take.
 #[derive(Debug)]
 struct Waiting {
-    observation: Observation,
+    observations: Vec<Observation>,
     _room: [OwnedSemaphorePermit; 2],
 }
 
@@ -52,7 +52,8 @@ impl Share {
 #[derive(Debug)]
 pub struct Receiver {
     waiting: mpsc::Receiver<Waiting>,
-    batch: Vec<Waiting>,
+    /// What is left of those that were taken last.
+    taken: vec::IntoIter<Observation>,
 }
 
 /// A queue for so many bytes of observations. One of an answer with a few addresses takes about 200 bytes, and one with the most
@@ -68,7 +69,7 @@ pub fn channel(bytes: usize) -> (Sender, Receiver) {
     };
     let receiver = Receiver {
         waiting: receiver,
-        batch: Vec::new(),
+        taken: Vec::new().into_iter(),
     };
     (sender, receiver)
 }
@@ -81,7 +82,7 @@ pub(super) fn size(observation: &Observation) -> usize {
     } else {
         0
     };
-    size_of::<Waiting>() + spilled + observation.name.as_str().len()
+    size_of::<Waiting>() + size_of::<Observation>() + spilled + observation.name.as_str().len()
 }
 
 impl Sender {
@@ -93,28 +94,49 @@ impl Sender {
         }
     }
 
-    /// Hands an observation over, unless there is no room: then its name comes back. Never waits.
-    pub(super) fn try_send(
+    /// Hands observations over, all together if there is room for all, or else those for which there is; `lost` gets the names of
+    /// the others. Never waits. Nothing is left in `observations`.
+    pub(super) fn send(
         &self,
-        observation: Observation,
+        observations: &mut Vec<Observation>,
         share: &Share,
-    ) -> Result<(), (Full, DnsName)> {
-        let size = u32::try_from(size(&observation)).unwrap_or(u32::MAX);
-        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(size);
-        let Ok(of_share) = take(&share.room) else {
-            return Err((Full::Share, observation.name));
-        };
-        let Ok(of_queue) = take(&self.room) else {
-            return Err((Full::Queue, observation.name));
-        };
+        mut lost: impl FnMut(Full, DnsName),
+    ) {
+        match self.room(observations.iter().map(size).sum(), share) {
+            Ok(room) => self.enqueue(std::mem::take(observations), room, lost),
+            Err(_) => {
+                for observation in observations.drain(..) {
+                    match self.room(size(&observation), share) {
+                        Ok(room) => self.enqueue(vec![observation], room, &mut lost),
+                        Err(full) => lost(full, observation.name),
+                    }
+                }
+            }
+        }
+    }
+
+    fn room(&self, bytes: usize, share: &Share) -> Result<[OwnedSemaphorePermit; 2], Full> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(bytes);
+        let of_share = take(&share.room).map_err(|_| Full::Share)?;
+        let of_queue = take(&self.room).map_err(|_| Full::Queue)?;
+        Ok([of_share, of_queue])
+    }
+
+    fn enqueue(
+        &self,
+        observations: Vec<Observation>,
+        room: [OwnedSemaphorePermit; 2],
+        mut lost: impl FnMut(Full, DnsName),
+    ) {
         let waiting = Waiting {
-            observation,
-            _room: [of_share, of_queue],
+            observations,
+            _room: room,
         };
-        self.waiting.try_send(waiting).map_err(|error| {
-            let waiting = error.into_inner();
-            (Full::Queue, waiting.observation.name)
-        })
+        if let Err(error) = self.waiting.try_send(waiting) {
+            let names = error.into_inner().observations.into_iter();
+            names.for_each(|observation| lost(Full::Queue, observation.name));
+        }
     }
 }
 
@@ -122,15 +144,32 @@ impl Receiver {
     /// Waits for observations and appends at most `limit` of them to `batch`. Returns how many; 0 if no reader is left. May be
     /// cancelled.
     pub async fn recv_many(&mut self, batch: &mut Vec<Observation>, limit: usize) -> usize {
-        let taken = self.waiting.recv_many(&mut self.batch, limit).await;
-        batch.extend(self.batch.drain(..).map(|waiting| waiting.observation));
-        taken
+        if self.taken.as_slice().is_empty() {
+            let Some(first) = self.waiting.recv().await else {
+                return 0;
+            };
+            self.taken = first.observations.into_iter();
+        }
+        let before = batch.len();
+        loop {
+            batch.extend(self.taken.by_ref().take(limit + before - batch.len()));
+            if batch.len() - before >= limit {
+                break;
+            }
+            let Ok(next) = self.waiting.try_recv() else {
+                break;
+            };
+            self.taken = next.observations.into_iter();
+        }
+        batch.len() - before
     }
 
     /// The next observation; nothing if no reader is left.
     #[cfg(test)]
     pub(super) async fn recv(&mut self) -> Option<Observation> {
-        self.waiting.recv().await.map(|waiting| waiting.observation)
+        let mut batch = Vec::new();
+        self.recv_many(&mut batch, 1).await;
+        batch.pop()
     }
 
     /// How many wait.
@@ -162,19 +201,55 @@ pub(super) mod tests {
         }
     }
 
+    /// Sends one.
+    pub(in crate::ingest) fn send(
+        sender: &Sender,
+        observation: Observation,
+        share: &Share,
+    ) -> Result<(), Full> {
+        let mut lost = None;
+        sender.send(&mut vec![observation], share, |full, _| lost = Some(full));
+        lost.map_or(Ok(()), Err)
+    }
+
+    #[tokio::test]
+    async fn of_many_at_once_those_find_room_for_which_there_is() {
+        let (sender, mut receiver) = channel(64 << 10);
+        let share = sender.share();
+        let mut many: Vec<_> = (0..1_000).map(observation).collect();
+        let (mut lost, sent) = (0, many.len());
+        sender.send(&mut many, &share, |full, _| {
+            assert_eq!(full, Full::Share);
+            lost += 1;
+        });
+        assert!(many.is_empty() && (1..sent).contains(&lost), "{lost}");
+        // Few fit at once, and are taken one by one as they came.
+        let mut batch = Vec::new();
+        while batch.len() < sent - lost {
+            assert_eq!(receiver.recv_many(&mut batch, 1).await, 1);
+        }
+        assert!(batch.is_sorted_by_key(|it| it.addresses.len()) && share.is_unused());
+        let mut few: Vec<_> = (0..10).map(observation).collect();
+        sender.send(&mut few, &share, |full, _| panic!("{full:?}"));
+        batch.clear();
+        assert_eq!(receiver.recv_many(&mut batch, 7).await, 7);
+        assert_eq!(receiver.recv_many(&mut batch, 7).await, 3);
+        assert!(batch.is_sorted_by_key(|it| it.addresses.len()));
+    }
+
     #[tokio::test]
     async fn one_peer_fills_its_share_and_others_still_find_room() {
         let (sender, mut receiver) = channel(64 << 10);
         let (flooding, quiet) = (sender.share(), sender.share());
         let flood = |i| {
             (0..i).find_map(|_| {
-                let sent = sender.try_send(observation(1), &flooding);
-                sent.err().map(|(full, _)| full)
+                let sent = send(&sender, observation(1), &flooding);
+                sent.err()
             })
         };
         assert_eq!(flood(10_000), Some(Full::Share));
         for _ in 0..10 {
-            sender.try_send(observation(1), &quiet).unwrap();
+            send(&sender, observation(1), &quiet).unwrap();
         }
         let mut batch = Vec::new();
         let taken = receiver.recv_many(&mut batch, 10_000).await;
@@ -192,13 +267,13 @@ pub(super) mod tests {
         let shares: Vec<_> = (0..PEER_SHARE + 1).map(|_| sender.share()).collect();
         let mut sent = 0;
         for share in &shares {
-            while sender.try_send(observation(1000), share).is_ok() {
+            while send(&sender, observation(1000), share).is_ok() {
                 sent += 1;
             }
         }
         let held = sent * 1000 * size_of::<(IpAddr, u32)>();
         assert!((bytes / 2..=bytes).contains(&held), "{held}");
-        let refused = sender.try_send(observation(1000), &sender.share());
-        assert_eq!(refused.unwrap_err().0, Full::Queue);
+        let refused = send(&sender, observation(1000), &sender.share());
+        assert_eq!(refused.unwrap_err(), Full::Queue);
     }
 }

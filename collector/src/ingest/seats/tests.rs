@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::ingest::queue::tests::observation;
+use crate::ingest::queue::tests::{observation, send};
 
 fn seats(limits: SeatLimits) -> Seats {
     Seats::new(limits, queue::channel(1 << 20).0)
@@ -100,7 +100,7 @@ async fn a_peer_that_comes_back_may_send_no_more_than_one_that_stays() {
     let seats = Seats::new(limits(), sender);
     let take = |text: &str| seats.take(&peer(text), true).unwrap();
     let fill = |seat: &Seat| {
-        let send = || seats.observations().try_send(observation(1), seat.share());
+        let send = || send(seats.observations(), observation(1), seat.share());
         std::iter::from_fn(|| send().ok()).count()
     };
     let first = take("192.0.2.1:1");
