@@ -183,7 +183,8 @@ impl Holder {
     /// Leads, or still does.
     fn lead(&self, until: Option<Instant>) {
         let has_begun = self.standing.send_if_modified(|standing| {
-            let is_new = *standing == Standing::Following;
+            // One that was over, as after a sleep of the process, begins anew: who looked meanwhile waits to be told.
+            let is_new = !standing.is_leading();
             *standing = Standing::Leading(until);
             is_new
         });

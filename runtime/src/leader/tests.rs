@@ -108,6 +108,11 @@ async fn the_lead_is_over_at_its_time_even_if_nobody_says_so() {
     assert!(leader.is_leading());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(!leader.is_leading());
+    // As after a sleep of the process in which nobody took the Lease.
+    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
+    let anew = timeout(Duration::from_secs(1), leader.changed()).await;
+    anew.expect("whoever saw that it was over is told that it is not");
+    assert!(leader.is_leading());
     drop(holder);
     leader.changed().await;
     let more = timeout(Duration::from_secs(60), leader.changed()).await;
