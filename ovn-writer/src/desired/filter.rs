@@ -78,7 +78,7 @@ impl Filter {
         Self { cluster, denied }
     }
 
-    /// The same, with networks whose addresses stand in no set.
+    /// The same, with networks whose addresses stand in no set, nor IPv6 addresses with one of theirs inside ([`address::embedded`]).
     #[must_use]
     pub fn deny(self, denied: Vec<IpNet>) -> Self {
         Self { denied, ..self }
@@ -98,11 +98,14 @@ impl Filter {
         let address = text.parse().map_err(|_| Skip::Unparsable)?;
         let address = address::canonical(address);
         address::check(address).map_err(Skip::Forbidden)?;
-        let is_in = |networks: &[IpNet]| networks.iter().any(|n| n.contains(&address));
-        if is_in(&self.denied) {
+        let is_in =
+            |networks: &[IpNet], address: IpAddr| networks.iter().any(|n| n.contains(&address));
+        let inner = address::embedded(address).map(IpAddr::V4);
+        if is_in(&self.denied, address) || inner.is_some_and(|inner| is_in(&self.denied, inner)) {
             return Err(Skip::Denied);
         }
-        if is_in(&self.cluster) {
+        // Not what is inside it, which ovn-kubernetes does not look at either.
+        if is_in(&self.cluster, address) {
             return Err(Skip::Cluster);
         }
         if !self.is_in_use(family_of(address)) {
@@ -158,10 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_administrator_refuses_is_refused_in_either_spelling() {
+    fn what_the_administrator_refuses_is_refused_in_either_spelling_and_inside_of_others() {
         let filter = Filter::default().deny(vec!["10.96.0.0/16".parse().unwrap()]);
-        assert_eq!(filter.admit("10.96.0.1"), Err(Skip::Denied));
-        assert_eq!(filter.admit("::ffff:10.96.0.1"), Err(Skip::Denied));
+        for text in [
+            "10.96.0.1",
+            "::ffff:10.96.0.1",
+            "64:ff9b::10.96.0.1",
+            "2002:a60:1::1",
+        ] {
+            assert_eq!(filter.admit(text), Err(Skip::Denied), "{text}");
+        }
+        let other = "64:ff9b::10.97.0.1";
+        assert_eq!(filter.admit(other), Ok(other.parse().unwrap()));
         assert_eq!(filter.admit("10.97.0.1"), Ok("10.97.0.1".parse().unwrap()));
         assert!(
             Family::ALL
