@@ -50,6 +50,10 @@ const LONG_MESSAGE: usize = 1 << 20;
 /// How often the server is told that we are there while nothing is read: it gives up who was silent for 10 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
+/// For how long what the server said before is read once nothing can be written to it any more. A server that went said it all
+/// before, and then the stream ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Bytes to make room for before each read.
 const READ_AHEAD: usize = 64 << 10;
 
@@ -132,8 +136,8 @@ pub(crate) struct Connection {
     /// A long message, while it is read by a thread of its own.
     long: Option<JoinHandle<Result<Incoming, MessageError>>>,
     output: Output,
-    /// Why nothing can be written any more. What the server said before is read all the same.
-    broken: Option<io::Error>,
+    /// Why nothing can be written any more, and since when. What the server said before is read all the same.
+    broken: Option<(io::Error, Instant)>,
     /// Since when too many echo answers wait.
     held_up: Option<Instant>,
     /// After how long a silence to ask, if at all.
@@ -273,12 +277,7 @@ impl Connection {
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         self.input.reserve(READ_AHEAD);
         let reading = pin!(self.stream.read_buf(&mut self.input));
-        let Poll::Ready(read) = reading.poll(context)? else {
-            return match self.broken.take() {
-                Some(error) => Poll::Ready(Err(error.into())),
-                None => Poll::Pending,
-            };
-        };
+        let read = ready!(reading.poll(context))?;
         if read == 0 {
             // Whole messages were taken out before.
             self.framing.decode_eof(&mut self.input)?;
@@ -292,7 +291,7 @@ impl Connection {
     fn write(&mut self, context: &mut Context<'_>) {
         if let Poll::Ready(Err(error)) = self.output.poll_write(&mut self.stream, context) {
             self.output.clear();
-            self.broken = Some(error);
+            self.broken.get_or_insert_with(|| (error, Instant::now()));
         }
         self.held_up =
             (self.output.is_held_up()).then(|| self.held_up.unwrap_or_else(Instant::now));
@@ -302,6 +301,9 @@ impl Connection {
     fn due(&self) -> Option<Instant> {
         if self.long.is_some() {
             return Some(self.told + KEEP_ALIVE);
+        }
+        if let Some((_, since)) = &self.broken {
+            return Some(*since + LAST_WORDS);
         }
         match self.held_up {
             Some(since) => Some(since + ECHO_PATIENCE),
@@ -314,6 +316,9 @@ impl Connection {
         if self.long.is_some() {
             self.tell();
             return Ok(());
+        }
+        if let Some((error, _)) = self.broken.take() {
+            return Err(error.into());
         }
         match self.probe {
             _ if self.held_up.is_some() => Err(TransportError::EchoFlood),

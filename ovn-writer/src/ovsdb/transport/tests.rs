@@ -1,6 +1,11 @@
-//! The transport over in-memory pipes, with time paused.
+//! The transport over in-memory pipes, with time paused, and over local sockets.
 
-use tokio::io::{AsyncWriteExt, DuplexStream};
+use std::{io::Write, os::unix::net};
+
+use tokio::{
+    io::{AsyncWriteExt, DuplexStream},
+    net::UnixStream,
+};
 
 use super::*;
 
@@ -8,6 +13,17 @@ fn pipe(probe: Option<Duration>) -> (Connection, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(256);
     (
         Connection::new(ours, probe, &TransportOptions::default()),
+        theirs,
+    )
+}
+
+/// A connection over a local socket, and the server's end of it.
+fn local() -> (Connection, net::UnixStream) {
+    let (ours, theirs) = net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let ours = local::Local::new(UnixStream::from_std(ours).unwrap()).unwrap();
+    (
+        Connection::new(ours, None, &TransportOptions::default()),
         theirs,
     )
 }
@@ -153,4 +169,62 @@ async fn what_is_not_the_protocol_ends_the_connection() {
         let error = connection.receive(None).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_a_server_said_before_it_went_is_read_though_nothing_can_be_written() {
+    let (mut connection, mut server) = local();
+    server.write_all(br#"{"id":0,"result":1}"#).unwrap();
+    assert_eq!(result(&mut connection).await, "1");
+    // The socket is not looked at between this and what follows.
+    server.write_all(br#"{"id":1,"result":2}"#).unwrap();
+    drop(server);
+    connection.send(r#"{"id":2,"method":"m","params":[]}"#.into());
+    assert_eq!(result(&mut connection).await, "2");
+    let error = connection.receive(None).await.unwrap_err();
+    assert!(matches!(error, TransportError::Closed), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_any_more_and_says_nothing_is_left() {
+    let (mut connection, server) = local();
+    server.shutdown(std::net::Shutdown::Read).unwrap();
+    connection.send(r#"{"id":0,"method":"m","params":[]}"#.into());
+    let (start, error) = (Instant::now(), connection.receive(None).await.unwrap_err());
+    assert!(
+        matches!(&error, TransportError::Io(error) if error.kind() == io::ErrorKind::BrokenPipe),
+        "{error}"
+    );
+    assert_eq!(start.elapsed(), LAST_WORDS);
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_fit_a_local_socket_goes_out_while_what_comes_is_read() {
+    const REPLIES: u64 = 100;
+    let (mut connection, server) = local();
+    server.set_nonblocking(true).unwrap();
+    let mut server = UnixStream::from_std(server).unwrap();
+    let long = "x".repeat(4 << 20);
+    let request = format!(r#"{{"id":0,"method":"m","params":["{long}"]}}"#);
+    let all = request.repeat(2);
+    connection.send(request.clone().into());
+    connection.send(request.into());
+    let serving = tokio::spawn(async move {
+        let mut taken = vec![0; all.len()];
+        let part = all.len().div_ceil(usize::try_from(REPLIES).unwrap());
+        for (id, part) in (0..REPLIES).zip(taken.chunks_mut(part)) {
+            let reply = format!(r#"{{"id":{id},"result":{id}}}"#);
+            server.write_all(reply.as_bytes()).await.unwrap();
+            server.read_exact(part).await.unwrap();
+        }
+        assert!(taken == all.as_bytes());
+    });
+    for id in 0..REPLIES {
+        assert_eq!(result(&mut connection).await, id.to_string());
+    }
+    // The last part is taken after the last reply.
+    let ended = connection.receive(None).await.unwrap_err();
+    assert!(matches!(ended, TransportError::Closed), "{ended}");
+    serving.await.unwrap();
 }
