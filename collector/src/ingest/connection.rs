@@ -18,7 +18,7 @@ use runtime::reload::Reloaded;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     task::yield_now,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
@@ -140,7 +140,8 @@ pub(super) async fn read(
             yield_now().await;
         }
         if let Some(pause) = reader.pause(frames) {
-            shutdown.run_until_cancelled(sleep(pause)).await;
+            let rested = shutdown.run_until_cancelled(reader.rest(pause)).await;
+            rested.unwrap_or(Ok(()))?;
         }
     }
 }
@@ -432,12 +433,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same, or when the peer has to be known.
+    /// When the peer has to be known, if it is not.
+    fn known_by(&self) -> Option<Instant> {
+        self.unknown_since
+            .map(|since| since + self.ingest.limits.unknown)
+    }
+
+    /// When a read is too late, or when the peer has to be known.
     fn deadline(&self, partial: bool) -> Option<Instant> {
-        let unknown = self.ingest.limits.unknown;
-        let known_by = self.unknown_since.map(|since| since + unknown);
-        let due = [self.read_deadline(partial), known_by];
-        due.into_iter().flatten().min()
+        let due = self.read_deadline(partial).into_iter();
+        due.chain(self.known_by()).min()
     }
 
     /// Nothing was read.
@@ -459,6 +464,17 @@ impl<'a> Reader<'a> {
         } else {
             Error::Idle(limits.idle.unwrap_or_default())
         })
+    }
+
+    /// Reads nothing for so long. The peer may become known meanwhile, or have to go.
+    async fn rest(&mut self, pause: Duration) -> Result<(), Error> {
+        let end = Instant::now() + pause;
+        while Instant::now() < end {
+            let wake = self.known_by().map_or(end, |known_by| known_by.min(end));
+            let _time_is_over = timeout_at(wake, self.standing.changed()).await.is_err();
+            self.look_at_standing()?;
+        }
+        Ok(())
     }
 
     /// How long not to read on, after so many frames in all before the last read.

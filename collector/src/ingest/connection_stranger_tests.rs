@@ -64,6 +64,41 @@ async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_read_slowly_becomes_known_or_has_to_go_in_time_all_the_same() {
+    const FRAMES: usize = 20;
+    for is_listed in [true, false] {
+        let (endpoints, listed) = watch::channel(None);
+        // A frame a second: what comes is enough for twenty.
+        let (sender, mut observations) = queue::channel(1 << 20);
+        let limits = SeatLimits {
+            connections: 8,
+            of_peer: 8,
+            frames_per_second: 1,
+        };
+        let mut peer = Peer::with(1 << 20, |ingest| {
+            ingest.admission.endpoints = Some(listed);
+            ingest.seats = Seats::new(limits, sender);
+        });
+        let start = Instant::now();
+        peer.open().await;
+        peer.send(&data(&wanted_frame()).repeat(FRAMES)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if is_listed {
+            endpoints.send_replace(here());
+            for _ in 0..FRAMES {
+                observations.recv().await.unwrap();
+            }
+            assert_eq!(start.elapsed(), Duration::from_secs(1));
+            endpoints.send_replace(Some(Endpoints::default()));
+        }
+        let closed = peer.reader.await.unwrap();
+        assert!(matches!(closed, Err(Error::UnknownPeer)));
+        let after = Duration::from_secs(15 + u64::from(is_listed));
+        assert_eq!(start.elapsed(), after);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
