@@ -26,7 +26,7 @@ mod testing;
 mod verify;
 mod writer;
 
-use std::{future::pending, io, io::Write as _, pin::pin};
+use std::{io, io::Write as _, pin::pin};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt, stream};
@@ -120,25 +120,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.run().await
 }
 
-/// Hands events on until the token is cancelled.
+/// Hands events on until the token is cancelled. If either end goes before, whoever takes them says why.
 async fn forward<T>(
     events: impl Stream<Item = T>,
     sender: mpsc::Sender<T>,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut events = pin!(events);
-    let all = async {
-        while let Some(event) = events.next().await {
-            if sender.send(event).await.is_err() {
-                // Who read them ended, and says why.
-                pending::<()>().await;
-            }
-        }
+    let all = async move {
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await
+            && sender.send(event).await.is_ok()
+        {}
     };
-    match token.run_until_cancelled(all).await {
-        Some(()) => anyhow::bail!("the watch of the store ended"),
-        None => Ok(()),
-    }
+    token.run_until_cancelled(all).await;
+    token.cancelled().await;
+    Ok(())
 }
 
 /// Compares store and database once and prints what differs. Returns whether they are the same.

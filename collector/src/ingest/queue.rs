@@ -151,15 +151,13 @@ impl Receiver {
             self.taken = first.observations.into_iter();
         }
         let before = batch.len();
-        loop {
-            batch.extend(self.taken.by_ref().take(limit + before - batch.len()));
-            if batch.len() - before >= limit {
-                break;
-            }
-            let Ok(next) = self.waiting.try_recv() else {
-                break;
-            };
+        let full = before + limit;
+        batch.extend(self.taken.by_ref().take(limit));
+        while batch.len() < full
+            && let Ok(next) = self.waiting.try_recv()
+        {
             self.taken = next.observations.into_iter();
+            batch.extend(self.taken.by_ref().take(full - batch.len()));
         }
         batch.len() - before
     }
@@ -172,7 +170,7 @@ impl Receiver {
         batch.pop()
     }
 
-    /// How many wait.
+    /// How many times something was handed over that waits.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()

@@ -16,6 +16,7 @@ mod wildcard;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -24,10 +25,12 @@ use std::{
 };
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
+use proto::api::Family;
 use tests::{
     dns::ask,
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
+    world::World,
 };
 use tokio::{task::JoinSet, time::sleep};
 
@@ -69,6 +72,21 @@ async fn numbered_upstream(ttl: u32) -> Scripted {
 /// their numbers.
 fn numbered_name(number: u32) -> String {
     format!("n{number:05}.up.test.")
+}
+
+/// Waits until all these names of [`numbered_upstream`] have their addresses in the set of this rule.
+async fn all_are_in(world: &World, rule: &str, numbers: Range<u32>) {
+    eventually("all names are in the set", async || {
+        let rows = world.northbound.sets(rule, Family::V4)?;
+        let has = |i: &u32| {
+            let address = address(*i, false).to_string();
+            rows.iter().any(|row| row.addresses.contains(&address))
+        };
+        let missing: Vec<u32> = numbers.clone().filter(|i| !has(i)).collect();
+        let whole = missing.is_empty().then_some(());
+        whole.ok_or_else(|| format!("{missing:?} are missing"))
+    })
+    .await;
 }
 
 /// The median and the largest, printed.

@@ -17,7 +17,7 @@ use tests::{
 };
 use tokio::task::JoinSet;
 
-use super::{Load, address, number, numbered_name, numbered_upstream};
+use super::{Load, address, all_are_in, number, numbered_name, numbered_upstream};
 
 const WILDCARD: &str = "*.up.test.";
 
@@ -57,17 +57,7 @@ async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
     }
     println!("{} answers to pods", load.answers());
     drop(load);
-    eventually("all names are in the set", async || {
-        let rows = world.northbound.sets(WILDCARD, Family::V4)?;
-        let has = |i: &u32| {
-            let address = address(*i, false).to_string();
-            rows.iter().any(|row| row.addresses.contains(&address))
-        };
-        let missing: Vec<u32> = (0..NAMES).filter(|i| !has(i)).collect();
-        let whole = missing.is_empty().then_some(());
-        whole.ok_or_else(|| format!("{missing:?} are missing"))
-    })
-    .await;
+    all_are_in(&world, WILDCARD, 0..NAMES).await;
     world.expect_set(RULE, Family::V4, &["198.18.0.1"]).await;
     assert_eq!(history.departures().await, [""; 0]);
 }

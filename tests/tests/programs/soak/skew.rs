@@ -4,11 +4,10 @@ use proto::api::Family;
 use tests::{
     programs::Build,
     soak,
-    wait::eventually,
     world::{Setup, World},
 };
 
-use super::{Load, address, numbered_name, numbered_upstream};
+use super::{Load, address, all_are_in, numbered_name, numbered_upstream};
 
 const WILDCARD: &str = "*.up.test.";
 
@@ -16,21 +15,6 @@ const RULE: &str = "n00001.up.test.";
 
 /// Pods ask for these all the time.
 const NAMES: u32 = 20;
-
-/// Waits until all these names have their addresses in the wildcard's set.
-async fn all_are_there(world: &World, numbers: impl Iterator<Item = u32> + Clone) {
-    eventually("all names are in the set", async || {
-        let rows = world.northbound.sets(WILDCARD, Family::V4)?;
-        let has = |i: &u32| {
-            let address = address(*i, false).to_string();
-            rows.iter().any(|row| row.addresses.contains(&address))
-        };
-        let missing: Vec<u32> = numbers.clone().filter(|i| !has(i)).collect();
-        let whole = missing.is_empty().then_some(());
-        whole.ok_or_else(|| format!("{missing:?} are missing"))
-    })
-    .await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
@@ -51,7 +35,7 @@ async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
     world.ovn_writer.become_build(&previous).await;
     let mut load = Load::start(world.coredns.address(), NAMES);
     load.more(5 * NAMES).await;
-    all_are_there(&world, 0..NAMES).await;
+    all_are_in(&world, WILDCARD, 0..NAMES).await;
     let history = world.monitor().await;
     let rows = world.northbound.rows().unwrap();
     let made: Vec<_> = rows.into_iter().map(|row| (row.name, row.uuid)).collect();
@@ -85,7 +69,7 @@ async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
                 .expect_flow_through(WILDCARD, &name, Family::V4, &it)
                 .await;
             new += 1;
-            all_are_there(&world, 0..new).await;
+            all_are_in(&world, WILDCARD, 0..new).await;
             assert_eq!(
                 history.departures().await,
                 [""; 0],
