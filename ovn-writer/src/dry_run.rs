@@ -1,11 +1,11 @@
 //! The writer with its hands tied: it says what it would do.
 
 use std::{
-    collections::HashMap,
     io::{self, Write},
     time::{Duration, Instant},
 };
 
+use foldhash::HashMap;
 use proto::api::DnsName;
 
 use crate::{
@@ -35,7 +35,7 @@ impl DryRun {
         Self {
             output: Box::new(output),
             format,
-            said: HashMap::new(),
+            said: HashMap::default(),
             is_probed: false,
             names_asked: None,
         }

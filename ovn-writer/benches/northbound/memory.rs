@@ -1,6 +1,6 @@
 //! What an address takes in memory, in the replica and in what is wanted together.
 
-use std::{collections::HashSet, net::IpAddr, time::Instant};
+use std::{net::IpAddr, time::Instant};
 
 use ovn_writer::{
     address_set::AddressSet,
@@ -62,7 +62,7 @@ fn replica(names: usize, each: usize) -> Replica<AddressSet> {
         let rows: serde_json::Map<_, _> = rows.collect();
         let updates = RawValue::from_string(json!({ "Address_Set": rows }).to_string()).unwrap();
         let updates = TableUpdates::read_differences(&updates).unwrap();
-        AddressSet::apply(&mut replica, updates, &mut HashSet::new()).unwrap();
+        AddressSet::apply(&mut replica, updates, &mut Default::default()).unwrap();
     }
     replica
 }

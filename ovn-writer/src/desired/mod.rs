@@ -14,12 +14,13 @@ mod object;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, DnsNameResolver, Family, NameError};
 use runtime::store::{Event, ObjectKey};
 
@@ -170,7 +171,7 @@ impl Desired {
     /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
     /// times and counts is none.
     pub fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
-        let mut changed = HashSet::new();
+        let mut changed = HashSet::default();
         match event {
             Event::Synced(objects) => {
                 (self.has_been_read, self.in_sync) = (true, true);
@@ -276,7 +277,7 @@ impl Desired {
 
     /// Ends what ends now, and returns the names of which something else is wanted.
     pub fn expire(&mut self, now: Instant) -> HashSet<DnsName> {
-        let mut changed = HashSet::new();
+        let mut changed = HashSet::default();
         while self.next_deadline().is_some_and(|deadline| deadline <= now) {
             let Some((_, name)) = self.deadlines.pop_first() else {
                 break;

@@ -81,7 +81,7 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
     );
     let second = object("dns-2", W, &[&["10.0.0.3", "2001:db8::1"]]);
     let changed = store.apply(Event::Synced(vec![first, second]));
-    assert_eq!(changed, [dns(W)].into());
+    assert_eq!(changed, HashSet::from_iter([dns(W)]));
     let desired = &store.desired;
     let of = |family| texts(desired.wanted(&dns(W)).unwrap().of_family(family).iter());
     assert_eq!(of(Family::V4), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
@@ -165,7 +165,7 @@ fn what_another_object_still_has_does_not_leave() {
     store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
     store.gone();
     assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-    assert_eq!(store.after(5000), [dns(W)].into());
+    assert_eq!(store.after(5000), HashSet::from_iter([dns(W)]));
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     assert_eq!(store.left(), ["10.0.0.2"]);
     assert_eq!(store.standing(), Standing::Present);
@@ -183,13 +183,13 @@ fn an_object_goes_by_a_deletion_or_by_a_later_list_and_its_addresses_later() {
             object("dns-1", W, &[&["10.0.0.1"]]),
             other.clone(),
         ]));
-        assert_eq!(store.apply(gone.clone()), [dns(W)].into());
+        assert_eq!(store.apply(gone.clone()), HashSet::from_iter([dns(W)]));
         assert!(store.apply(gone).is_empty());
         assert_eq!(store.standing(), Standing::Leaving);
         assert_eq!(store.desired.next_deadline(), Some(store.now + DELAY));
         assert!(store.after(4999).is_empty());
         assert_eq!(store.wanted(), ["10.0.0.1"]);
-        assert_eq!(store.after(1), [dns(W)].into());
+        assert_eq!(store.after(1), HashSet::from_iter([dns(W)]));
         assert_eq!(store.standing(), Standing::Gone);
         assert_eq!(store.wanted(), Vec::<String>::new());
         assert_eq!(store.left(), ["10.0.0.1"]);
@@ -383,7 +383,7 @@ fn an_unusable_name_costs_that_object_alone() {
     let bad = object("dns-1", "single", &[&["10.0.0.1"]]);
     let good = object("dns-2", W, &[&["10.0.0.2"]]);
     let changed = store.apply(Event::Synced(vec![bad, good]));
-    assert_eq!(changed, [dns(W)].into());
+    assert_eq!(changed, HashSet::from_iter([dns(W)]));
     let count = |store: &Clocked| (store.desired.objects(), store.desired.unusable());
     assert_eq!(count(&store), (1, 1));
     // It was usable before: that holds.
@@ -401,7 +401,7 @@ fn a_name_that_is_edited_leaves_the_old_one() {
     store.applied(&[&["10.0.0.1"]]);
     let renamed = object("dns-1", "Other.Example", &[&["10.0.0.1"]]);
     let changed = store.apply(Event::Applied(renamed));
-    assert_eq!(changed, [dns(W), dns("other.example.")].into());
+    assert_eq!(changed, HashSet::from_iter([dns(W), dns("other.example.")]));
     assert_eq!(store.standing(), Standing::Leaving);
 }
 

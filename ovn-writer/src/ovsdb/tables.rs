@@ -1,6 +1,6 @@
 //! Which tables a client replicates: one [`Record`], or several in a tuple, in one monitor.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use super::{
     monitor::Requests,

@@ -7,8 +7,9 @@ pub mod expression;
 pub mod nat;
 pub mod rule;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
+use foldhash::{HashMap, HashSet};
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use uuid::Uuid;
 

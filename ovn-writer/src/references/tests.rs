@@ -89,7 +89,7 @@ fn nat_refers_to_rows() {
             uuid(3): {"initial": {}},
         },
     }));
-    assert_eq!(touched.rows, [one].into());
+    assert_eq!(touched.rows, HashSet::from_iter([one]));
     assert!(world.references.contain_row(one, &set) && !world.references.contain_row(other, &set));
     world.update(json!({"NAT": {uuid(1): {"delete": null}}}));
     assert!(world.references.contain_row(one, &set));
@@ -118,8 +118,8 @@ fn controllers_of_egress_firewalls_are_known() {
         uuid(3): acl("green", EGRESS_FIREWALL, "ip4"),
         uuid(4): acl(DEFAULT_NETWORK_CONTROLLER, EGRESS_FIREWALL, "ip4.dst == $a2"),
     }}));
-    let blue = ("blue".into(), [SetName::Number(2)].into());
-    assert_eq!(touched.elsewhere, [blue].into());
+    let blue = ("blue".into(), HashSet::from_iter([SetName::Number(2)]));
+    assert_eq!(touched.elsewhere, HashMap::from_iter([blue]));
     assert_eq!(
         world.references.controllers().collect::<Vec<_>>(),
         [DEFAULT_NETWORK_CONTROLLER, "blue"]

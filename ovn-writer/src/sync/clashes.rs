@@ -1,10 +1,8 @@
 //! Sets that cannot be made, as somebody else has one of the name.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Instant,
-};
+use std::time::Instant;
 
+use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, Family};
 
 use super::{back_off, index::set_name, plan::SetOf};

@@ -9,8 +9,7 @@
 //! So names may go by the thousand while nobody looks, as long as their rules go too. Where rules are not taken away with the
 //! names and more than half of the names are gone, the rows stay until somebody says `--allow-empty`.
 
-use std::collections::HashSet;
-
+use foldhash::HashSet;
 use proto::api::DnsName;
 
 #[derive(Debug, Default)]

@@ -1,7 +1,6 @@
 //! From the names of address sets back to the DNS names that they are for.
 
-use std::collections::{HashMap, HashSet};
-
+use foldhash::{HashMap, HashSet};
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family, address_set_id, address_set_name};
 
 use crate::references::{SetName, Touched};
@@ -70,29 +69,30 @@ mod tests {
     #[test]
     fn names_are_found_by_their_sets_in_every_network() {
         let all = [dns("a.example."), dns("b.example.")];
+        let one = |name: &DnsName| HashSet::from_iter([name.clone()]);
         let mut index = Index::default();
         all.iter().for_each(|name| index.add(name));
-        let of = |controller, name| [set_name(controller, name, Family::V4)].into();
+        let of = |controller, name| HashSet::from_iter([set_name(controller, name, Family::V4)]);
         let touched = Touched {
             names: of(DEFAULT_NETWORK_CONTROLLER, &all[0]),
             ..Touched::default()
         };
-        assert_eq!(index.names(&touched, all.iter()), [all[0].clone()].into());
+        assert_eq!(index.names(&touched, all.iter()), one(&all[0]));
         let elsewhere = Touched {
-            elsewhere: [("blue".into(), of("blue", &all[1]))].into(),
+            elsewhere: HashMap::from_iter([("blue".into(), of("blue", &all[1]))]),
             ..Touched::default()
         };
-        assert_eq!(index.names(&elsewhere, all.iter()), [all[1].clone()].into());
+        assert_eq!(index.names(&elsewhere, all.iter()), one(&all[1]));
         index.remove(&all[0]);
         assert!(index.names(&touched, all.iter()).is_empty());
         // One that is known needs no search.
         let set = set_name("blue", &all[0], Family::V6);
         index.add_set(set.clone(), &all[0]);
         let gone = Touched {
-            names: [set].into(),
+            names: HashSet::from_iter([set]),
             ..Touched::default()
         };
-        assert_eq!(index.names(&gone, all.iter()), [all[0].clone()].into());
+        assert_eq!(index.names(&gone, all.iter()), one(&all[0]));
         index.clear();
         assert!(index.names(&gone, all.iter()).is_empty());
     }

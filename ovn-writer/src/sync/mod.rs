@@ -34,11 +34,9 @@ mod queue;
 mod refusals;
 mod repairs;
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Instant,
-};
+use std::{collections::VecDeque, time::Instant};
 
+use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{sparse::Sparse, store::Event};
 
@@ -118,8 +116,8 @@ impl Reconciler {
         Self {
             picture: Picture::new(policy),
             queue: Queue::default(),
-            refused: HashMap::new(),
-            repairs: HashMap::new(),
+            refused: HashMap::default(),
+            repairs: HashMap::default(),
             in_flight: VecDeque::new(),
             repairs_log: Sparse::default(),
             journal: Journal::default(),

@@ -1,10 +1,8 @@
 //! All that is known of both sides, and how the sets of a name differ by it.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    time::Instant,
-};
+use std::{collections::VecDeque, time::Instant};
 
+use foldhash::{HashMap, HashSet};
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, DnsNameResolver, Family};
 use runtime::store::Event;
 
@@ -89,7 +87,7 @@ impl Picture {
             evidence,
             is_managed: false,
             index: Index::default(),
-            states: HashMap::new(),
+            states: HashMap::default(),
             gone: VecDeque::new(),
         }
     }
@@ -157,7 +155,7 @@ impl Picture {
         if has_evidence {
             with_rows(replica).collect()
         } else {
-            HashSet::new()
+            HashSet::default()
         }
     }
 

@@ -1,10 +1,11 @@
 //! Which names are to be looked at, in which order, and which of them later.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
+    collections::{BTreeSet, VecDeque, hash_map::Entry},
     time::Instant,
 };
 
+use foldhash::{HashMap, HashSet};
 use proto::api::DnsName;
 
 /// Why a name is to be looked at.
@@ -215,7 +216,10 @@ mod tests {
         let (now, mut queue) = (Instant::now(), Queue::default());
         queue.mark(dns("a.example."), Mark::store(now));
         queue.defer(dns("b.example."), Mark::drift(), now);
-        assert_eq!(queue.start_over(), [(dns("a.example."), now)].into());
+        assert_eq!(
+            queue.start_over(),
+            HashMap::from_iter([(dns("a.example."), now)])
+        );
         assert!(queue.is_empty() && queue.next_timer().is_none());
     }
 }

@@ -1,7 +1,8 @@
 //! The OVSDB client under test, and what it is told to do.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
+use foldhash::HashSet;
 use ovn_writer::{
     address_set::{AddressSet, NORTHBOUND},
     ovsdb::{

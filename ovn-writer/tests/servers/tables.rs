@@ -1,7 +1,6 @@
 //! Several tables in one monitor, with columns of every kind.
 
-use std::collections::HashSet;
-
+use foldhash::HashSet;
 use ovn_writer::{
     address_set::{AddressSet, NORTHBOUND},
     ovsdb::{

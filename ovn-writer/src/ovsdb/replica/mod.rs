@@ -4,11 +4,9 @@
 
 mod updates;
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    hash::Hash,
-};
+use std::{collections::BTreeSet, hash::Hash};
 
+use foldhash::{HashMap, HashSet};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -133,8 +131,8 @@ pub struct Replica<R: Record> {
 impl<R: Record> Default for Replica<R> {
     fn default() -> Self {
         Self {
-            rows: HashMap::new(),
-            by_key: HashMap::new(),
+            rows: HashMap::default(),
+            by_key: HashMap::default(),
         }
     }
 }

@@ -165,7 +165,7 @@ proptest! {
         for after in states {
             for ((updates, replica), read) in updates(&before, &after).iter().zip(&mut replicas).zip(READ) {
                 let json = to_raw_value(updates).unwrap();
-                let mut touched = HashSet::new();
+                let mut touched = HashSet::default();
                 Book::apply(replica, read(&json).unwrap(), &mut touched).unwrap();
                 prop_assert_eq!(contents(replica), after.clone());
                 let titles = |model: &Model| -> BTreeSet<String> {
@@ -193,7 +193,7 @@ proptest! {
             for updates in &updates {
                 let json = to_raw_value(updates).unwrap();
                 let applied = read(&json).map(|updates| {
-                    Book::apply(&mut replica, updates, &mut HashSet::new())
+                    Book::apply(&mut replica, updates, &mut HashSet::default())
                 });
                 // After an error the replica is given up.
                 if !matches!(applied, Ok(Ok(()))) {

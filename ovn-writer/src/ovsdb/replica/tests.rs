@@ -20,7 +20,7 @@ fn apply_read(
     read: impl Fn(&RawValue) -> Result<TableUpdates<'_>, serde_json::Error>,
 ) -> Result<Vec<String>, String> {
     let json = RawValue::from_string(json.to_owned()).unwrap();
-    let mut touched = HashSet::new();
+    let mut touched = HashSet::default();
     Book::apply(
         replica,
         read(&json).map_err(|error| error.to_string())?,

@@ -1,7 +1,6 @@
 //! Servers that will do, and those that will not.
 
-use std::collections::HashSet;
-
+use foldhash::HashSet;
 use serde_json::{json, value::to_raw_value};
 
 use super::{super::replica::TableUpdates, *};
@@ -15,7 +14,7 @@ fn update(server: &mut Replica<ServedDatabase>, kind: &str, row: serde_json::Val
     let whole = to_raw_value(&json!({ "Database": updates })).unwrap();
     let TableUpdates(tables) = TableUpdates::read_differences(&whole).unwrap();
     for (_, rows) in tables {
-        server.apply(rows, &mut HashSet::new()).unwrap();
+        server.apply(rows, &mut HashSet::default()).unwrap();
     }
 }
 

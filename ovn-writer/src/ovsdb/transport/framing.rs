@@ -1,6 +1,7 @@
 //! Where one JSON text ends and the next begins: OVSDB puts nothing between them.
 
 use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
 /// Bounds of one message.
@@ -74,33 +75,35 @@ impl Framing {
     fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, FramingError> {
         // Locals, so that the loop runs in registers: it sees every byte of the database.
         let (mut depth, mut in_string, mut escaped) = (self.depth, self.in_string, self.escaped);
-        let mut end = None;
-        for (index, byte) in buffer.iter().enumerate().skip(self.scanned) {
-            if in_string {
-                match byte {
-                    _ if escaped => escaped = false,
-                    b'\\' => escaped = true,
-                    b'"' => in_string = false,
-                    _ => {}
-                }
-                continue;
-            }
+        let (mut rest, mut end) = (buffer.get(self.scanned..).unwrap_or_default(), None);
+        while end.is_none() {
+            let next = if !in_string {
+                rest.iter()
+                    .position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))
+            } else if escaped {
+                (!rest.is_empty()).then_some(0)
+            } else {
+                memchr2(b'"', b'\\', rest)
+            };
+            let found = next.and_then(|at| rest.split_at_checked(at)?.1.split_first());
+            let Some((byte, behind)) = found else {
+                break;
+            };
+            rest = behind;
             match byte {
-                b'"' => in_string = true,
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = !in_string,
                 b'{' | b'[' => {
                     depth += 1;
                     if depth > self.limits.max_depth {
                         return Err(FramingError::TooDeep(self.limits.max_depth));
                     }
                 }
-                b'}' | b']' => {
+                _ => {
                     depth = depth.saturating_sub(1);
-                    if depth == 0 {
-                        end = Some(index + 1);
-                        break;
-                    }
+                    end = (depth == 0).then(|| buffer.len().saturating_sub(rest.len()));
                 }
-                _ => {}
             }
         }
         (self.depth, self.in_string, self.escaped) = (depth, in_string, escaped);
