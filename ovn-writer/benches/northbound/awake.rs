@@ -4,28 +4,19 @@
 //! change, and each time another while. Client and server wait for each other all the time, so that figures tell more of the host
 //! than of either.
 
-use std::{path::Path, thread::available_parallelism};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+};
 
-use tests::{process::Process, workdir::Workdir};
-
-/// A loop for each processor, which gives way to everything else (SCHED_IDLE, sched(7)).
-pub(crate) struct Awake {
-    _loops: Vec<Process>,
-    _workdir: Workdir,
-}
-
-impl Awake {
-    pub(crate) fn keep() -> Self {
-        let workdir = Workdir::transient();
-        let endless = |n| {
-            let args = ["--idle", "0", "sh", "-c", "while :; do :; done"];
-            let name = format!("awake{n}");
-            Process::start(workdir.path(), &name, Path::new("chrt"), args, &[])
-        };
-        let processors = available_parallelism().map_or(1, usize::from);
-        Self {
-            _loops: (0..processors).map(endless).collect(),
-            _workdir: workdir,
-        }
-    }
+/// Asks the kernel for idle processors that poll, as long as it is kept (Linux, `Documentation/power/pm_qos_interface.rst`).
+///
+/// # Errors
+/// The device is not there, or belongs to another user.
+pub(crate) fn keep() -> io::Result<File> {
+    let mut latency = OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")?;
+    latency.write_all(&0_i32.to_ne_bytes())?;
+    Ok(latency)
 }
