@@ -5,18 +5,50 @@
 //! than of either.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle, available_parallelism},
 };
 
-/// Asks the kernel for idle processors that poll, as long as it is kept (Linux, `Documentation/power/pm_qos_interface.rst`).
-///
-/// # Errors
-/// The device is not there, or belongs to another user.
-pub(crate) fn keep() -> io::Result<File> {
-    let mut latency = OpenOptions::new()
-        .write(true)
-        .open("/dev/cpu_dma_latency")?;
-    latency.write_all(&0_i32.to_ne_bytes())?;
-    Ok(latency)
+use rustix::thread::gettid;
+
+/// A thread for each processor that does nothing, and gives way to everything else (SCHED_IDLE, sched(7)). It yields all the
+/// time: the kernel now and then lets one that does not run on to its next tick.
+pub(crate) struct Awake {
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Awake {
+    pub(crate) fn keep() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let processors = available_parallelism().map_or(1, usize::from);
+        let threads = (0..processors).map(|_| {
+            let over = over.clone();
+            thread::spawn(move || {
+                let thread = gettid().as_raw_nonzero().to_string();
+                let status = Command::new("chrt")
+                    .args(["--idle", "--pid", "0", &thread])
+                    .status();
+                assert!(status.expect("chrt of util-linux").success(), "chrt");
+                while !over.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            })
+        });
+        let threads = threads.collect();
+        Self { over, threads }
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("a thread that yields");
+        }
+    }
 }

@@ -35,7 +35,7 @@ mod writer;
 
 use std::process::ExitCode;
 
-use self::{figures::Verdicts, signals::Signals};
+use self::{awake::Awake, figures::Verdicts, signals::Signals};
 
 /// What the parts of the bench have in common.
 struct Bench {
@@ -80,10 +80,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    let awake = awake::keep();
-    if let Err(error) = &awake {
-        println!("the processors may sleep meanwhile: {error}");
-    }
+    let _awake = Awake::keep();
     let mut bench = Bench {
         signals: signals::install(),
         verdicts: Verdicts::default(),

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Something happened in the writer.
 #[derive(Clone, Copy, Debug)]
 enum Signal {
-    /// The change of a name was acknowledged.
-    Acknowledged(Instant),
+    /// The change of a name was acknowledged, and how long after the store said it.
+    Acknowledged(Instant, Duration),
     /// The database has become as the store says.
     InSync(Instant),
 }
@@ -29,8 +29,6 @@ enum Signal {
 /// The receiving end.
 pub(crate) struct Signals {
     signals: Receiver<Signal>,
-    /// When it last took an event of the store. Nobody waits for that: to wake another thread would take time from the writer.
-    taken: Arc<Mutex<Option<Instant>>>,
     handle: PrometheusHandle,
 }
 
@@ -41,31 +39,24 @@ pub(crate) fn install() -> Signals {
     let (sender, signals) = channel();
     let listening = Listening { recorder, sender };
     metrics::set_global_recorder(listening).unwrap();
-    Signals {
-        signals,
-        taken: Arc::default(),
-        handle,
-    }
+    Signals { signals, handle }
 }
 
 impl Signals {
-    /// What tells that an event was taken.
-    pub(crate) fn take(&self) -> impl Fn() + Send + 'static {
-        let taken = self.taken.clone();
-        move || *taken.lock().unwrap() = Some(Instant::now())
-    }
-
-    /// How long it took from the taking of an event to the acknowledged change of its name.
+    /// How long it took from the taking of an event to the acknowledgement of the change of its name, as the writer says itself.
     pub(crate) fn latency(&self) -> Duration {
-        let acknowledged = self.acknowledged(1);
-        acknowledged - self.taken.lock().unwrap().expect("an event was taken")
+        loop {
+            if let Signal::Acknowledged(_, lag) = self.next() {
+                return lag;
+            }
+        }
     }
 
     /// When the change of a name was acknowledged: `names` of them.
     pub(crate) fn acknowledged(&self, names: usize) -> Instant {
         let mut left = names;
         loop {
-            if let Signal::Acknowledged(time) = self.next() {
+            if let Signal::Acknowledged(time, _) = self.next() {
                 left -= 1;
                 if left == 0 {
                     return time;
@@ -160,7 +151,8 @@ struct Lag {
 impl HistogramFn for Lag {
     fn record(&self, value: f64) {
         // Nobody listens at the end.
-        let _ = self.sender.send(Signal::Acknowledged(Instant::now()));
+        let lag = Duration::from_secs_f64(value);
+        let _ = self.sender.send(Signal::Acknowledged(Instant::now(), lag));
         self.histogram.record(value);
     }
 }

@@ -70,14 +70,7 @@ impl RunningWriter {
         let policy = Policy::new(STORE, desired::Options::default(), CreateSets::default());
         let options = ClientOptions::new(NORTHBOUND);
         let writer = Writer::new(&remotes, options, policy, &Health::new());
-        let taken = signals.take();
-        let objects = stream::poll_fn(move |context| {
-            let polled = events.poll_recv(context);
-            if polled.is_ready() {
-                taken();
-            }
-            polled
-        });
+        let objects = stream::poll_fn(move |context| events.poll_recv(context));
         let work = writer.run(objects, token.clone());
         // As the program has it.
         let thread = thread::spawn(|| run_alone(work).unwrap());
