@@ -12,7 +12,7 @@
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`], [`allowed`]: how tests ask and look.
-//! - [`wait`]: waiting for a condition; [`soak`]: for how long.
+//! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`awake`]: what benches keep from sleeping.
 
 #![allow(
     clippy::expect_used,
@@ -25,6 +25,7 @@
 
 pub mod admin;
 pub mod allowed;
+pub mod awake;
 pub mod chart;
 pub mod coredns;
 pub mod datapath;

@@ -2,6 +2,8 @@
 //!
 //! `fstrm_capture` is measured as it is used, into a file. Into `/dev/null` it takes 1.7 times as long as we do, and 1.8 times as long
 //! as a reader that discards: most of it is what the system takes for so many small writes.
+//!
+//! The processors are kept [awake](Awake): the sender waits when the socket is full, the reader when it is empty.
 
 use std::{
     io::{Read, Write},
@@ -18,6 +20,7 @@ use collector::{
 };
 use runtime::clock::Clock;
 use tests::{
+    awake::Awake,
     dnstap::{Control, DNSTAP, control},
     process::Process,
     wait::eventually,
@@ -74,6 +77,7 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
     })
     .await;
     let capture = capture.pid().to_string();
+    let awake = Awake::keep();
     let (mut throughput, mut remembering, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     println!(
         "{:>12} {:>12} {:>12} {:>14}   CPU seconds: {:>8} {:>12} {:>10} {:>14}",
@@ -86,12 +90,12 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
         "discarded",
         "fstrm_capture"
     );
-    for _ in 0..if quick { 3 } else { 9 } {
-        let plain = send(&forgetful, &data).await;
-        let one = send(&ours, &data).await;
-        let other = send(&thrown, &data).await;
+    for _ in 0..if quick { 3 } else { 25 } {
+        let plain = send(&forgetful, &data, awake.ids()).await;
+        let one = send(&ours, &data, awake.ids()).await;
+        let other = send(&thrown, &data, awake.ids()).await;
         let before = cpu_time(&capture, &[]);
-        let third = send(&theirs, &data).await;
+        let third = send(&theirs, &data, awake.ids()).await;
         let captured = (cpu_time(&capture, &[]) - before) as f64 / 1e9;
         let rate = |taken: &Taken| FRAMES as f64 / taken.seconds / 1e6;
         println!(
@@ -162,18 +166,18 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     tasks
 }
 
-/// Sends it all and waits for FINISH, in a thread of its own.
-async fn send(socket: &Path, data: &Arc<[u8]>) -> Taken {
-    let (socket, data) = (socket.to_owned(), Arc::clone(data));
+/// Sends it all and waits for FINISH, in a thread of its own. `idle`: threads that do not read.
+async fn send(socket: &Path, data: &Arc<[u8]>, idle: &[String]) -> Taken {
+    let (socket, data, mut others) = (socket.to_owned(), Arc::clone(data), idle.to_vec());
     let sent = tokio::task::spawn_blocking(move || {
-        let own = [rustix::thread::gettid().as_raw_nonzero().to_string()];
+        others.push(rustix::thread::gettid().as_raw_nonzero().to_string());
         let mut stream = UnixStream::connect(&socket).unwrap();
         let mut answer = control(Control::Accept, Some(DNSTAP));
         stream
             .write_all(&control(Control::Ready, Some(DNSTAP)))
             .unwrap();
         stream.read_exact(&mut answer).unwrap();
-        let (before, began) = (cpu_time("self", &own), Instant::now());
+        let (before, began) = (cpu_time("self", &others), Instant::now());
         stream
             .write_all(&control(Control::Start, Some(DNSTAP)))
             .unwrap();
@@ -184,7 +188,7 @@ async fn send(socket: &Path, data: &Arc<[u8]>) -> Taken {
         let mut finish = control(Control::Finish, None);
         stream.read_exact(&mut finish).unwrap();
         let seconds = began.elapsed().as_secs_f64();
-        let reading = (cpu_time("self", &own) - before) as f64 / 1e9;
+        let reading = (cpu_time("self", &others) - before) as f64 / 1e9;
         Taken { seconds, reading }
     });
     sent.await.unwrap()

@@ -1,6 +1,7 @@
 //! One dnstap stream: handshake, frames, limits.
 
 mod flush;
+mod patience;
 
 use std::{
     future::{Future, poll_fn},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use metrics::{counter, histogram};
+use metrics::{Histogram, counter, histogram};
 use proto::{
     dnstap,
     frame_stream::{self, Action, Phase, Step, StreamReader},
@@ -18,7 +19,7 @@ use runtime::reload::Reloaded;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     task::yield_now,
-    time::{Instant, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
@@ -167,6 +168,8 @@ struct Reader<'a> {
     counts: Counts,
     /// What the last read came to, until it is handed over.
     observed: Vec<Observation>,
+    /// How late answers come, in seconds.
+    delays: Histogram,
     data_frames: u64,
     told_frames: u64,
     lost: Lost,
@@ -209,6 +212,7 @@ impl<'a> Reader<'a> {
             watched: None,
             counts: Counts::default(),
             observed: Vec::new(),
+            delays: histogram!("collector_observation_delay_seconds"),
             data_frames: 0,
             told_frames: 0,
             lost: Lost::default(),
@@ -360,7 +364,7 @@ impl<'a> Reader<'a> {
             observation.source = self.source;
             if let Some(answered_at) = observation.answered_at {
                 let delay = observation.at.since(answered_at);
-                histogram!("collector_observation_delay_seconds").record(delay);
+                self.delays.record(delay);
                 self.seat.tell_lag(delay);
             }
         }
@@ -419,70 +423,6 @@ impl<'a> Reader<'a> {
             Some(since) if since.elapsed() >= self.ingest.limits.unknown => Err(Error::UnknownPeer),
             _ => Ok(()),
         }
-    }
-
-    /// When a read is too late. `partial`: a frame has begun.
-    fn read_deadline(&self, partial: bool) -> Option<Instant> {
-        let limits = &self.ingest.limits;
-        if self.frames.phase() != Phase::Streaming {
-            Some(self.opened + limits.handshake)
-        } else if partial {
-            Some(self.frame_began + limits.frame)
-        } else {
-            limits.idle.map(|idle| self.last_read + idle)
-        }
-    }
-
-    /// When the peer has to be known, if it is not.
-    fn known_by(&self) -> Option<Instant> {
-        self.unknown_since
-            .map(|since| since + self.ingest.limits.unknown)
-    }
-
-    /// When a read is too late, or when the peer has to be known.
-    fn deadline(&self, partial: bool) -> Option<Instant> {
-        let due = self.read_deadline(partial).into_iter();
-        due.chain(self.known_by()).min()
-    }
-
-    /// Nothing was read.
-    fn look_at_time(&self, partial: bool) -> Result<(), Error> {
-        let limits = &self.ingest.limits;
-        if self
-            .read_deadline(partial)
-            .is_none_or(|deadline| Instant::now() < deadline)
-        {
-            return Ok(());
-        }
-        Err(if self.frames.phase() != Phase::Streaming {
-            Error::HandshakeTimeout(limits.handshake)
-        } else if partial {
-            Error::FrameTimeout {
-                offset: self.frames.offset(),
-                limit: limits.frame,
-            }
-        } else {
-            Error::Idle(limits.idle.unwrap_or_default())
-        })
-    }
-
-    /// Reads nothing for so long. The peer may become known meanwhile, or have to go.
-    async fn rest(&mut self, pause: Duration) -> Result<(), Error> {
-        let end = Instant::now() + pause;
-        while Instant::now() < end {
-            let wake = self.known_by().map_or(end, |known_by| known_by.min(end));
-            let _time_is_over = timeout_at(wake, self.standing.changed()).await.is_err();
-            self.look_at_standing()?;
-        }
-        Ok(())
-    }
-
-    /// How long not to read on, after so many frames in all before the last read.
-    fn pause(&self, before: u64) -> Option<Duration> {
-        let frames = u32::try_from(self.data_frames - before).unwrap_or(u32::MAX);
-        let pause = self.seat.pause(frames)?;
-        counter!("collector_read_pauses_total").increment(1);
-        Some(pause)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The measure is a raw socket that sends bytes which were prepared before and waits for the reply. Both take turns on the same
 //! server, so compare the ratios of one run, not the figures. The writer is the whole of it, from an event of the store to the
-//! acknowledged transaction, on a thread and with the metrics that the program has. The processors are kept [awake].
+//! acknowledged transaction, on a thread and with the metrics that the program has. The processors are kept [awake](Awake).
 //!
 //! The raw socket monitors its own rows, as the writer does. Who keeps sets right must know them, so the server compares each of
 //! his changes with his monitor and tells him of it before it answers: that is the server's work, whoever the client is, and the
@@ -20,7 +20,6 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
-mod awake;
 mod burst;
 mod counting;
 mod figures;
@@ -35,7 +34,9 @@ mod writer;
 
 use std::process::ExitCode;
 
-use self::{awake::Awake, figures::Verdicts, signals::Signals};
+use tests::awake::Awake;
+
+use self::{figures::Verdicts, signals::Signals};
 
 /// What the parts of the bench have in common.
 struct Bench {
