@@ -8,7 +8,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Sender, channel},
+        mpsc::channel,
     },
     thread::{self, JoinHandle, available_parallelism},
 };
@@ -28,27 +28,23 @@ impl Awake {
     /// Keeps them awake until the value is dropped.
     pub fn keep() -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (sender, ids) = channel();
-        let yielding = |over: Arc<AtomicBool>, sender: Sender<String>| {
-            let id = gettid().as_raw_nonzero().to_string();
+        let (mut threads, mut ids) = (Vec::new(), Vec::new());
+        for _ in 0..available_parallelism().map_or(1, usize::from) {
+            let (over, (sender, id)) = (over.clone(), channel());
+            threads.push(thread::spawn(move || {
+                sender.send(gettid()).expect("who waits for it");
+                while !over.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            }));
+            let id = id.recv().expect("a thread that yields");
+            let id = id.as_raw_nonzero().to_string();
             let status = Command::new("chrt")
                 .args(["--idle", "--pid", "0", &id])
                 .status();
             assert!(status.expect("chrt of util-linux").success(), "{id}");
-            sender.send(id).expect("who waits for it");
-            drop(sender);
-            while !over.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
-        };
-        let processors = available_parallelism().map_or(1, usize::from);
-        let threads = (0..processors).map(|_| {
-            let (over, sender) = (over.clone(), sender.clone());
-            thread::spawn(move || yielding(over, sender))
-        });
-        let threads = threads.collect();
-        drop(sender);
-        let ids = ids.iter().collect();
+            ids.push(id);
+        }
         Self { over, threads, ids }
     }
 

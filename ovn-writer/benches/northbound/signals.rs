@@ -45,24 +45,17 @@ pub(crate) fn install() -> Signals {
 impl Signals {
     /// How long it took from the taking of an event to the acknowledgement of the change of its name, as the writer says itself.
     pub(crate) fn latency(&self) -> Duration {
-        loop {
-            if let Signal::Acknowledged(_, lag) = self.next() {
-                return lag;
-            }
-        }
+        let (_, lag) = self.next_acknowledged();
+        lag
     }
 
     /// When the change of a name was acknowledged: `names` of them.
     pub(crate) fn acknowledged(&self, names: usize) -> Instant {
-        let mut left = names;
-        loop {
-            if let Signal::Acknowledged(time, _) = self.next() {
-                left -= 1;
-                if left == 0 {
-                    return time;
-                }
-            }
+        for _ in 1..names {
+            self.next_acknowledged();
         }
+        let (time, _) = self.next_acknowledged();
+        time
     }
 
     /// When the database had become as the store says.
@@ -87,6 +80,14 @@ impl Signals {
             line.strip_prefix(r#"ovn_writer_transactions_total{outcome="done"} "#)
         });
         line.map_or(0, |count| count.parse().unwrap())
+    }
+
+    fn next_acknowledged(&self) -> (Instant, Duration) {
+        loop {
+            if let Signal::Acknowledged(time, lag) = self.next() {
+                return (time, lag);
+            }
+        }
     }
 
     fn next(&self) -> Signal {

@@ -115,7 +115,7 @@ fn texts_of(object: &DnsNameResolver) -> impl Iterator<Item = &SmolStr> + Clone 
 }
 
 /// The addresses of a status as they are written there, in their order: to compare them costs far less than to read them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Texts(Vec<SmolStr>);
 
 impl Texts {
