@@ -23,6 +23,7 @@ use collector::{
     ingest::{
         metrics::Counts,
         pipeline::{Batch, Context},
+        repeats::Repeats,
     },
     names::NameIndex,
     remember::Remembered,
@@ -102,13 +103,15 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
+    // Every answer that matches is to become an observation.
+    let mut repeats = Repeats::default();
     each_frame(stream, |payload| {
         if batch.add(payload, context, &mut counts) {
-            batch.take(context, &mut counts, &mut observations);
+            batch.take(context, &mut repeats, &mut counts, &mut observations);
             observed += observations.drain(..).len() as u64;
         }
     });
-    batch.take(context, &mut counts, &mut observations);
+    batch.take(context, &mut repeats, &mut counts, &mut observations);
     observed + observations.len() as u64
 }
 

@@ -12,6 +12,7 @@ use collector::{
     ingest::{
         metrics::Counts,
         pipeline::{Batch, Context},
+        repeats::Repeats,
     },
     names::NameIndex,
     remember::Remembered,
@@ -65,13 +66,15 @@ fn ingest(input: &mut Input) -> usize {
     };
     let (counts, mut observed) = (&mut input.counts, 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));
+    // Every answer that matches is to become an observation.
+    let mut repeats = Repeats::default();
     traffic::each_frame(&input.stream, |payload| {
         if batch.add(payload, context, counts) {
-            batch.take(context, counts, &mut observations);
+            batch.take(context, &mut repeats, counts, &mut observations);
             observed += observations.drain(..).len();
         }
     });
-    batch.take(context, counts, &mut observations);
+    batch.take(context, &mut repeats, counts, &mut observations);
     observed + observations.len()
 }
 

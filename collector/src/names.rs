@@ -1,6 +1,10 @@
 //! Which names are wanted: the index that every event is held against.
 
-use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
@@ -45,6 +49,12 @@ impl<S: BuildHasher> NameIndex<S> {
     #[inline]
     pub(crate) fn hashes(&self, name: Qname<'_>) -> Hashes {
         name.hashes(&self.hasher)
+    }
+
+    /// The hash of anything, which no other index has the same.
+    #[inline]
+    pub(crate) fn hash(&self, it: impl Hash) -> u64 {
+        self.hasher.hash_one(it)
     }
 
     /// A name that may be the one with these hashes, or the wildcard above it; not looked at itself.

@@ -33,6 +33,7 @@ use super::{
     metrics::Counts,
     pipeline::{Batch, Context},
     queue::{self, Full},
+    repeats::Repeats,
     seats::Seat,
     window::Window,
 };
@@ -166,6 +167,7 @@ struct Reader<'a> {
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,
     counts: Counts,
+    repeats: Repeats,
     /// What the last read came to, until it is handed over.
     observed: Vec<Observation>,
     /// How late answers come, in seconds.
@@ -211,6 +213,7 @@ impl<'a> Reader<'a> {
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
+            repeats: Repeats::of_stream(),
             observed: Vec::new(),
             delays: histogram!("collector_observation_delay_seconds"),
             data_frames: 0,
@@ -301,7 +304,12 @@ impl<'a> Reader<'a> {
 
     /// Takes what the answers of a batch come to.
     fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
-        batch.take(context, &mut self.counts, &mut self.observed);
+        batch.take(
+            context,
+            &mut self.repeats,
+            &mut self.counts,
+            &mut self.observed,
+        );
         if self.observed.len() >= MOST_OBSERVED {
             self.hand_over();
         }

@@ -55,14 +55,15 @@ async fn a_probe_is_told_with_the_time_of_its_first_octet_and_is_no_flow_of_the_
     let before = flow.flowed();
     let probe = probe("");
     let (front, tail) = probe.split_at(3000);
-    peer.send(&[&data(&wanted_frame())[..], front].concat())
+    peer.send(&[&data(&another_wanted_frame())[..], front].concat())
         .await;
     settle().await;
     assert_eq!((flow.flowed(), flow.moved()), (before, Some(began)));
     assert!(told.seen.is_empty());
     tokio::time::advance(Duration::from_millis(100)).await;
     // What brings the end of a probe was not pushed by it.
-    peer.send(&[tail, &data(&wanted_frame())].concat()).await;
+    peer.send(&[tail, &data(&another_wanted_frame())].concat())
+        .await;
     settle().await;
     assert_eq!(flow.flowed(), Some(Instant::now()));
     let seen = told.seen.recv().await.unwrap();

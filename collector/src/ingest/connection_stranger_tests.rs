@@ -51,7 +51,7 @@ async fn a_stranger_raises_no_event_before_it_is_known() {
 async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
     let mut it = stranger().await;
     it.peer.open().await;
-    it.peer.send(&data(&wanted_frame())).await;
+    it.peer.send(&data(&another_wanted_frame())).await;
     let closed = it.peer.reader.await.unwrap();
     assert!(matches!(closed, Err(Error::UnknownPeer)));
     let mut again = Peer::with(1 << 20, |ingest| {
@@ -81,7 +81,8 @@ async fn who_is_read_slowly_becomes_known_or_has_to_go_in_time_all_the_same() {
         });
         let start = Instant::now();
         peer.open().await;
-        peer.send(&data(&wanted_frame()).repeat(FRAMES)).await;
+        let frames = (0..FRAMES).flat_map(|_| data(&another_wanted_frame()));
+        peer.send(&frames.collect::<Vec<_>>()).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if is_listed {
             endpoints.send_replace(here());
@@ -115,7 +116,7 @@ async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
         });
         peer.open().await;
         peer.send(&frame_with(shown)).await;
-        peer.send(&data(&wanted_frame())[..9]).await;
+        peer.send(&data(&another_wanted_frame())[..9]).await;
         let Peer { stream, reader, .. } = peer;
         drop(stream);
         assert!(reader.await.unwrap().is_err());

@@ -24,8 +24,8 @@ use super::{Error, read};
 use crate::{
     flush::Streams,
     ingest::{
-        ConnectionLimits, Ingest, Losses, SeatLimits, Seats, pipeline::tests::wanted_frame, queue,
-        secret::Secrets,
+        ConnectionLimits, Ingest, Losses, SeatLimits, Seats, pipeline::tests::another_wanted_frame,
+        queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
     policy::rebinding::Rebindings,
@@ -123,7 +123,7 @@ fn data(payload: &[u8]) -> Vec<u8> {
 async fn a_bidirectional_stream_is_read_from_ready_to_finish() {
     let mut peer = Peer::connect();
     peer.open().await;
-    peer.send(&[data(&wanted_frame()), data(&wanted_frame())].concat())
+    peer.send(&[data(&another_wanted_frame()), data(&another_wanted_frame())].concat())
         .await;
     assert_eq!(
         peer.observations.recv().await.unwrap().name.as_str(),
@@ -140,7 +140,7 @@ async fn a_unidirectional_stream_gets_no_answer() {
     peer.send(
         &[
             control(ControlKind::Start),
-            data(&wanted_frame()),
+            data(&another_wanted_frame()),
             control(ControlKind::Stop),
         ]
         .concat(),
@@ -157,7 +157,7 @@ async fn a_unidirectional_stream_gets_no_answer() {
 async fn a_frame_that_comes_byte_by_byte_in_time_is_read() {
     let mut peer = Peer::connect();
     peer.open().await;
-    for byte in data(&wanted_frame()) {
+    for byte in data(&another_wanted_frame()) {
         peer.send(&[byte]).await;
         tokio::time::advance(Duration::from_millis(50)).await;
     }
@@ -168,7 +168,7 @@ async fn a_frame_that_comes_byte_by_byte_in_time_is_read() {
 async fn a_frame_at_one_byte_a_second_ends_the_stream() {
     let mut peer = Peer::connect();
     peer.open().await;
-    let frame = data(&wanted_frame());
+    let frame = data(&another_wanted_frame());
     let first =
         u64::try_from(control(ControlKind::Ready).len() + control(ControlKind::Start).len())
             .unwrap();
@@ -192,10 +192,10 @@ async fn a_peer_that_says_nothing_is_closed_and_a_quiet_stream_is_not() {
 
     let mut quiet = Peer::connect();
     quiet.open().await;
-    quiet.send(&data(&wanted_frame())).await;
+    quiet.send(&data(&another_wanted_frame())).await;
     quiet.observations.recv().await.unwrap();
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
-    quiet.send(&data(&wanted_frame())).await;
+    quiet.send(&data(&another_wanted_frame())).await;
     assert!(quiet.observations.recv().await.is_some());
 }
 
@@ -237,7 +237,7 @@ async fn a_full_queue_drops_observations_and_reads_on_and_keeps_their_names() {
     let mut peer = Peer::with(2048, |ingest| ingest.losses = losses.clone());
     peer.open().await;
     for _ in 0..100 {
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
     }
     peer.send(&control(ControlKind::Stop)).await;
     peer.expect(ControlKind::Finish).await;
@@ -266,7 +266,7 @@ async fn what_has_come_before_a_shutdown_is_read() {
     let mut peer = Peer::connect();
     peer.open().await;
     for _ in 0..3 {
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
     }
     peer.shutdown.cancel();
     assert_eq!(peer.end().await.unwrap(), 3);
@@ -277,7 +277,7 @@ async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
     let mut peer = Peer::connect();
     peer.open().await;
     peer.shutdown.cancel();
-    let frame = data(&wanted_frame());
+    let frame = data(&another_wanted_frame());
     // It ends with an error once the reader has gone.
     while peer.stream.write_all(&frame).await.is_ok() {}
     peer.reader.await.unwrap().unwrap();
@@ -285,7 +285,7 @@ async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
 
 /// Events that show this in `extra`.
 fn frame_with(extra: &str) -> Vec<u8> {
-    let mut event = pb::Dnstap::decode(wanted_frame().as_slice()).unwrap();
+    let mut event = pb::Dnstap::decode(another_wanted_frame().as_slice()).unwrap();
     event.extra = Some(extra.as_bytes().to_vec());
     data(&event.encode_to_vec())
 }
@@ -318,14 +318,14 @@ fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
 async fn what_a_peer_says_before_it_is_known_waits_and_counts_when_it_is() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
-    peer.send(&data(&wanted_frame())).await;
+    peer.send(&data(&another_wanted_frame())).await;
     tokio::time::advance(Duration::from_secs(14)).await;
     tokio::task::yield_now().await;
     assert_eq!(peer.observations.len(), 0);
     endpoints.send_replace(listed(&["192.0.2.7:53", "192.0.2.1:53"]));
     assert!(peer.observations.recv().await.is_some());
     tokio::time::advance(Duration::from_secs(3600)).await;
-    peer.send(&data(&wanted_frame())).await;
+    peer.send(&data(&another_wanted_frame())).await;
     assert!(peer.observations.recv().await.is_some());
 }
 
@@ -335,7 +335,7 @@ async fn a_peer_that_does_not_become_known_is_closed_and_nothing_of_it_counts() 
     peer.open().await;
     let opened = Instant::now();
     endpoints.send_replace(listed(&["192.0.2.7:53"]));
-    let frame = data(&wanted_frame());
+    let frame = data(&another_wanted_frame());
     // It does not matter that it never pauses.
     while peer.stream.write_all(&frame).await.is_ok() {
         tokio::time::advance(Duration::from_millis(100)).await;
@@ -357,11 +357,11 @@ async fn a_stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
     // As when an endpoint moves from one slice to another.
     endpoints.send_replace(listed(&[]));
     tokio::time::advance(Duration::from_secs(10)).await;
-    peer.send(&data(&wanted_frame())).await;
+    peer.send(&data(&another_wanted_frame())).await;
     endpoints.send_replace(here());
     assert!(peer.observations.recv().await.is_some());
     endpoints.send_replace(listed(&[]));
-    peer.send(&data(&wanted_frame())).await;
+    peer.send(&data(&another_wanted_frame())).await;
     assert!(matches!(
         peer.reader.await.unwrap(),
         Err(Error::UnknownPeer)
@@ -374,7 +374,7 @@ async fn what_waits_for_a_peer_to_become_known_is_bounded() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
     for _ in 0..10_000 {
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
     }
     endpoints.send_replace(listed(&["192.0.2.1:53"]));
     assert!(peer.observations.recv().await.is_some());
@@ -397,7 +397,7 @@ async fn a_stream_with_a_limit_of_idleness_is_closed_when_it_is_over() {
     peer.open().await;
     for _ in 0..5 {
         tokio::time::advance(Duration::from_secs(50)).await;
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
         peer.observations.recv().await.unwrap();
     }
     assert!(matches!(peer.reader.await.unwrap(), Err(Error::Idle(_))));
@@ -427,7 +427,7 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
         for extra in bad {
             peer.send(&frame_with(extra)).await;
         }
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
         peer.send(&frame_with(good)).await;
         assert!(peer.observations.recv().await.is_some());
         tokio::task::yield_now().await;
@@ -472,7 +472,7 @@ async fn a_frame_of_the_largest_size_fits_the_smallest_buffer() {
     let largest = vec![0; Limits::default().data_frame];
     for _ in 0..10 {
         peer.send(&data(&largest)).await;
-        peer.send(&data(&wanted_frame())).await;
+        peer.send(&data(&another_wanted_frame())).await;
         assert!(peer.observations.recv().await.is_some());
     }
 }

@@ -35,6 +35,8 @@ macro_rules! outcomes {
 outcomes! {
     /// An observation: a successful answer for a wanted name.
     Observed = "observed",
+    /// The same answer, of the same stream, within the same tenth of a second as one that was an observation.
+    Repeated = "repeated",
     /// The frame is no dnstap event (protobuf).
     BadEvent = "bad_event",
     /// The event is not a CLIENT_RESPONSE.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::{
     metrics::{Counts, Outcome},
+    repeats::{Mark, Repeats},
     secret::Secrets,
 };
 use crate::{
@@ -81,10 +82,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Holds what was added against the wanted names, in its order.
+    /// Holds what was added against the wanted names, in its order. What the stream just said already is left out.
     pub fn take(
         &mut self,
         context: Context<'_>,
+        repeats: &mut Repeats,
         counts: &mut Counts,
         observations: &mut Vec<Observation>,
     ) {
@@ -98,7 +100,7 @@ impl<'a> Batch<'a> {
         for asked in self.0.drain(..) {
             let name = asked.response.question().name;
             let judged = match names.find_hashed(name, asked.hashes) {
-                Some(found) => take(found, asked, context, counts),
+                Some(found) => take(found, asked, context, repeats, counts),
                 None => {
                     if context.remembered.is_enabled() {
                         remember(asked, context);
@@ -121,7 +123,7 @@ impl<'a> Batch<'a> {
 pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
     batch.add(frame, context, counts);
-    batch.take(context, counts, &mut observations);
+    batch.take(context, &mut Repeats::default(), counts, &mut observations);
     observations.pop()
 }
 
@@ -177,6 +179,7 @@ fn take(
     found: Match<'_>,
     asked: Asked<'_>,
     context: Context<'_>,
+    repeats: &mut Repeats,
     counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
     let Asked {
@@ -186,6 +189,13 @@ fn take(
         ..
     } = asked;
     let Context { guards, clock, .. } = context;
+    let (at, asker) = (clock.now(), asker(event, context));
+    let client = client(asker);
+    // What a collector learns by asking counts each time.
+    let mark = client.map(|_| Mark::new(event.message.unwrap_or_default(), at, context.names));
+    if mark.is_some_and(|mark| repeats.has(mark)) {
+        return Err(Outcome::Repeated);
+    }
     let name = match found {
         Match::Exact(name) => name.clone(),
         Match::Wildcard => {
@@ -214,14 +224,17 @@ fn take(
             Outcome::NoAddress
         });
     }
-    let asker = asker(event, context);
+    // One with refused addresses is told of each time.
+    if let (Some(mark), None) = (mark, refused) {
+        repeats.keep(mark);
+    }
     Ok(Observation {
         name,
         family,
         addresses,
-        at: clock.now(),
+        at,
         answered_at: event.time().and_then(timestamp),
-        client: client(asker),
+        client,
         by_leader: asker == Asker::Leader,
         truncated: response.truncated(),
         source: Source::STREAM,

@@ -1,4 +1,7 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
 
 use hickory_proto::{
     op::{Message, MessageType, OpCode, Query, ResponseCode},
@@ -11,10 +14,13 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::{Context, observe};
+use super::{Batch, Context, observe};
 use crate::{
     guards::Guards,
-    ingest::metrics::{Counts, Outcome},
+    ingest::{
+        metrics::{Counts, Outcome},
+        repeats::Repeats,
+    },
     names::NameIndex,
     observation::Observation,
     remember::Remembered,
@@ -99,6 +105,16 @@ pub(crate) fn wanted_frame() -> Vec<u8> {
     ))
 }
 
+/// The same with another address each time: a stream is not listened to twice for one answer.
+pub(crate) fn another_wanted_frame() -> Vec<u8> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let address = Ipv4Addr::from(0x0102_0000 + NEXT.fetch_add(1, Relaxed));
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a(&address.to_string()))],
+    ))
+}
+
 /// The same with an address that is never opened.
 pub(crate) fn refused_frame() -> Vec<u8> {
     frame(&response(
@@ -125,6 +141,64 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         secrets: None,
     };
     (observe(frame, context, &mut counts), counts)
+}
+
+#[test]
+fn what_a_stream_has_just_said_is_not_said_again() {
+    let index = || -> NameIndex {
+        let wanted = DnsName::parse("www.example.com").unwrap();
+        [&wanted].into_iter().collect()
+    };
+    let (mut names, own) = (index(), OwnQueries::default());
+    let (clock, remembered) = (Clock::manual(Timestamp::default()), Remembered::new(0));
+    let (mut repeats, mut counts) = (Repeats::of_stream(), Counts::default());
+    let mut says = |event: &Event, millis: i64, names: &NameIndex, repeats: &mut Repeats| {
+        clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
+        let context = Context {
+            names,
+            guards: &Guards::default(),
+            clock: &clock,
+            remembered: &remembered,
+            own: &own,
+            secrets: None,
+        };
+        let frame = frame(event);
+        let (mut batch, mut observations) = (Batch::default(), Vec::new());
+        batch.add(&frame, context, &mut counts);
+        batch.take(context, repeats, &mut counts, &mut observations);
+        !observations.is_empty()
+    };
+    let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
+    let mut again = answer();
+    again.message.metadata.id = 8;
+    assert!(says(&answer(), 0, &names, &mut repeats));
+    assert!(!says(&answer(), 1, &names, &mut repeats));
+    assert!(!says(&again, 99, &names, &mut repeats));
+    // What holds none is told all.
+    assert!(says(&again, 99, &names, &mut Repeats::default()));
+    // Other addresses, or another time.
+    let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
+    assert!(says(&other, 99, &names, &mut repeats));
+    assert!(says(&again, 100, &names, &mut repeats));
+    assert!(!says(&answer(), 199, &names, &mut repeats));
+    // The rule may have gone and come back.
+    names = index();
+    assert!(says(&answer(), 199, &names, &mut repeats));
+    // What is refused in part is counted each time.
+    let refused = response(
+        "www.example.com.",
+        &[
+            ("www.example.com.", a("192.0.2.1")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    assert!(says(&refused, 199, &names, &mut repeats));
+    assert!(says(&refused, 199, &names, &mut repeats));
+    // The leader learns from each of its look-ups, and this replica from what it learns.
+    own.led_from([IpAddr::from([10, 0, 0, 1])].into());
+    assert!(says(&answer(), 199, &names, &mut repeats));
+    assert!(says(&answer(), 199, &names, &mut repeats));
+    assert_eq!(counts.pending(Outcome::Repeated), 3);
 }
 
 fn outcome(event: &Event) -> Outcome {
