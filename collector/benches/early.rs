@@ -314,6 +314,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_keep_alive(Duration::from_secs(3600))
+        .on_thread_park(runtime::coalesce::before_park)
         .enable_all()
         .build()
         .unwrap();

@@ -4,6 +4,7 @@
 //! - [`cluster`]: a Kubernetes API server.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
+//! - [`coalesce`]: fewer wake-ups by streams that flow fast.
 //! - [`args`]: flags that both programs have.
 //! - [`endpoints`]: where the servers behind a Service are.
 //! - [`expiry`]: until when certificates are valid.
@@ -25,6 +26,7 @@ pub mod admin;
 pub mod args;
 pub mod clock;
 pub mod cluster;
+pub mod coalesce;
 pub mod endpoints;
 pub mod expiry;
 pub mod http;
@@ -43,7 +45,7 @@ pub mod store;
 pub mod telemetry;
 pub mod tls;
 
-pub use self::program::{UsageError, run_alone, run_program};
+pub use self::program::{UsageError, run_alone, run_program, with_threads};
 
 /// The version of the programs, and the commit that they were built from where that is known: `0.1.0 (3f2a91c0d4e5)`.
 pub const VERSION: &str = env!("VERSION_AND_COMMIT");

@@ -7,9 +7,9 @@ use std::{
     thread::available_parallelism,
 };
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
-use crate::shutdown::Ended;
+use crate::{coalesce, shutdown::Ended};
 
 /// The program was asked for something that it cannot do: status 2 instead of 1. It is found anywhere in the causes of
 /// an error.
@@ -30,11 +30,7 @@ const THREADS: usize = 2;
 /// Returns 0, or 2 if the error is a [`UsageError`], 143 or 130 if a second signal [`Ended`] it, or else 1. Blocking calls still under way do not hold it up.
 pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let threads = available_parallelism().map_or(THREADS, |cores| cores.get().max(THREADS));
-    let result = Builder::new_multi_thread()
-        .worker_threads(threads)
-        .event_interval(POLLS)
-        .enable_all()
-        .build()
+    let result = with_threads(threads)
         .map_err(anyhow::Error::from)
         .and_then(|runtime| {
             let result = runtime.block_on(program);
@@ -60,6 +56,19 @@ pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
     let result = runtime.block_on(future);
     runtime.shutdown_background();
     Ok(result)
+}
+
+/// A runtime as programs have it.
+///
+/// # Errors
+/// The system gives no threads for it.
+pub fn with_threads(threads: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(threads)
+        .event_interval(POLLS)
+        .on_thread_park(coalesce::before_park)
+        .enable_all()
+        .build()
 }
 
 fn status(error: &anyhow::Error) -> u8 {

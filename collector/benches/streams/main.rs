@@ -28,12 +28,7 @@ struct Ratio {
 fn main() -> ExitCode {
     let said = |word| env::args().any(|arg| arg == word);
     let quick = said("quick");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .event_interval(4)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime::with_threads(2).unwrap();
     let mut ratios = Vec::new();
     if !said("coredns") {
         ratios.extend(runtime.block_on(socket::measure(quick)));

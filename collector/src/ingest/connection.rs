@@ -15,7 +15,7 @@ use proto::{
     dnstap,
     frame_stream::{self, Action, Phase, Step, StreamReader},
 };
-use runtime::reload::Reloaded;
+use runtime::{coalesce, reload::Reloaded};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     task::yield_now,
@@ -112,6 +112,7 @@ pub(super) async fn read(
             return Ok(reader.data_frames);
         }
         received.increment(read as u64);
+        coalesce::received(read);
         let (offset, began) = (reader.frames.offset(), window.filled().is_empty());
         window.add(read);
         let frames = reader.data_frames;
