@@ -17,7 +17,10 @@ const LONGEST: Duration = Duration::from_millis(4);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Octets that are to come meanwhile, at most: the smallest buffer of a socket holds three times as many.
-const PORTION: u128 = 64 << 10;
+const PORTION: u128 = 48 << 10;
+
+/// So many at once tell of a buffer that may have been full: its sender is not to be kept waiting.
+const FULL: u64 = 64 << 10;
 
 /// Octets that are to come in [`LONGEST`], at least: two writes and more are then one read.
 const WORTH: u128 = 16 << 10;
@@ -52,7 +55,7 @@ pub fn before_park() {
 /// For how long, if so many octets came in the time that passed.
 fn wait(octets: u64, passed: Duration) -> Option<Duration> {
     let in_time = |time: Duration| u128::from(octets) * time.as_nanos() / passed.as_nanos().max(1);
-    if in_time(LONGEST) < WORTH || in_time(SHORTEST) > PORTION {
+    if octets >= FULL || in_time(LONGEST) < WORTH || in_time(SHORTEST) > PORTION {
         return None;
     }
     let portion = passed.as_nanos() * PORTION / u128::from(octets);
@@ -66,23 +69,22 @@ mod tests {
 
     #[test]
     fn only_a_stream_that_flows_fast_is_waited_for_and_not_until_a_buffer_is_full() {
-        let second = Duration::from_secs(1);
-        let millis = |millis| Some(Duration::from_millis(millis));
-        for (a_second, expected) in [
+        let milli = Duration::from_millis(1);
+        for (octets, expected) in [
             (0, None),
-            (1 << 20, None),
-            (4_000_000, None),
-            (5_000_000, millis(4)),
-            (PORTION as u64 * 250, millis(4)),
-            (PORTION as u64 * 500, millis(2)),
-            (PORTION as u64 * 1000, millis(1)),
-            (PORTION as u64 * 1001, None),
+            (4_000, None),
+            (5_000, Some(4 * milli)),
+            (12_000, Some(4 * milli)),
+            (24 << 10, Some(2 * milli)),
+            (48 << 10, Some(milli)),
+            (49 << 10, None),
             (u64::MAX, None),
         ] {
-            assert_eq!(wait(a_second, second), expected, "{a_second}");
+            assert_eq!(wait(octets, milli), expected, "{octets}");
         }
         // What comes after a pause says nothing of what comes next, and neither does no time at all.
-        assert_eq!(wait(200 << 10, 3600 * second), None);
+        assert_eq!(wait(FULL, 10 * milli), None);
+        assert_eq!(wait(FULL - 1, 1000 * milli), None);
         assert_eq!(wait(1, Duration::ZERO), None);
     }
 }
