@@ -28,8 +28,8 @@ const WORTH: u128 = 16 << 10;
 thread_local! {
     /// Octets that were read on this thread since it last looked for more.
     static RECEIVED: Cell<u64> = const { Cell::new(0) };
-    /// When that was.
-    static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// When that was, and whether a wait was worth it.
+    static LOOKED: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
 }
 
 /// So many octets of a stream that need not be answered were read on this thread.
@@ -37,19 +37,22 @@ pub fn received(octets: usize) {
     RECEIVED.set(RECEIVED.get() + octets as u64);
 }
 
-/// Waits before this thread looks at its sockets, if what it read since it did so last says that it is worth it. To be called
-/// when there is nothing else to do ([`on_thread_park`](tokio::runtime::Builder::on_thread_park)).
+/// Waits before this thread looks at its sockets, if what it read says so for the second time on end: a sender that was held up for
+/// once is not slow. To be called when there is nothing else to do ([`on_thread_park`](tokio::runtime::Builder::on_thread_park)).
 pub fn before_park() {
     let octets = RECEIVED.take();
     if octets == 0 {
         return;
     }
     let now = Instant::now();
-    let passed = LOOKED.get().map(|looked| now - looked);
-    if let Some(wait) = passed.and_then(|passed| wait(octets, passed)) {
+    let (looked, is_steady) = LOOKED.get().unwrap_or((now, false));
+    let wait = wait(octets, now - looked);
+    LOOKED.set(Some((now, wait.is_some())));
+    if let Some(wait) = wait
+        && is_steady
+    {
         thread::sleep(wait);
     }
-    LOOKED.set(Some(now));
 }
 
 /// For how long, if so many octets came in the time that passed.
