@@ -4,11 +4,12 @@
 //! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb`], a client of
 //! OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
 //! them; [`verify()`] compares once, and [`report`] puts differences in words; [`explain`] says of one name or address
-//! why it is there, over [`inspect`].
+//! why it is there, over [`inspect`]; [`control`] takes what an administrator permits.
 
 pub mod address_set;
 pub mod addresses;
 mod args;
+pub mod control;
 pub mod desired;
 mod dry_run;
 pub mod explain;
@@ -34,6 +35,7 @@ use runtime::{
     UsageError,
     admin::{Admin, Health},
     args::LogFormat,
+    clock::Clock,
     expiry,
     inspect::Inspect,
     leader::{Leader, Leadership},
@@ -48,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use self::report::Format;
 pub use self::{
     args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs, VerifyArgs},
+    control::run_allow_empty,
     dry_run::DryRun,
     metrics::METRICS,
     verify::{Counts, Verified, VerifyError, verify},
@@ -73,8 +76,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         output,
         leader_elect,
         inspect,
+        control,
     } = args;
     let options = usage(northbound.client_options())?;
+    let now = Clock::system().now();
+    let policy = sets.policy(&common.store, &common.objects_namespace, now)?;
     telemetry::init_logging(common.log_format);
     let recorder = telemetry::init_metrics()?;
     runtime::metrics::describe(METRICS);
@@ -85,7 +91,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(address) => Some(Inspect::bind(address).await.context("--inspect")?),
         None => None,
     };
-    let policy = sets.policy(&common.store, &common.objects_namespace);
+    let control = match &control {
+        Some(address) => Some(Inspect::bind(address).await.context("--control")?),
+        None => None,
+    };
     let writer = Writer::new(&northbound.nb, options, policy, &health);
     let namespace = common.objects_namespace;
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
@@ -100,6 +109,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let (asked, questions) = mpsc::channel(inspect::QUEUE);
     let writer = writer.inspected(questions);
+    if let Some(listener) = control {
+        let asked = asked.clone();
+        tasks.spawn("control", control::serve(listener, asked, tasks.token()));
+    }
     if let Some(listener) = inspect {
         tasks.spawn("inspect", inspect::serve(listener, asked, tasks.token()));
     }
@@ -151,8 +164,8 @@ pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
         timeout,
     } = args;
     let options = usage(northbound.client_options())?;
+    let policy = sets.policy(&store, &objects_namespace, Clock::system().now())?;
     telemetry::init_logging(LogFormat::Text);
-    let policy = sets.policy(&store, &objects_namespace);
     let store = usage(
         OpenStore::open(&store, PROGRAM)
             .await

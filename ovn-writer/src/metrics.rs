@@ -6,7 +6,7 @@ use runtime::metrics::{Label, Metric};
 use crate::{
     desired::Skip,
     ovsdb::Outcome,
-    sync::{Differences, Done, Doubt, Reconciler, Repaired},
+    sync::{Differences, Done, Reconciler, Repaired},
 };
 
 const TRANSACTIONS: &str = "ovn_writer_transactions_total";
@@ -29,9 +29,8 @@ const REPAIRS: &str = "ovn_writer_repairs_total";
 const DIFFERENCES: &str = "ovn_writer_differences";
 const FOREIGN: &str = "ovn_writer_foreign_addresses";
 const MANAGED: &str = "ovn_writer_managed";
-const MISSING: &str = "ovn_writer_missing_objects";
-const DOUBT: &str = "ovn_writer_store_in_doubt";
-const HELD_BACK: &str = "ovn_writer_held_back_names";
+const ABSENT: &str = "ovn_writer_absent_names";
+const SUSPECT: &str = "ovn_writer_store_suspect";
 
 /// How a transaction ended, as a label.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +141,7 @@ const WRITER: &[Metric] = &[
     Metric::gauge(
         CLASHES,
         &[],
-        "Names whose address set cannot be made, as somebody else has one of its name",
+        "Names whose address set cannot be made, as another client has one of its name",
     ),
     Metric::counter(
         REPAIRS,
@@ -150,7 +149,7 @@ const WRITER: &[Metric] = &[
             "kind",
             &["missing_row", "missing_address", "surplus_address"],
         )],
-        "What was undone that somebody else did",
+        "Changes by other clients that stayed and were undone",
     ),
     Metric::gauge(
         DIFFERENCES,
@@ -164,7 +163,7 @@ const WRITER: &[Metric] = &[
                 "unwanted_row",
             ],
         )],
-        "What differs from the store now: `name_clash` is a row that cannot be made as somebody else has one of its name, \
+        "What differs from the store now: `name_clash` is a row that cannot be made as another client has one of its name, \
          `unwanted_row` one with addresses for a name that is not in the store",
     ),
     Metric::gauge(
@@ -178,19 +177,14 @@ const WRITER: &[Metric] = &[
         "1 if ovn-kubernetes manages the address sets of the database, as far as is known",
     ),
     Metric::gauge(
-        MISSING,
+        ABSENT,
         &[],
-        "Objects that hold although the last list of the store had none of them",
+        "Names whose address sets are in use and that have no DNSNameResolver object; their sets stay as they are",
     ),
     Metric::gauge(
-        DOUBT,
+        SUSPECT,
         &[],
-        "1 while nothing is removed, as the store seems to be the wrong one or to have been emptied",
-    ),
-    Metric::gauge(
-        HELD_BACK,
-        &[],
-        "Names that the store lacks and whose sets stay, as it lacks most names that have some",
+        "1 while so many names in use have had no object for a minute that no set is emptied for that",
     ),
 ];
 
@@ -249,6 +243,8 @@ pub(crate) struct State<'a> {
     /// The number of rows; `None` while there is no session.
     pub(crate) rows: Option<usize>,
     pub(crate) in_sync: bool,
+    /// How many names are [absent](Reconciler::absent), and whether the store is suspect.
+    pub(crate) absence: (usize, bool),
 }
 
 pub(crate) fn state(state: &State<'_>) {
@@ -256,6 +252,7 @@ pub(crate) fn state(state: &State<'_>) {
         sync,
         rows,
         in_sync,
+        absence: (absent, is_suspect),
     } = *state;
     set(CONNECTED, usize::from(rows.is_some()));
     set(IN_SYNC, usize::from(in_sync));
@@ -265,17 +262,11 @@ pub(crate) fn state(state: &State<'_>) {
     let desired = sync.desired();
     set(OBJECTS, desired.objects());
     set(UNUSABLE, desired.unusable());
-    set(MISSING, desired.missing());
     set(REFUSED, sync.refused());
     set(CLASHES, sync.clashes());
     set(MANAGED, usize::from(sync.is_managed()));
-    let doubt = sync.doubt();
-    set(DOUBT, usize::from(doubt.is_some()));
-    let held_back = match doubt {
-        Some(Doubt::Unconfirmed { absent, .. }) => absent,
-        Some(Doubt::Missing(_)) | None => 0,
-    };
-    set(HELD_BACK, held_back);
+    set(ABSENT, absent);
+    set(SUSPECT, usize::from(is_suspect));
     differences(&sync.differences());
     for reason in Skip::ALL {
         let count = u32::try_from(desired.skipped(reason)).unwrap_or(u32::MAX);

@@ -23,6 +23,25 @@ pub(crate) fn object(object_name: &str, dns_name: &str, entries: &[&[&str]]) -> 
     .unwrap()
 }
 
+/// One whose status says that the name has no address, for this reason.
+pub(crate) fn without_addresses(
+    object_name: &str,
+    dns_name: &str,
+    reason: &str,
+) -> DnsNameResolver {
+    let condition = serde_json::json!({
+        "type": "Degraded", "status": "True", "reason": reason, "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let entry = serde_json::json!({
+        "dnsName": dns_name, "resolvedAddresses": [], "conditions": [condition],
+    });
+    let mut object = object(object_name, dns_name, &[]);
+    let status = serde_json::json!({"resolvedNames": [entry]});
+    object.status = Some(serde_json::from_value(status).unwrap());
+    object
+}
+
 /// Its key.
 pub(crate) fn key(object_name: &str) -> ObjectKey {
     ObjectKey {

@@ -1,6 +1,6 @@
 //! Store and database compared once.
 
-use std::{fmt, pin::pin, time::Duration};
+use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use proto::api::DnsNameResolver;
@@ -12,7 +12,7 @@ use crate::{
     ovsdb::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes},
     references::Northbound,
     report::NameReport,
-    sync::{Differences, Doubt, Policy, Reconciler},
+    sync::{Differences, Policy, Reconciler, absence::Absence},
 };
 
 /// What was found.
@@ -28,11 +28,39 @@ pub struct Verified {
     pub differences: Counts,
     /// Addresses that others put into rows under a name as they wrote it; they may.
     pub foreign_addresses: usize,
-    /// Why a writer that starts now would remove nothing.
+    /// The names that are in use and whose objects are absent; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<String>,
+    pub absent: Option<Absent>,
+    /// How many rows are marked for stores that neither `--store` nor `--former-store` names, by store. They are left alone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_stores: BTreeMap<String, usize>,
     /// The names that differ, in order.
     pub names: Vec<NameReport>,
+}
+
+/// Names that are in use and whose objects are absent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Absent {
+    /// The names, in order.
+    pub names: Vec<String>,
+    /// How many names are in use.
+    pub in_use: usize,
+    /// Whether these are so many that their absence is not believed, and the store becomes suspect.
+    pub too_many: bool,
+    /// All of it in a line.
+    #[serde(skip)]
+    line: String,
+}
+
+impl Absent {
+    fn of(absence: &Absence) -> Option<Self> {
+        (!absence.names.is_empty()).then(|| Self {
+            names: absence.names.iter().map(ToString::to_string).collect(),
+            in_use: absence.in_use,
+            too_many: absence.is_exceeded,
+            line: absence.to_string(),
+        })
+    }
 }
 
 /// [`Differences`], by kind.
@@ -40,7 +68,7 @@ pub struct Verified {
 pub struct Counts {
     /// Rows that should be there, and could be made.
     pub missing_row: usize,
-    /// Rows that should be there and cannot be made, as somebody else has one of the name.
+    /// Rows that should be there and cannot be made, as another client has one of the name.
     pub name_clash: usize,
     /// Addresses that should be in a row.
     pub missing_address: usize,
@@ -74,7 +102,7 @@ pub enum VerifyError {
     /// The database was not read in time.
     #[error("the northbound database was not read within {0:?}{reason}", reason = .1.as_ref().map_or(String::new(), |reason| format!(": {reason}")))]
     Database(Duration, Option<String>),
-    /// The database did not say who manages it, or which sets it has.
+    /// The database did not say whether ovn-kubernetes manages it, or which sets it has.
     #[error("the northbound database does not answer: {0}")]
     Probe(Error),
     /// The session with the database ended.
@@ -98,8 +126,19 @@ impl fmt::Display for Verified {
         for name in &self.names {
             writeln!(f, "{name}")?;
         }
-        if let Some(doubt) = &self.doubt {
-            writeln!(f, "{doubt}")?;
+        if let Some(Absent { line, too_many, .. }) = &self.absent {
+            let suspect = if *too_many {
+                "the store is suspect: "
+            } else {
+                ""
+            };
+            writeln!(f, "{suspect}{line}")?;
+        }
+        for (store, rows) in &self.other_stores {
+            writeln!(
+                f,
+                "{rows} rows are marked for another store and left alone: --former-store {store} takes them over"
+            )?;
         }
         let Counts {
             missing_row,
@@ -160,7 +199,8 @@ pub async fn verify(
         managed: sync.is_managed(),
         differences: Counts::of(&differences),
         foreign_addresses: differences.foreign_addresses,
-        doubt: sync.doubt().as_ref().map(Doubt::to_string),
+        absent: Absent::of(&sync.absence(now)),
+        other_stores: sync.other_stores(replica),
         names,
     })
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
+    control::NotPermitted,
     dry_run::DryRun,
     explain::{Explanation, Sets, Sides},
     inspect::Question,
@@ -208,7 +209,7 @@ impl Writer {
     /// again while nothing can be done.
     fn next_timer(&self) -> Option<std::time::Instant> {
         let can_work = self.in_flight.is_empty() && self.client.replica().is_some();
-        can_work.then(|| self.sync.next_timer()).flatten()
+        can_work.then(|| self.sync.next_timer(now())).flatten()
     }
 
     fn store_changed(&mut self, event: &store::Event<DnsNameResolver>) {
@@ -315,8 +316,8 @@ impl Writer {
         }
     }
 
-    /// Who asked may be gone.
-    fn answer(&self, question: Question) {
+    /// Answers a question; the one that asked may be gone.
+    fn answer(&mut self, question: Question) {
         let idle = match &self.mode {
             Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
             Mode::Write(leader) if !leader.is_leading() => {
@@ -335,19 +336,47 @@ impl Writer {
                 sender.send(Explanation::new(&asked, sides)).is_err()
             }
             Question::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
+            Question::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
         };
+    }
+
+    /// Permits to empty what is absent now.
+    fn allow_empty(&mut self, idle: Option<&'static str>) -> Result<Vec<String>, NotPermitted> {
+        if let Some(idle) = idle {
+            return Err(NotPermitted::Idle(idle));
+        }
+        if !self.store_synced {
+            return Err(NotPermitted::Unknown("the store cannot be read"));
+        }
+        if self.client.replica().is_none() || !self.sync.is_compared() {
+            let words = "the northbound database was not read to its end";
+            return Err(NotPermitted::Unknown(words));
+        }
+        let names = self.sync.allow_empty();
+        warn!(
+            names = names.len(),
+            "an administrator permits to empty the address sets of absent names"
+        );
+        Ok(names.iter().map(ToString::to_string).collect())
     }
 
     /// Says what is true now.
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_read = self.store_synced && rows.is_some();
-        // What is to be doubted is known when all names were looked at.
+        // How many names are absent is known when all were compared.
+        let absence = self.sync.absent(now());
         if self.store_synced && (rows.is_none() || self.sync.is_idle()) {
-            match self.sync.doubt() {
-                // What the store adds is written all the same.
-                Some(doubt) => self.store_gate.impaired(doubt.to_string()),
-                None => self.store_gate.ready(),
+            match absence {
+                (_, true) => {
+                    let absence = self.sync.absence(now());
+                    self.store_gate
+                        .not_ready(format!("the store is suspect: {absence}"));
+                }
+                _ if self.sync.desired().has_unknown_object() => self.store_gate.impaired(
+                    "an object cannot be read, and its name is not known: no set is emptied as its object is absent",
+                ),
+                _ => self.store_gate.ready(),
             }
         }
         match self.sync.refused() {
@@ -362,6 +391,7 @@ impl Writer {
             sync: &self.sync,
             rows,
             in_sync: is_read && self.sync.is_idle() && self.sync.differences().count() == 0,
+            absence,
         });
     }
 }
@@ -394,13 +424,13 @@ mod tests {
     use runtime::store::{Event, ObjectKey};
 
     use super::*;
-    use crate::{address_set::NORTHBOUND, desired, sync::CreateSets, testing::object};
+    use crate::{address_set::NORTHBOUND, desired::Filter, sync::CreateSets, testing::object};
 
     #[tokio::test]
     async fn a_store_that_ends_with_the_program_is_no_error_and_one_that_ends_before_is() {
         for is_cancelled in [true, false] {
             let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
-            let policy = Policy::new("s", desired::Options::default(), CreateSets::Auto);
+            let policy = Policy::new("s", Filter::default(), CreateSets::Auto);
             let writer = Writer::new(
                 &remotes,
                 ClientOptions::new(NORTHBOUND),
@@ -430,7 +460,7 @@ mod tests {
             runtime.block_on(async {
                 let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
                 let options = ClientOptions::new(NORTHBOUND);
-                let policy = Policy::new("s", desired::Options::default(), CreateSets::Auto);
+                let policy = Policy::new("s", Filter::default(), CreateSets::Auto);
                 let writer = Writer::new(&remotes, options, policy, &Health::new());
                 let object = object("o", "www.example.com.", &[&["10.0.0.1"]]);
                 let deleted = Event::Deleted(ObjectKey::of(&object));

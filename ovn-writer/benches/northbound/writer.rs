@@ -9,7 +9,7 @@ use futures_util::stream;
 use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
-    desired,
+    desired::Filter,
     ovsdb::{ClientOptions, Remotes},
     sync::{CreateSets, Policy},
 };
@@ -67,7 +67,7 @@ impl RunningWriter {
         signals.clear();
         store.blocking_send(Event::Synced(objects)).unwrap();
         let start = Instant::now();
-        let policy = Policy::new(STORE, desired::Options::default(), CreateSets::default());
+        let policy = Policy::new(STORE, Filter::default(), CreateSets::default());
         let options = ClientOptions::new(NORTHBOUND);
         let writer = Writer::new(&remotes, options, policy, &Health::new());
         let objects = stream::poll_fn(move |context| events.poll_recv(context));

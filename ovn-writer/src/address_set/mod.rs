@@ -29,9 +29,28 @@ const IP_FAMILY: &str = "ip-family";
 const PRIMARY_ID: &str = "k8s.ovn.org/id";
 /// Marks the rows that this program made, with the store that it made them for.
 const CREATED: &str = "ovn-writer/created";
+/// Marks of these the rows that it made in a database that ovn-kubernetes manages.
+const MANAGED: &str = "ovn-writer/managed";
+const MANAGED_YES: &str = "true";
 
 /// The keys that matter of a row.
-const KEYS: [&str; 5] = [OWNER_TYPE, OWNER_NAME, IP_FAMILY, OWNER_CONTROLLER, CREATED];
+const KEYS: [&str; 6] = [
+    OWNER_TYPE,
+    OWNER_NAME,
+    IP_FAMILY,
+    OWNER_CONTROLLER,
+    CREATED,
+    MANAGED,
+];
+
+/// What marks a row that this program makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowMark<'a> {
+    /// The store that the row is made for.
+    pub(crate) store: &'a str,
+    /// Whether ovn-kubernetes manages the database.
+    pub(crate) is_managed: bool,
+}
 
 /// A row.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -44,7 +63,7 @@ pub struct AddressSet {
         reason = "an empty set takes three words, and almost all are"
     )]
     others: Option<Box<BTreeSet<Box<str>>>>,
-    external_ids: Kept<5>,
+    external_ids: Kept<6>,
     identity: Option<Identity>,
     is_well_named: bool,
 }
@@ -115,9 +134,19 @@ impl AddressSet {
         self.external_ids.get(3)
     }
 
+    /// The store for which this program made it, if it did.
+    pub fn store(&self) -> Option<&str> {
+        self.external_ids.get(4)
+    }
+
     /// Whether this program made it for this store.
     pub fn is_made_for(&self, store: &str) -> bool {
-        self.external_ids.get(4) == Some(store)
+        self.store() == Some(store)
+    }
+
+    /// Whether this program made it in a database that ovn-kubernetes manages.
+    pub fn is_marked_managed(&self) -> bool {
+        self.external_ids.get(5) == Some(MANAGED_YES)
     }
 
     fn has_its_name(&self) -> bool {
@@ -243,7 +272,7 @@ pub(crate) fn made_for(store: &str, uuid: Uuid) -> Vec<Condition> {
 }
 
 /// Refuses the transaction if there is a row of the name that the row of a name and family would have.
-pub(crate) fn nobody_has(name: &DnsName, owner_controller: &str, family: Family) -> Operation {
+pub(crate) fn is_absent(name: &DnsName, owner_controller: &str, family: Family) -> Operation {
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = Datum::from(address_set_name(&id).as_str());
     Operation::Wait {
@@ -276,7 +305,7 @@ pub(crate) fn names_in(result: &OperationResult) -> impl Iterator<Item = &str> {
 
 /// The row of a name and family, as ovn-kubernetes would make it, with our own mark.
 pub(crate) fn new_row(
-    store: &str,
+    mark: RowMark<'_>,
     owner_controller: &str,
     name: &DnsName,
     family: Family,
@@ -284,14 +313,16 @@ pub(crate) fn new_row(
 ) -> Row {
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = address_set_name(&id);
+    let managed = mark.is_managed.then_some((MANAGED, MANAGED_YES));
     let external_ids = [
         (OWNER_CONTROLLER, owner_controller),
         (OWNER_TYPE, ADDRESS_SET_OWNER_TYPE),
         (OWNER_NAME, name.as_str()),
         (IP_FAMILY, family.as_str()),
         (PRIMARY_ID, &id),
-        (CREATED, store),
+        (CREATED, mark.store),
     ];
+    let external_ids = external_ids.into_iter().chain(managed);
     Row::from([
         (NAME.into(), Datum::from(set_name.as_str())),
         (

@@ -15,8 +15,12 @@ fn with_ids(pairs: &[(&str, &str)]) -> AddressSet {
 #[test]
 fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
     let name = DnsName::parse("www.example.com.").unwrap();
+    let mark = RowMark {
+        store: "kube/ovn-kubernetes",
+        is_managed: true,
+    };
     let columns = new_row(
-        "kube/ovn-kubernetes",
+        mark,
         DEFAULT_NETWORK_CONTROLLER,
         &name,
         Family::V4,
@@ -34,10 +38,12 @@ fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
                 ["ip-family", "v4"],
                 ["k8s.ovn.org/id", "default-network-controller:EgressFirewallDNS:www.example.com.:v4"],
                 ["ovn-writer/created", "kube/ovn-kubernetes"],
+                ["ovn-writer/managed", "true"],
             ]],
         })
     );
     let row = AddressSet::read(columns).unwrap();
+    assert!(row.is_marked_managed());
     assert!(row.is_made_for("kube/ovn-kubernetes") && !row.is_made_for("kube/default"));
     assert_eq!(row.controller(), Some(DEFAULT_NETWORK_CONTROLLER));
     let identity = row.identity().cloned();

@@ -13,7 +13,10 @@ use runtime::{
 };
 
 pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
-use crate::report::Format;
+use crate::{
+    control::{AllowEmptyArgs, parse_control},
+    report::Format,
+};
 
 /// The prefix of the environment variables.
 pub const PREFIX: &str = "OVN_WRITER";
@@ -57,6 +60,11 @@ pub struct Args {
     /// `tcp://127.0.0.1:9093`. It tells every tenant's names, so no other host can reach it. Default: nowhere
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: Option<ListenAddress>,
+
+    /// Where to answer `ovn-writer allow-empty`: `unix:///run/control.sock`, which only the user of this process can open. Default:
+    /// nowhere
+    #[arg(long, value_name = "URL", value_parser = parse_control)]
+    pub control: Option<ListenAddress>,
 }
 
 /// Compares store and database once and prints the differences; exits 1 if there are any, 2 if either cannot be read or the
@@ -98,6 +106,8 @@ pub enum Cli {
     Verify(Box<VerifyArgs>),
     /// Say why something is in a set, or is not.
     Explain(Box<ExplainArgs>),
+    /// Permit a running writer to empty what is absent.
+    AllowEmpty(Box<AllowEmptyArgs>),
 }
 
 impl CommandFactory for Cli {
@@ -105,6 +115,7 @@ impl CommandFactory for Cli {
         Args::command()
             .subcommand(VerifyArgs::command())
             .subcommand(ExplainArgs::command_with(INSPECT))
+            .subcommand(AllowEmptyArgs::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -120,6 +131,8 @@ impl FromArgMatches for Cli {
             Some(("explain", matches)) => {
                 ExplainArgs::from_arg_matches(matches).map(|args| Self::Explain(Box::new(args)))
             }
+            Some(("allow-empty", matches)) => AllowEmptyArgs::from_arg_matches(matches)
+                .map(|args| Self::AllowEmpty(Box::new(args))),
             Some((_, matches)) => {
                 VerifyArgs::from_arg_matches(matches).map(|args| Self::Verify(Box::new(args)))
             }

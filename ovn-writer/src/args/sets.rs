@@ -1,11 +1,19 @@
 //! What the address sets are to be.
 
+use std::time::Duration;
+
 use clap::Args;
 use ipnet::IpNet;
-use runtime::args::StoreAddress;
+use k8s_openapi::jiff;
+use runtime::{
+    UsageError,
+    args::{StoreAddress, parse_duration},
+    clock::Timestamp,
+};
+use tokio::time::Instant;
 
 use crate::{
-    desired::{Filter, Options},
+    desired::Filter,
     sync::{CreateSets, Policy},
 };
 
@@ -26,27 +34,72 @@ pub struct SetsArgs {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
-    /// Believe a store that has none of the objects that were known, or, at the start, few of the names whose address sets here are in use
+    /// ovn-kubernetes manages this database: address sets that no rule refers to are left to it, even while the database is empty.
+    /// Without this flag the ovn-writer goes by what it sees in the database
     #[arg(long)]
-    pub allow_empty: bool,
+    pub managed_by_ovn_kubernetes: bool,
+
+    /// Rows that were made for this store are this ovn-writer's too: the text in `ovn-writer/created` of their external_ids, such as
+    /// `kube/ovn-kubernetes`, as `ovn-writer verify` names it; may be given several times. For a store that moved or was renamed
+    #[arg(long, value_name = "STORE")]
+    pub former_store: Vec<String>,
+
+    /// How long an address set in use keeps its addresses after its DNSNameResolver object went. It keeps them for ever while more
+    /// than 5 % of the names in use, and more than 10, are absent, or more than half of them
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub absent_after: Duration,
+
+    /// Until this time, at most an hour ahead, allow the names that are absent when this process starts to be emptied, however many
+    /// they are. An RFC 3339 time, such as 2026-01-31T15:04:05Z; afterwards the flag has no effect
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub allow_empty: Option<Timestamp>,
 }
 
+/// The longest time ahead for `--allow-empty`.
+const LONGEST_PERMISSION: Duration = Duration::from_secs(3600);
+
 impl SetsArgs {
-    /// The policy for the objects in a namespace of a store.
-    pub fn policy(self, store: &StoreAddress, namespace: &str) -> Policy {
+    /// The policy for the objects in a namespace of a store. `now` is the time of day.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a time of `--allow-empty` that is too far ahead.
+    pub fn policy(
+        self,
+        store: &StoreAddress,
+        namespace: &str,
+        now: Timestamp,
+    ) -> Result<Policy, UsageError> {
         let Self {
             cluster_cidr,
             deny_answer,
             create_sets,
+            managed_by_ovn_kubernetes,
+            former_store,
+            absent_after,
             allow_empty,
         } = self;
-        let desired = Options {
-            filter: Filter::new(cluster_cidr).deny(deny_answer),
-            allow_empty,
-            ..Options::default()
-        };
-        Policy::new(format!("{store}/{namespace}"), desired, create_sets)
+        let allowed_for = allow_empty.map(|until| until.since(now));
+        if allowed_for.is_some_and(|it| it > LONGEST_PERMISSION) {
+            let words =
+                "--allow-empty is more than an hour ahead; give a time within the next hour";
+            return Err(UsageError(words.to_owned()));
+        }
+        let filter = Filter::new(cluster_cidr).deny(deny_answer);
+        let mut policy = Policy::new(format!("{store}/{namespace}"), filter, create_sets);
+        policy.is_managed = managed_by_ovn_kubernetes;
+        policy.options.former_stores = former_store;
+        policy.options.delays.absent = absent_after;
+        let allowed_for = allowed_for.filter(|it| !it.is_zero());
+        policy.allow_empty_until = allowed_for.map(|it| Instant::now().into_std() + it);
+        Ok(policy)
     }
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let time: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| "it is an RFC 3339 time, such as 2026-01-31T15:04:05Z".to_owned())?;
+    Ok(Timestamp::from_millis(time.as_millisecond()))
 }
 
 #[cfg(test)]
@@ -55,12 +108,17 @@ mod tests {
     use runtime::args::try_parse_from;
 
     use super::*;
-    use crate::{ADMIN, Cli, PREFIX};
+    use crate::{ADMIN, Cli, PREFIX, sync::plan::Delays};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
     fn policy(args: &[&str]) -> Result<Policy, String> {
         let args = [&["ovn-writer", "--store", "kube"], args].concat();
         match try_parse_from(PREFIX, ADMIN, args, |_| None) {
-            Ok(Cli::Run(args)) => Ok(args.sets.policy(&args.common.store, "ns")),
+            Ok(Cli::Run(args)) => {
+                let policy = args.sets.policy(&args.common.store, "ns", NOW);
+                policy.map_err(|error| error.to_string())
+            }
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -69,37 +127,29 @@ mod tests {
     #[test]
     fn the_policy_is_as_the_flags_say() {
         let plain = policy(&[]).unwrap();
-        assert_eq!(
-            (plain.create, plain.desired.allow_empty),
-            (CreateSets::Auto, false)
-        );
-        assert_eq!(plain.terms.store, "kube/ns");
+        assert_eq!(plain.create, CreateSets::Auto);
+        assert!(!plain.is_managed && plain.allow_empty_until.is_none());
+        assert_eq!(plain.options.delays, Delays::default());
+        assert!(plain.options.is_ours("kube/ns") && !plain.options.is_ours("kube/other"));
         assert!(
             Family::ALL
                 .iter()
-                .all(|family| plain.terms.filter.is_in_use(*family))
+                .all(|family| plain.options.filter.is_in_use(*family))
         );
-        let cluster = [
+        let told = policy(&[
             "--cluster-cidr=10.128.0.0/14,10.0.0.0/24",
             "--cluster-cidr=10.1.0.0/24",
-        ];
-        let told = policy(
-            &[
-                &cluster[..],
-                &[
-                    "--create-sets=never",
-                    "--allow-empty",
-                    "--deny-answer=192.0.2.0/24,2001:db8::/32",
-                ],
-            ]
-            .concat(),
-        )
+            "--create-sets=never",
+            "--managed-by-ovn-kubernetes",
+            "--former-store=kube/other",
+            "--absent-after=1h",
+            "--deny-answer=192.0.2.0/24,2001:db8::/32",
+        ])
         .unwrap();
-        assert_eq!(
-            (told.create, told.desired.allow_empty),
-            (CreateSets::Never, true)
-        );
-        assert!(!told.terms.filter.is_in_use(Family::V6));
+        assert_eq!(told.create, CreateSets::Never);
+        assert!(told.is_managed && told.options.is_ours("kube/other"));
+        assert_eq!(told.options.delays.absent, Duration::from_secs(3600));
+        assert!(!told.options.filter.is_in_use(Family::V6));
         for address in [
             "10.128.0.1",
             "10.0.0.1",
@@ -107,7 +157,20 @@ mod tests {
             "192.0.2.1",
             "2001:db8::1",
         ] {
-            assert!(told.desired.filter.admit(address).is_err(), "{address}");
+            assert!(told.options.filter.admit(address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn absent_names_are_permitted_to_go_until_a_time_within_an_hour() {
+        for (time, is_permitted) in [
+            ("2025-12-31T23:59:59Z", false),
+            ("2026-01-01T00:00:00Z", false),
+            ("2026-01-01T00:00:01Z", true),
+            ("2026-01-01T02:00:00+01:00", true),
+        ] {
+            let policy = policy(&[&format!("--allow-empty={time}")]).unwrap();
+            assert_eq!(policy.allow_empty_until.is_some(), is_permitted, "{time}");
         }
     }
 
@@ -116,6 +179,9 @@ mod tests {
         for (arg, words) in [
             ("--cluster-cidr=10.0.0.1", "--cluster-cidr"),
             ("--create-sets=some", "possible values: auto, always, never"),
+            ("--allow-empty=true", "RFC 3339"),
+            ("--allow-empty=2026-01-01T01:00:01Z", "more than an hour"),
+            ("--absent-after=10", "a duration is"),
         ] {
             let error = policy(&[arg]).unwrap_err();
             assert!(error.contains(words), "{error}");

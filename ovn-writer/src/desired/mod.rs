@@ -3,148 +3,81 @@
 //! There is no IO here, and no clock. The store is not trusted:
 //!
 //! - Addresses are brought into one spelling and pass the guards again ([`filter`]).
-//! - What goes with an object stays wanted for a while ([`Options::removal_delay`]): an object that is deleted and made again,
-//!   with another uid and at first without addresses, takes nothing out of the sets. While the store cannot be read nobody can
-//!   see it return: that while does not count.
-//! - A list that holds no object of those that were known is no proof that they are gone: it may be of another store, or of a
-//!   folder that vanished. They count as [missing](Desired::missing) then, and all of them hold, until a list has one of them.
+//! - A status without an address says nothing, unless an entry of `spec.name` says why there is none. Until the objects of a name
+//!   say something again, what they said last holds.
+//! - An object that is absent, or cannot be read, takes nothing away: the name is [away](Presence::Away), and what follows is
+//!   decided by [`crate::sync`].
 
 pub mod filter;
+mod name;
 mod object;
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Instant};
 
 use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, DnsNameResolver, Family, NameError};
 use runtime::store::{Event, ObjectKey};
 
 pub use self::filter::{Filter, Skip};
-use self::object::{Came, Object};
+use self::{
+    name::Name,
+    object::{Object, Statement},
+};
 use crate::addresses::{Addresses, AddressesRef};
-
-/// How many addresses that left statuses are remembered for each name until the database was looked at, not counting those that
-/// left last.
-///
-/// Only rows that somebody else fills too need them; an address that is not remembered stays in such a row.
-const MAX_LEFT: usize = 1024;
-
-/// What is to be made of the store.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which addresses may stand in sets.
-    pub filter: Filter,
-    /// How long the addresses of an object that went stay wanted.
-    pub removal_delay: Duration,
-    /// Whether a list that holds nothing of what was known is believed.
-    pub allow_empty: bool,
-}
-
-impl Default for Options {
-    /// 5 s, and nothing is believed.
-    fn default() -> Self {
-        Self {
-            filter: Filter::default(),
-            removal_delay: Duration::from_secs(5),
-            allow_empty: false,
-        }
-    }
-}
 
 /// The content of the store, as far as it concerns the sets.
 #[derive(Debug, Default)]
 pub struct Desired {
-    options: Options,
+    filter: Filter,
     objects: HashMap<Arc<ObjectKey>, Object>,
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
-    /// Objects that are known from before, and not in a list that had none of these.
-    missing: HashSet<ObjectKey>,
-    /// Whether the store was ever read, and whether it can be.
     has_been_read: bool,
-    in_sync: bool,
-    /// Whether the store was said to be out of reach, and has not been read since.
-    is_cut_off: bool,
+    in_sync_since: Option<Instant>,
     /// Objects that are there and cannot be read: what is known of them holds.
     unreadable: BTreeSet<ObjectKey>,
-    /// When something of a name is to end.
-    deadlines: BTreeSet<(Instant, DnsName)>,
     skipped: HashMap<Skip, usize>,
 }
 
-/// One DNS name that the store has, or had since this program started.
-#[derive(Debug, Default)]
-struct Name {
-    /// The objects of this name; almost always one.
-    objects: Vec<Arc<ObjectKey>>,
-    seen: bool,
-    resolved: bool,
-    /// If there is no object: until when the name counts as leaving.
-    leaving: Option<Instant>,
-    /// Few names have one at a time.
-    past: Option<Box<Past>>,
-}
-
-/// What became of addresses that a name had.
-#[derive(Debug, Default)]
-struct Past {
-    /// Those that left statuses.
-    left: BTreeSet<IpAddr>,
-    /// Those that went with an object, until when they are wanted all the same.
-    held: BTreeMap<IpAddr, Instant>,
-}
-
-impl Name {
-    fn past(&self) -> &Past {
-        static NONE: Past = Past {
-            left: BTreeSet::new(),
-            held: BTreeMap::new(),
-        };
-        self.past.as_deref().unwrap_or(&NONE)
-    }
-
-    /// Keeps of the past what is to be kept.
-    fn clear_past(&mut self, clear: impl FnOnce(&mut Past)) {
-        if let Some(past) = &mut self.past {
-            clear(past);
-            if past.left.is_empty() && past.held.is_empty() {
-                self.past = None;
-            }
-        }
-    }
-}
-
-/// Whether the store has a name.
+/// Whether the store has an object of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
-    /// An object has it.
+pub enum Presence {
+    /// It has.
     Present,
-    /// No object has it, but that may be for a moment.
-    Leaving,
-    /// It is gone.
-    Gone,
+    /// Neither the newest complete list nor the watch since then has one.
+    Away {
+        /// Since when, without a break in which the store could not be read; `None` while it cannot be read.
+        since: Option<Instant>,
+        /// Whether the last status said that the rule ended.
+        rule_ended: bool,
+        /// Whether an administrator permitted to empty the sets of the name.
+        is_permitted: bool,
+    },
 }
 
 /// What is wanted of the sets of one name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// Whether the store has the name.
-    pub standing: Standing,
-    /// Whether an object with the name was seen since this program started. If not, the name was [adopted](Desired::adopt).
-    pub seen: bool,
-    /// Whether a status with an address was seen since this program started. As long as there was none, nothing follows from
-    /// what a status lacks: the collector may not have written it yet.
-    pub resolved: bool,
-    /// The union of the addresses of both families.
+    pub presence: Presence,
+    /// Whether an object of the name was seen since this program started.
+    pub was_seen: bool,
+    /// Whether every object of the name says which addresses it has, so that others are surplus.
+    pub is_complete: bool,
+    /// The union of the addresses of both families, as far as they are known.
     pub addresses: Cow<'a, Addresses>,
-    /// Addresses that were in a status, and are in none now.
-    pub left: &'a BTreeSet<IpAddr>,
+    /// What the store changed since the name was [compared](Desired::compared) with the database; `None` if it never was.
+    pub changes: Option<Changes<'a>>,
+}
+
+/// What the store changed in a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'a> {
+    /// Addresses that are wanted and were not, or the other way round.
+    pub addresses: &'a BTreeSet<IpAddr>,
+    /// Whether the objects of the name say only now which addresses they have.
+    pub became_complete: bool,
 }
 
 impl Wanted<'_> {
@@ -152,20 +85,25 @@ impl Wanted<'_> {
     pub fn of_family(&self, family: Family) -> AddressesRef<'_> {
         self.addresses.all().of_family(family)
     }
+
+    /// Whether the store has an object of the name.
+    pub fn is_present(&self) -> bool {
+        self.presence == Presence::Present
+    }
 }
 
 impl Desired {
-    /// Nothing is known yet.
-    pub fn new(options: Options) -> Self {
+    /// Nothing is known yet. `filter` says which addresses may stand in sets.
+    pub fn new(filter: Filter) -> Self {
         Self {
-            options,
+            filter,
             ..Self::default()
         }
     }
 
-    /// What is made of the store.
-    pub fn options(&self) -> &Options {
-        &self.options
+    /// Which addresses may stand in sets.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
     }
 
     /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
@@ -174,17 +112,23 @@ impl Desired {
         let mut changed = HashSet::default();
         match event {
             Event::Synced(objects) => {
-                (self.has_been_read, self.in_sync) = (true, true);
-                if std::mem::take(&mut self.is_cut_off) {
-                    self.postpone(now);
+                self.has_been_read = true;
+                if self.in_sync_since.is_none() {
+                    self.in_sync_since = Some(now);
+                    changed.extend(self.away().cloned());
                 }
                 self.listed(objects, now, &mut changed);
             }
             Event::Applied(object) => self.applied(object, now, &mut changed),
             Event::Deleted(key) => self.deleted(key, now, &mut changed),
-            Event::Undecodable(objects) => self.unreadable.clone_from(objects),
-            // The rows of a name that was never known are left as they are.
-            Event::OutOfSync(_) => (self.in_sync, self.is_cut_off) = (false, true),
+            Event::Undecodable(objects) => {
+                let was_blocked = self.has_unknown_object();
+                self.unreadable.clone_from(objects);
+                if was_blocked && !self.has_unknown_object() {
+                    changed.extend(self.away().cloned());
+                }
+            }
+            Event::OutOfSync(_) => self.in_sync_since = None,
         }
         changed
     }
@@ -193,33 +137,32 @@ impl Desired {
     /// [adopted](Desired::adopt).
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
         let state = self.names.get(name)?;
-        let objects = || state.objects.iter().filter_map(|key| self.objects.get(key));
-        let Past { left, held } = state.past();
-        let addresses = match (objects().next(), held.is_empty()) {
-            (Some(one), true) if state.objects.len() == 1 => Cow::Borrowed(&one.addresses),
-            _ => {
-                let held = held.keys().copied();
-                let all = objects().flat_map(|object| object.addresses.all().iter());
-                Cow::Owned(all.chain(held).collect())
-            }
-        };
-        let standing = match state.leaving {
-            _ if !state.objects.is_empty() => Standing::Present,
-            Some(_) => Standing::Leaving,
-            None => Standing::Gone,
+        let presence = match state.away() {
+            Some(away) if state.objects.is_empty() => Presence::Away {
+                since: self.in_sync_since.map(|since| since.max(away.since)),
+                rule_ended: away.rule_ended,
+                is_permitted: away.is_permitted,
+            },
+            _ => Presence::Present,
         };
         Some(Wanted {
-            standing,
-            seen: state.seen,
-            resolved: state.resolved,
-            addresses,
-            left,
+            presence,
+            was_seen: state.was_seen,
+            is_complete: self.is_complete(state),
+            addresses: self.content(state),
+            changes: state.changes(),
         })
     }
 
-    /// The names that the store has, or had since this program started.
+    /// The names that the store has, or had since this program started and that still have rows.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &DnsName> + Clone {
         self.names.keys()
+    }
+
+    /// The names that are known and of which the store has no object.
+    pub fn away(&self) -> impl Iterator<Item = &DnsName> {
+        let names = self.names.iter();
+        names.filter_map(|(name, state)| state.objects.is_empty().then_some(name))
     }
 
     /// The objects that have the name.
@@ -233,6 +176,11 @@ impl Desired {
         self.has_been_read
     }
 
+    /// Whether the store is being read: its list was complete, and its watch lives.
+    pub fn is_in_sync(&self) -> bool {
+        self.in_sync_since.is_some()
+    }
+
     /// The number of objects, those with an unusable name apart.
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -243,15 +191,10 @@ impl Desired {
         self.unusable.len()
     }
 
-    /// The number of objects that hold although the last list had none of them.
-    pub fn missing(&self) -> usize {
-        self.missing.len()
-    }
-
-    /// Whether every object of the store is known. If not, nothing follows from the absence of a name.
-    pub fn is_complete(&self) -> bool {
+    /// Whether there is an object that cannot be read and of which not even the DNS name is known: any absent name may be its.
+    pub fn has_unknown_object(&self) -> bool {
         let is_known = |key| self.objects.contains_key(key) || self.unusable.contains_key(key);
-        self.in_sync && self.missing.is_empty() && self.unreadable.iter().all(is_known)
+        !self.unreadable.iter().all(is_known)
     }
 
     /// How many addresses stand in statuses and are not wanted, for this reason.
@@ -259,83 +202,46 @@ impl Desired {
         self.skipped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Takes a name over that the store does not have, as if an object of it had been deleted now.
+    /// Takes over a name that has rows of this program and no object, as if an object of it had been deleted now.
     pub fn adopt(&mut self, name: &DnsName, now: Instant) {
-        let until = now + self.options.removal_delay;
         let state = self.names.entry(name.clone()).or_default();
-        if state.objects.is_empty() && state.leaving.is_none() {
-            state.leaving = Some(until);
-            self.deadlines.insert((until, name.clone()));
+        if state.objects.is_empty() && state.away().is_none() {
+            state.leave(now, false);
         }
     }
 
-    /// When [`Desired::expire`] has something to do, if ever.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let (deadline, _) = self.deadlines.first().filter(|_| !self.is_cut_off)?;
-        Some(*deadline)
-    }
-
-    /// Ends what ends now, and returns the names of which something else is wanted.
-    pub fn expire(&mut self, now: Instant) -> HashSet<DnsName> {
-        let mut changed = HashSet::default();
-        while self.next_deadline().is_some_and(|deadline| deadline <= now) {
-            let Some((_, name)) = self.deadlines.pop_first() else {
-                break;
-            };
-            let Some(state) = self.names.get_mut(&name) else {
-                continue;
-            };
-            if state.leaving.is_some_and(|until| until <= now) {
-                state.leaving = None;
-                changed.insert(name.clone());
-            }
-            let mut gone = Vec::new();
-            state.clear_past(|past| {
-                past.held.retain(|address, until| {
-                    let ends = *until <= now;
-                    gone.extend(ends.then_some(*address));
-                    !ends
-                });
-            });
-            if !gone.is_empty() {
-                let gone: Addresses = gone.into_iter().collect();
-                self.leave(&name, gone.all());
-                changed.insert(name);
-            }
-        }
-        changed
-    }
-
-    /// What is to end gets its whole time anew: what returned while nobody could see it may still lack its addresses.
-    fn postpone(&mut self, now: Instant) {
-        let until = now + self.options.removal_delay;
-        for (_, name) in std::mem::take(&mut self.deadlines) {
-            if let Some(state) = self.names.get_mut(&name) {
-                let leaving = state.leaving.iter_mut();
-                let past = state.past.iter_mut();
-                leaving
-                    .chain(past.flat_map(|past| past.held.values_mut()))
-                    .for_each(|end| *end = until);
-                self.deadlines.insert((until, name));
-            }
-        }
-    }
-
-    /// The database was looked at: of the addresses that left, only those need be remembered that are still in a row.
-    pub fn settle(&mut self, name: &DnsName, in_a_row: impl Fn(&IpAddr) -> bool) {
+    /// An administrator permits to empty the sets of a name that is away. It holds until the name returns.
+    pub fn permit(&mut self, name: &DnsName) {
         if let Some(state) = self.names.get_mut(name) {
-            state.clear_past(|past| past.left.retain(in_a_row));
+            state.permit();
         }
     }
 
-    /// Forgets a name if it is gone, and says whether it was.
-    pub fn forget(&mut self, name: &DnsName) -> bool {
-        let gone = |state: &Name| state.objects.is_empty() && state.leaving.is_none();
-        let is_gone = self.names.get(name).is_some_and(gone);
-        if is_gone {
+    /// The name is compared with the database now, or is to be compared as if for the first time.
+    pub fn compared(&mut self, name: &DnsName, yes: bool) {
+        if let Some(state) = self.names.get_mut(name) {
+            state.compared(yes);
+        }
+    }
+
+    /// All names are to be compared as if for the first time.
+    pub fn compare_all(&mut self) {
+        self.names
+            .values_mut()
+            .for_each(|state| state.compared(false));
+    }
+
+    /// Remembers whether a set of the name is in use, and returns whether one was.
+    pub fn set_in_use(&mut self, name: &DnsName, is_in_use: bool) -> bool {
+        let state = self.names.get_mut(name);
+        state.is_some_and(|state| std::mem::replace(&mut state.is_in_use, is_in_use))
+    }
+
+    /// Forgets a name if it is away.
+    pub fn forget(&mut self, name: &DnsName) {
+        if self.names.get(name).is_some_and(|it| it.objects.is_empty()) {
             self.names.remove(name);
         }
-        is_gone
     }
 
     fn listed(
@@ -344,27 +250,16 @@ impl Desired {
         now: Instant,
         changed: &mut HashSet<DnsName>,
     ) {
-        let mut there: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
-        there.extend(self.unreadable.iter().cloned());
+        let listed: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
+        let is_there = |key: &&ObjectKey| listed.contains(*key) || self.unreadable.contains(*key);
         let known = self.objects.keys().map(Arc::as_ref);
         let known = known.chain(self.unusable.keys());
-        let (still, gone): (Vec<_>, Vec<_>) = known.cloned().partition(|key| there.contains(key));
-        let is_proof = if self.missing.is_empty() {
-            !still.is_empty()
-        } else {
-            // What came with the list that had none of these proves nothing of them.
-            still.iter().any(|key| self.missing.contains(key))
-        };
+        let gone: Vec<_> = known.filter(|key| !is_there(key)).cloned().collect();
         for object in objects {
             self.applied(object, now, changed);
         }
-        if is_proof || self.options.allow_empty {
-            self.missing.clear();
-            for key in gone {
-                self.deleted(&key, now, changed);
-            }
-        } else {
-            self.missing = gone.into_iter().collect();
+        for key in gone {
+            self.deleted(&key, now, changed);
         }
     }
 
@@ -375,14 +270,13 @@ impl Desired {
             Err(error) => {
                 // What was known of it holds, as if it did not decode.
                 if self.unusable.get(&key) != Some(&error) {
-                    tracing::warn!(object = %key, name = object.spec.name, %error, "an object is ignored");
+                    tracing::warn!(object = %key, name = object.spec.name, %error, "an object is ignored: its spec.name is no DNS name");
                     self.unusable.insert(key, error);
                 }
                 return;
             }
         };
         self.unusable.remove(&key);
-        self.missing.remove(&key);
         let known = self.objects.get_mut(&key);
         if known
             .as_ref()
@@ -390,100 +284,129 @@ impl Desired {
         {
             self.deleted(&key, now, changed);
         } else if let Some(known) = known
-            && let Some(came) = known.grow(object, &self.options.filter)
+            && let Some(came) = known.grow(object, &self.filter)
         {
-            let is_change = !came.addresses.all().is_empty();
-            self.came(&name, &came);
-            changed.extend(is_change.then_some(name));
+            for reason in came.skipped {
+                *self.skipped.entry(reason).or_default() += 1;
+            }
+            if !came.addresses.all().is_empty() {
+                self.grown(&name, came.addresses.all());
+                changed.insert(name);
+            }
             return;
         }
-        let (new, came) = Object::read(name.clone(), object, &self.options.filter);
-        self.came(&name, &came);
-        let Some(old) = self.objects.get_mut(&key) else {
-            let state = self.names.entry(name.clone()).or_default();
-            let key = Arc::new(key);
-            state.objects.reserve_exact(1);
-            state.objects.push(key.clone());
-            self.objects.insert(key, new);
-            changed.insert(name);
-            return;
-        };
-        let is_change = old.addresses != new.addresses;
-        let old = std::mem::replace(old, new);
-        self.unskip(&old);
-        if is_change {
-            self.leave(&name, old.addresses.all());
-            changed.insert(name);
-        }
-    }
-
-    /// A status of the name has these, perhaps since now.
-    fn came(&mut self, name: &DnsName, came: &Came) {
-        let state = self.names.entry(name.clone()).or_default();
-        state.seen = true;
-        state.leaving = None;
-        state.resolved |= came.is_resolved();
-        let addresses = came.addresses.all();
-        state.clear_past(|past| {
-            past.left.retain(|address| !addresses.contains(*address));
-            past.held.retain(|address, _| !addresses.contains(*address));
-        });
-        for reason in &came.skipped {
+        let new = Object::read(name.clone(), object, &self.filter);
+        for reason in &new.skipped {
             *self.skipped.entry(*reason).or_default() += 1;
+        }
+        let says_nothing = new.statement != Statement::Complete;
+        let is_change = self.change(&name, |store, state| {
+            state.was_seen = true;
+            state.returned();
+            let old = match store.objects.get_mut(&key) {
+                Some(old) => Some(std::mem::replace(old, new)),
+                None => {
+                    let key = Arc::new(key);
+                    state.objects.reserve_exact(1);
+                    state.objects.push(key.clone());
+                    store.objects.insert(key, new);
+                    None
+                }
+            };
+            if let Some(old) = old {
+                store.unskip(&old);
+                if says_nothing {
+                    state.hold(old.addresses);
+                }
+            }
+        });
+        if is_change {
+            changed.insert(name);
         }
     }
 
     fn deleted(&mut self, key: &ObjectKey, now: Instant, changed: &mut HashSet<DnsName>) {
         self.unusable.remove(key);
-        self.missing.remove(key);
         let Some(old) = self.objects.remove(key) else {
             return;
         };
         self.unskip(&old);
-        let until = now + self.options.removal_delay;
-        let Some(state) = self.names.get_mut(&old.name) else {
+        let name = old.name.clone();
+        // The object is out of the store already: what it had counts as held before and after.
+        if let Some(state) = self.names.get_mut(&name) {
+            state.hold(old.addresses);
+        }
+        self.change(&name, |_, state| {
+            state.objects.retain(|other| **other != *key);
+            if state.objects.is_empty() {
+                state.leave(now, old.statement == Statement::RuleEnded);
+            }
+        });
+        changed.insert(name);
+    }
+
+    /// Changes the objects of a name, remembers which addresses are wanted by that or no longer, and returns whether anything
+    /// else is wanted of its sets.
+    fn change(&mut self, name: &DnsName, change: impl FnOnce(&mut Self, &mut Name)) -> bool {
+        let is_new = !self.names.contains_key(name);
+        let mut state = self.names.remove(name).unwrap_or_default();
+        let before = self.content(&state).into_owned();
+        let (was_complete, was_away) = (self.is_complete(&state), state.objects.is_empty());
+        change(self, &mut state);
+        let is_complete = self.is_complete(&state);
+        if is_complete {
+            state.release();
+        }
+        let after = self.content(&state);
+        let mut moved = before.all().without(after.all());
+        moved.extend(after.all().without(before.all()));
+        drop(after);
+        let became_complete = is_complete && !was_complete;
+        let is_change = is_new
+            || was_complete != is_complete
+            || was_away != state.objects.is_empty()
+            || !moved.is_empty();
+        state.changed(moved, became_complete);
+        self.names.insert(name.clone(), state);
+        is_change
+    }
+
+    /// An object of the name has these addresses more, and lacks none that it had.
+    fn grown(&mut self, name: &DnsName, came: AddressesRef<'_>) {
+        let Some(state) = self.names.get_mut(name) else {
             return;
         };
-        state.objects.retain(|other| **other != *key);
-        if state.objects.is_empty() {
-            state.leaving = Some(until);
-        }
-        let elsewhere = |address: &IpAddr| {
+        let elsewhere = |address: IpAddr| {
             let objects = state.objects.iter().filter_map(|key| self.objects.get(key));
-            objects
-                .into_iter()
-                .any(|object| object.addresses.all().contains(*address))
+            let having = objects.filter(|object| object.addresses.all().contains(address));
+            having.count() > 1 || state.holds(address)
         };
-        let addresses = old.addresses.all().iter();
-        let held: Vec<_> = addresses
-            .filter(|address| !elsewhere(address))
-            .map(|address| (address, until))
-            .collect();
-        if !held.is_empty() {
-            state.past.get_or_insert_default().held.extend(held);
+        let moved = came.iter().filter(|it| !elsewhere(*it)).collect();
+        state.changed(moved, false);
+    }
+
+    fn is_complete(&self, state: &Name) -> bool {
+        let mut objects = state.objects.iter().filter_map(|key| self.objects.get(key));
+        !state.objects.is_empty() && objects.all(|it| it.statement == Statement::Complete)
+    }
+
+    fn content<'a>(&'a self, state: &'a Name) -> Cow<'a, Addresses> {
+        let objects = || state.objects.iter().filter_map(|key| self.objects.get(key));
+        match (objects().next(), state.held()) {
+            (Some(one), None) if state.objects.len() == 1 => Cow::Borrowed(&one.addresses),
+            (None, Some(held)) => Cow::Borrowed(held),
+            (_, held) => {
+                let held = held.into_iter().flat_map(|held| held.all().iter());
+                let all = objects().flat_map(|object| object.addresses.all().iter());
+                Cow::Owned(all.chain(held).collect())
+            }
         }
-        self.deadlines.insert((until, old.name.clone()));
-        changed.insert(old.name);
     }
 
     fn unskip(&mut self, object: &Object) {
         for reason in &object.skipped {
             if let Some(count) = self.skipped.get_mut(reason) {
                 *count = count.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Remembers those of the addresses that are no longer wanted of the name.
-    fn leave(&mut self, name: &DnsName, addresses: AddressesRef<'_>) {
-        let Some(wanted) = self.wanted(name) else {
-            return;
-        };
-        let gone = addresses.without(wanted.addresses.all());
-        if let Some(state) = self.names.get_mut(name) {
-            // All of one change, or none: a set that loses tens of thousands at once loses all of them.
-            if !gone.is_empty() && state.past().left.len() < MAX_LEFT {
-                state.past.get_or_insert_default().left.extend(gone);
             }
         }
     }

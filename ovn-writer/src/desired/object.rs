@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::{DEGRADED, DnsName, DnsNameResolver, NO_RULE, ResolvedName};
 use smol_str::SmolStr;
 use uuid::Uuid;
 
@@ -14,10 +14,46 @@ use crate::addresses::Addresses;
 pub(super) struct Object {
     pub(super) name: DnsName,
     uid: Option<Uid>,
+    pub(super) statement: Statement,
     pub(super) addresses: Addresses,
     pub(super) skipped: Box<[Skip]>,
     /// If there are enough addresses for it to be of use.
     texts: Option<Box<Texts>>,
+}
+
+/// What a status says of the addresses of its name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Statement {
+    /// Nothing: the collector has not written it yet, or the object was restored without its status.
+    Silent,
+    /// Its addresses, of which there is at least one, or that there is none.
+    Complete,
+    /// The rule ended, and the object is about to be deleted.
+    RuleEnded,
+}
+
+impl Statement {
+    fn of(object: &DnsNameResolver, has_address: bool) -> Self {
+        if has_address {
+            return Self::Complete;
+        }
+        let entries = object.status.iter().flat_map(|it| &it.resolved_names);
+        let own = entries.filter(|entry| entry.dns_name == object.spec.name);
+        match own.filter_map(failure).next() {
+            Some(NO_RULE) => Self::RuleEnded,
+            Some(_) => Self::Complete,
+            None => Self::Silent,
+        }
+    }
+}
+
+/// Why look-ups of the name of an entry fail, if the entry says so.
+fn failure(entry: &ResolvedName) -> Option<&str> {
+    let condition = entry
+        .conditions
+        .iter()
+        .find(|it| it.type_ == DEGRADED && it.status == "True" && !it.reason.is_empty())?;
+    Some(&condition.reason)
 }
 
 /// `metadata.uid`: in a cluster a UUID, which takes less room than its text.
@@ -62,24 +98,24 @@ impl Came {
         }
     }
 
-    /// Whether there is an address, be it one that may not be programmed.
-    pub(super) fn is_resolved(&self) -> bool {
+    /// Whether there is an address, be it one that may stand in no set.
+    fn has_address(&self) -> bool {
         !self.addresses.all().is_empty() || self.skipped.iter().any(|s| *s != Skip::Unparsable)
     }
 }
 
 impl Object {
-    /// The object, and all of its status as what came.
-    pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> (Self, Came) {
+    /// The object as it is.
+    pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> Self {
         let came = Came::read(texts_of(object), filter);
-        let object = Self {
+        Self {
             name,
             uid: Uid::of(object),
-            addresses: came.addresses.clone(),
-            skipped: came.skipped.as_slice().into(),
+            statement: Statement::of(object, came.has_address()),
+            addresses: came.addresses,
+            skipped: came.skipped.into(),
             texts: Texts::of_many(texts_of(object)).map(Box::new),
-        };
-        (object, came)
+        }
     }
 
     /// Whether the other is a later version of this one, and not another one in its place.
@@ -94,6 +130,9 @@ impl Object {
         let texts = self.texts.as_mut()?.take_over(texts_of(object))?;
         let mut came = Came::read(texts, filter);
         self.uid = Uid::of(object);
+        if came.has_address() {
+            self.statement = Statement::Complete;
+        }
         let new = came.addresses.all().without(self.addresses.all());
         came.addresses = new.into_iter().collect();
         self.addresses.toggle(came.addresses.clone());
@@ -187,11 +226,11 @@ mod tests {
                 object("o", "a.example.", &[one, other])
             };
             let (name, filter) = (dns("a.example."), Filter::default());
-            let (mut object, _) = Object::read(name.clone(), &read(&all), &filter);
+            let mut object = Object::read(name.clone(), &read(&all), &filter);
             let before = object.addresses.clone();
             all.splice(at..at, texts(came));
             let grown = object.grow(&read(&all), &filter).unwrap();
-            let (anew, _) = Object::read(name, &read(&all), &filter);
+            let anew = Object::read(name, &read(&all), &filter);
             prop_assert_eq!(&object.addresses, &anew.addresses);
             let counts = |object: &Object| {
                 Skip::ALL.map(|skip| object.skipped.iter().filter(|s| **s == skip).count())

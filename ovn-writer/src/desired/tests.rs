@@ -2,10 +2,10 @@
 
 mod random;
 
-use super::*;
-use crate::testing::{dns, key, object};
+use std::time::Duration;
 
-const DELAY: Duration = Duration::from_secs(5);
+use super::*;
+use crate::testing::{dns, key, object, without_addresses};
 
 /// The content of the store at a time that the test sets.
 struct Clocked {
@@ -15,12 +15,12 @@ struct Clocked {
 
 impl Clocked {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(Filter::default())
     }
 
-    fn with(options: Options) -> Self {
+    fn with(filter: Filter) -> Self {
         Self {
-            desired: Desired::new(options),
+            desired: Desired::new(filter),
             now: Instant::now(),
         }
     }
@@ -41,26 +41,36 @@ impl Clocked {
         self.apply(Event::Applied(object)).len()
     }
 
+    /// A status that says why there is no address.
+    fn said(&mut self, reason: &str) {
+        let object = without_addresses("dns-1", W, reason);
+        self.apply(Event::Applied(object));
+    }
+
     fn gone(&mut self) {
         self.apply(Event::Deleted(key("dns-1")));
     }
 
-    /// Time passes; returns the names that change by that.
-    fn after(&mut self, millis: u64) -> HashSet<DnsName> {
-        self.now += Duration::from_millis(millis);
-        self.desired.expire(self.now)
-    }
-
-    fn standing(&self) -> Standing {
-        self.desired.wanted(&dns(W)).unwrap().standing
+    fn of_name(&self) -> Wanted<'_> {
+        self.desired.wanted(&dns(W)).unwrap()
     }
 
     fn wanted(&self) -> Vec<String> {
-        texts(self.desired.wanted(&dns(W)).unwrap().addresses.all().iter())
+        texts(self.of_name().addresses.all().iter())
     }
 
-    fn left(&self) -> Vec<String> {
-        texts(self.desired.wanted(&dns(W)).unwrap().left.iter().copied())
+    /// For how long the name has been away in a store that can be read, in seconds.
+    fn away(&self) -> Option<u64> {
+        match self.of_name().presence {
+            Presence::Present => panic!("it is present"),
+            Presence::Away { since, .. } => since.map(|since| (self.now - since).as_secs()),
+        }
+    }
+
+    /// What the store changed since the name was compared.
+    fn moved(&self) -> Option<Vec<String>> {
+        let changes = self.of_name().changes?;
+        Some(texts(changes.addresses.iter().copied()))
     }
 }
 
@@ -92,10 +102,8 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
 #[test]
 fn the_guards_hold_whatever_the_store_says() {
     let cluster = vec!["10.128.0.0/14".parse().unwrap()];
-    let mut store = Clocked::with(Options {
-        filter: Filter::new(cluster).deny(vec!["192.0.2.0/24".parse().unwrap()]),
-        ..Options::default()
-    });
+    let denied = vec!["192.0.2.0/24".parse().unwrap()];
+    let mut store = Clocked::with(Filter::new(cluster).deny(denied));
     let ips = [
         "::ffff:10.0.0.1",
         "10.0.0.1",
@@ -130,32 +138,105 @@ fn a_change_of_times_alone_is_none() {
 }
 
 #[test]
-fn a_name_counts_as_resolved_from_its_first_status_on() {
+fn a_status_without_addresses_says_nothing_unless_it_says_why() {
     let mut store = Clocked::new();
-    let resolved = |store: &Clocked| store.desired.wanted(&dns(W)).unwrap().resolved;
     assert_eq!(store.applied(&[]), 1);
-    assert!(!resolved(&store));
+    assert!(!store.of_name().is_complete);
     store.applied(&[&["garbage"]]);
-    assert!(!resolved(&store));
+    assert!(!store.of_name().is_complete);
     store.applied(&[&["10.0.0.1"]]);
-    assert!(resolved(&store));
+    assert!(store.of_name().is_complete);
     store.applied(&[]);
-    assert!(resolved(&store));
+    assert!(!store.of_name().is_complete);
+    assert_eq!(store.wanted(), ["10.0.0.1"], "what was said last holds");
+    store.said("NXDOMAIN");
+    assert!(store.of_name().is_complete && store.wanted().is_empty());
+    store.applied(&[]);
+    assert!(store.wanted().is_empty(), "what was said last holds");
+    // An address that may stand in no set is one, all the same.
+    store.applied(&[&["127.0.0.1"]]);
+    assert!(store.of_name().is_complete);
 }
 
 #[test]
-fn addresses_that_leave_are_remembered_until_the_database_was_looked_at() {
+fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
+    let said = |change: &dyn Fn(&mut proto::api::ResolvedName)| {
+        let mut store = Clocked::new();
+        store.applied(&[&["10.0.0.1"]]);
+        let mut object = without_addresses("dns-1", W, "NXDOMAIN");
+        change(&mut object.status.as_mut().unwrap().resolved_names[0]);
+        store.apply(Event::Applied(object));
+        store.wanted().is_empty()
+    };
+    assert!(said(&|_| ()));
+    assert!(!said(&|entry| entry.dns_name = "other.example.".into()));
+    assert!(!said(&|entry| entry.conditions.clear()));
+    assert!(!said(&|entry| entry.conditions[0].status = "False".into()));
+    assert!(!said(&|entry| entry.conditions[0].type_ = "Other".into()));
+}
+
+#[test]
+fn a_rule_that_ended_closes_nothing_before_its_object_goes() {
+    let mut store = Clocked::new();
+    store.applied(&[&["10.0.0.1"]]);
+    store.said("NoRule");
+    assert!(!store.of_name().is_complete && store.of_name().is_present());
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    store.gone();
+    let ended = |store: &Clocked| {
+        matches!(
+            store.of_name().presence,
+            Presence::Away {
+                rule_ended: true,
+                ..
+            }
+        )
+    };
+    assert!(ended(&store));
+    // It returns, and goes without a word.
+    store.applied(&[]);
+    store.gone();
+    assert!(!ended(&store));
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+}
+
+#[test]
+fn what_the_store_changed_is_known_until_the_name_is_compared() {
     let mut store = Clocked::new();
     store.applied(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
-    store.applied(&[&["10.0.0.1"]]);
-    assert_eq!(store.wanted(), ["10.0.0.1"], "at once, of the same object");
-    assert_eq!(store.left(), ["10.0.0.2", "10.0.0.3"]);
+    assert_eq!(store.moved(), None);
+    store.desired.compared(&dns(W), true);
+    assert_eq!(store.moved(), Some(vec![]));
+    store.applied(&[&["10.0.0.1", "10.0.0.4"]]);
+    let moved = ["10.0.0.2", "10.0.0.3", "10.0.0.4"].map(str::to_owned);
+    assert_eq!(store.moved(), Some(moved.to_vec()));
     store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
-    assert_eq!(store.left(), ["10.0.0.3"]);
-    store.desired.settle(&dns(W), |_| true);
-    assert_eq!(store.left(), ["10.0.0.3"]);
-    store.desired.settle(&dns(W), |_| false);
-    assert_eq!(store.left(), Vec::<String>::new());
+    assert_eq!(store.moved(), Some(vec!["10.0.0.3".to_owned()]));
+    store.desired.compared(&dns(W), true);
+    assert_eq!(store.moved(), Some(vec![]));
+    // Of a long status, too.
+    let all: Vec<_> = (0..100).map(|n| format!("10.0.1.{n}")).collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    store.applied(&[&all[..99]]);
+    store.desired.compared(&dns(W), true);
+    store.applied(&[&all]);
+    assert_eq!(store.moved(), Some(vec!["10.0.1.99".to_owned()]));
+    store.desired.compare_all();
+    assert_eq!(store.moved(), None);
+}
+
+#[test]
+fn a_status_that_speaks_again_is_told() {
+    let mut store = Clocked::new();
+    store.applied(&[]);
+    store.desired.compared(&dns(W), true);
+    let became_complete = |store: &Clocked| store.of_name().changes.unwrap().became_complete;
+    assert!(!became_complete(&store));
+    store.said("NXDOMAIN");
+    assert!(became_complete(&store));
+    store.desired.compared(&dns(W), true);
+    store.applied(&[&["10.0.0.1"]]);
+    assert!(!became_complete(&store));
 }
 
 #[test]
@@ -163,71 +244,59 @@ fn what_another_object_still_has_does_not_leave() {
     let mut store = Clocked::new();
     store.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
     store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
+    store.desired.compared(&dns(W), true);
+    assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
+    store.gone();
+    assert!(store.of_name().is_present());
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    assert_eq!(store.moved(), Some(vec!["10.0.0.2".to_owned()]));
+    // While one says nothing, what the other had stays.
+    store.applied(&[&["10.0.0.2"]]);
+    store.apply(Event::Applied(object("dns-2", W, &[])));
     store.gone();
     assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-    assert_eq!(store.after(5000), HashSet::from_iter([dns(W)]));
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    assert_eq!(store.left(), ["10.0.0.2"]);
-    assert_eq!(store.standing(), Standing::Present);
 }
 
 #[test]
-fn an_object_goes_by_a_deletion_or_by_a_later_list_and_its_addresses_later() {
+fn an_object_goes_by_a_deletion_or_by_a_later_list_and_what_it_had_is_known() {
     let other = object("dns-2", "other.example.", &[]);
     for gone in [
         Event::Deleted(key("dns-1")),
         Event::Synced(vec![other.clone()]),
+        Event::Synced(vec![]),
     ] {
         let mut store = Clocked::new();
         store.apply(Event::Synced(vec![
             object("dns-1", W, &[&["10.0.0.1"]]),
             other.clone(),
         ]));
-        assert_eq!(store.apply(gone.clone()), HashSet::from_iter([dns(W)]));
+        assert!(store.apply(gone.clone()).contains(&dns(W)));
         assert!(store.apply(gone).is_empty());
-        assert_eq!(store.standing(), Standing::Leaving);
-        assert_eq!(store.desired.next_deadline(), Some(store.now + DELAY));
-        assert!(store.after(4999).is_empty());
+        store.now += Duration::from_secs(7);
+        assert_eq!(store.away(), Some(7));
         assert_eq!(store.wanted(), ["10.0.0.1"]);
-        assert_eq!(store.after(1), HashSet::from_iter([dns(W)]));
-        assert_eq!(store.standing(), Standing::Gone);
-        assert_eq!(store.wanted(), Vec::<String>::new());
-        assert_eq!(store.left(), ["10.0.0.1"]);
-        assert_eq!(store.desired.next_deadline(), None);
+        assert!(!store.of_name().is_complete);
         store.desired.forget(&dns(W));
         assert!(store.desired.wanted(&dns(W)).is_none());
     }
 }
 
 #[test]
-fn an_object_that_is_made_again_without_addresses_keeps_them_for_a_while() {
+fn an_object_that_is_made_again_without_addresses_keeps_them_until_it_speaks() {
     let mut store = Clocked::new();
     store.made("1", &["10.0.0.1", "10.0.0.2"]);
     for deleted in [true, false] {
         if deleted {
             store.gone();
-            store.after(20);
         }
         // The same name, another uid, and an empty status.
         store.made(if deleted { "2" } else { "3" }, &[]);
-        assert_eq!(store.standing(), Standing::Present);
+        assert!(store.of_name().is_present() && !store.of_name().is_complete);
         assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-        store.after(1000);
-        // One returns; the other has until the end of the delay.
-        store.made(if deleted { "2" } else { "3" }, &["10.0.0.1"]);
-        store.after(3979);
-        assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-        store.after(if deleted { 1 } else { 21 });
-        assert_eq!(store.wanted(), ["10.0.0.1"]);
-        store.made(if deleted { "2" } else { "3" }, &["10.0.0.1", "10.0.0.2"]);
     }
-    // What returned is held no longer: it goes with the status as ever.
-    store.made("4", &[]);
-    store.made("4", &["10.0.0.1"]);
-    store.made("4", &[]);
-    assert_eq!(store.wanted(), ["10.0.0.2"]);
-    store.after(5000);
-    assert_eq!(store.wanted(), Vec::<String>::new());
+    store.made("3", &["10.0.0.1"]);
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    assert!(store.of_name().is_complete);
 }
 
 #[test]
@@ -239,109 +308,42 @@ fn an_object_without_uid_is_the_same_under_its_name() {
 }
 
 #[test]
-fn a_list_of_nothing_that_was_known_removes_nothing() {
-    let whole = || {
-        vec![
-            object("dns-1", W, &[&["10.0.0.1"]]),
-            object("dns-2", "b.example.", &[]),
-        ]
-    };
-    let stranger = object("dns-9", "stranger.example.", &[]);
+fn while_the_store_cannot_be_read_no_time_counts() {
     let mut store = Clocked::new();
-    store.apply(Event::Synced(whole()));
-    for list in [vec![], vec![stranger.clone()], vec![stranger.clone()]] {
-        store.apply(Event::Synced(list));
-        store.after(60_000);
-        assert_eq!(store.wanted(), ["10.0.0.1"]);
-        assert_eq!(store.desired.missing(), 2);
-        assert!(!store.desired.is_complete());
-    }
-    // What is in it counts, though.
-    assert!(store.desired.wanted(&dns("stranger.example.")).is_some());
-    // One that holds one of those that are missing is believed.
-    store.apply(Event::Synced(vec![whole().remove(1), stranger]));
-    assert_eq!(store.desired.missing(), 0);
-    assert!(store.desired.is_complete());
-    store.after(5000);
-    assert_eq!(store.standing(), Standing::Gone);
-}
-
-#[test]
-fn what_is_missing_returns_or_goes_one_by_one() {
-    let mut store = Clocked::new();
-    let first = object("dns-1", W, &[&["10.0.0.1"]]);
-    let second = object("dns-2", "b.example.", &[]);
-    store.apply(Event::Synced(vec![first.clone(), second]));
     store.apply(Event::Synced(vec![]));
-    store.apply(Event::Applied(first));
-    assert_eq!(store.desired.missing(), 1);
-    store.apply(Event::Deleted(key("dns-2")));
-    assert_eq!(store.desired.missing(), 0);
+    store.applied(&[&["10.0.0.1"]]);
     store.gone();
-    store.after(5000);
-    assert_eq!(store.standing(), Standing::Gone, "a deletion is believed");
-}
-
-#[test]
-fn an_empty_list_is_believed_on_demand() {
-    let mut store = Clocked::with(Options {
-        allow_empty: true,
-        ..Options::default()
-    });
-    store.applied(&[&["10.0.0.1"]]);
-    store.apply(Event::Synced(vec![]));
-    store.after(5000);
-    assert_eq!(
-        (store.standing(), store.desired.missing()),
-        (Standing::Gone, 0)
-    );
-}
-
-#[test]
-fn a_store_that_cannot_be_read_changes_nothing() {
-    let mut store = Clocked::new();
-    store.apply(Event::Synced(vec![]));
-    assert!(store.desired.is_complete());
-    store.applied(&[&["10.0.0.1"]]);
+    store.now += Duration::from_secs(3);
+    assert!(store.desired.is_in_sync());
     let event = Event::OutOfSync("the folder is gone".into());
     assert!(store.apply(event).is_empty());
-    assert!(!store.desired.is_complete());
+    assert!(!store.desired.is_in_sync());
+    assert_eq!(store.away(), None);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
+    store.now += Duration::from_secs(60);
+    // What is away begins anew.
+    let changed = store.apply(Event::Synced(vec![]));
+    assert_eq!(changed, HashSet::from_iter([dns(W)]));
+    assert_eq!(store.away(), Some(0));
+    store.now += Duration::from_secs(2);
+    assert_eq!(store.away(), Some(2));
+    // A later list without a break is none.
+    assert!(store.apply(Event::Synced(vec![])).is_empty());
+    assert_eq!(store.away(), Some(2));
 }
 
 #[test]
-fn what_went_before_the_store_was_cut_off_may_return_afterwards() {
-    for returns in [&[][..], &["10.0.0.1"]] {
-        let mut store = Clocked::new();
-        let other = object("dns-2", "other.example.", &[]);
-        store.apply(Event::Synced(vec![
-            object("dns-1", W, &[&["10.0.0.1"]]),
-            other.clone(),
-        ]));
-        store.gone();
-        store.apply(Event::OutOfSync("no connection".into()));
-        assert_eq!(store.desired.next_deadline(), None);
-        assert!(store.after(60_000).is_empty());
-        assert_eq!(store.wanted(), ["10.0.0.1"]);
-        let again = object("dns-1", W, &[returns]);
-        store.apply(Event::Synced(vec![again, other]));
-        assert_eq!(store.standing(), Standing::Present);
-        store.after(4999);
-        assert_eq!(store.wanted(), ["10.0.0.1"]);
-        store.after(1);
-        assert_eq!(store.wanted(), returns);
-        assert_eq!(store.desired.next_deadline(), None);
-    }
-}
-
-#[test]
-fn nothing_follows_from_absence_while_an_object_does_not_decode() {
+fn an_object_that_cannot_be_read_and_was_never_known_may_be_that_of_any_name() {
     let mut store = Clocked::new();
-    store.apply(Event::Undecodable([key("dns-1")].into()));
+    store.apply(Event::Undecodable([key("dns-9")].into()));
     store.apply(Event::Synced(vec![]));
-    assert!(!store.desired.is_complete());
-    store.apply(Event::Undecodable(BTreeSet::new()));
-    assert!(store.desired.is_complete());
+    assert!(store.desired.has_unknown_object());
+    store.applied(&[&["10.0.0.1"]]);
+    store.gone();
+    // When it can be read, what is away is to be looked at again.
+    let changed = store.apply(Event::Undecodable(BTreeSet::new()));
+    assert_eq!(changed, HashSet::from_iter([dns(W)]));
+    assert!(!store.desired.has_unknown_object());
 }
 
 #[test]
@@ -350,31 +352,40 @@ fn what_is_known_of_an_object_that_cannot_be_read_holds() {
     store.applied(&[&["10.0.0.1"]]);
     store.apply(Event::Undecodable([key("dns-1")].into()));
     assert!(store.apply(Event::Synced(vec![])).is_empty());
-    assert!(store.desired.is_complete());
-    assert_eq!((store.wanted().len(), store.desired.missing()), (1, 0));
+    assert!(!store.desired.has_unknown_object());
+    assert!(store.of_name().is_present());
     store.apply(Event::Undecodable(BTreeSet::new()));
-    store.apply(Event::Deleted(key("dns-1")));
-    store.after(5000);
-    assert_eq!(store.standing(), Standing::Gone);
+    store.gone();
+    assert_eq!(store.away(), Some(0));
 }
 
 #[test]
 fn a_name_is_adopted_as_if_it_had_just_gone() {
     let mut store = Clocked::new();
+    store.apply(Event::Synced(vec![]));
     store.desired.adopt(&dns(W), store.now);
-    let wanted = store.desired.wanted(&dns(W)).unwrap();
-    assert_eq!((wanted.standing, wanted.seen), (Standing::Leaving, false));
-    store.after(1000);
+    assert!(!store.of_name().was_seen);
+    store.now += Duration::from_secs(1);
     store.desired.adopt(&dns(W), store.now);
-    store.after(4000);
-    assert_eq!(store.standing(), Standing::Gone);
-    // An object of it makes an end of that.
-    store.desired.adopt(&dns(W), store.now);
+    assert_eq!(store.away(), Some(1));
+    // A permission ends with its return.
+    store.desired.permit(&dns(W));
+    let is_permitted = |store: &Clocked| {
+        matches!(
+            store.of_name().presence,
+            Presence::Away {
+                is_permitted: true,
+                ..
+            }
+        )
+    };
+    assert!(is_permitted(&store));
     store.applied(&[]);
-    assert!(store.after(5000).is_empty());
-    assert_eq!(store.standing(), Standing::Present);
+    assert!(store.of_name().is_present() && store.of_name().was_seen);
     store.desired.forget(&dns(W));
-    assert_eq!(store.standing(), Standing::Present);
+    assert!(store.of_name().is_present());
+    store.gone();
+    assert!(!is_permitted(&store));
 }
 
 #[test]
@@ -402,30 +413,6 @@ fn a_name_that_is_edited_leaves_the_old_one() {
     let renamed = object("dns-1", "Other.Example", &[&["10.0.0.1"]]);
     let changed = store.apply(Event::Applied(renamed));
     assert_eq!(changed, HashSet::from_iter([dns(W), dns("other.example.")]));
-    assert_eq!(store.standing(), Standing::Leaving);
-}
-
-#[test]
-fn what_is_remembered_of_a_name_is_bounded() {
-    let mut store = Clocked::new();
-    for third in 0..20 {
-        let addresses: Vec<_> = (0..250)
-            .map(|fourth| format!("10.0.{third}.{fourth}"))
-            .collect();
-        let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
-        store.applied(&[&addresses]);
-    }
-    assert_eq!(store.left().len(), MAX_LEFT.next_multiple_of(250));
-}
-
-#[test]
-fn what_leaves_at_once_is_remembered_whole() {
-    let mut store = Clocked::new();
-    let addresses: Vec<_> = (0..50_000)
-        .map(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))
-        .collect();
-    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
-    store.applied(&[&addresses]);
-    store.applied(&[&addresses[..1]]);
-    assert_eq!(store.left().len(), 49_999);
+    assert_eq!(store.away(), None, "the store was never read");
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
 }

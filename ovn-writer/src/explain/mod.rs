@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 use crate::{
     address_set::AddressSet,
-    desired::Standing,
     references::{NorthboundReplica, SetName},
     report::{Effect, NameReport, RuleReport},
     sync::{
@@ -301,17 +300,25 @@ impl Sides<'_> {
         if !desired.has_been_read() {
             let words = "the store has not been read yet";
             conditions.push(Reason::new("StoreUnread", words));
-        } else if !desired.is_complete() {
-            let words = "the store cannot be read, or not all of it: what was known of it holds";
+        } else if !desired.is_in_sync() {
+            let words = "the store cannot be read: what was known of it holds";
             conditions.push(Reason::new("StoreOutOfSync", words));
+        }
+        if desired.has_unknown_object() {
+            let words = "an object cannot be read, and its name is not known: no set is emptied as its object is absent";
+            conditions.push(Reason::new("UnreadableObject", words));
         }
         if self.replica.is_none() {
             let words = "there is no session with the northbound database";
             conditions.push(Reason::new("NoDatabase", words));
         }
         conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle)));
-        let doubt = self.sync.doubt();
-        conditions.extend(doubt.map(|doubt| Reason::new("Doubt", doubt.to_string())));
+        let absence = self.sync.absence(self.now);
+        if absence.is_suspect {
+            conditions.push(Reason::new("StoreSuspect", absence.to_string()));
+        } else if !absence.names.is_empty() {
+            conditions.push(Reason::new("AbsentObjects", absence.to_string()));
+        }
         conditions
     }
 
@@ -332,9 +339,7 @@ impl Sides<'_> {
 
     fn wants(&self, name: &DnsName, address: IpAddr) -> bool {
         let wanted = self.sync.desired().wanted(name);
-        wanted.is_some_and(|wanted| {
-            wanted.standing != Standing::Gone && wanted.addresses.all().contains(address)
-        })
+        wanted.is_some_and(|wanted| wanted.is_present() && wanted.addresses.all().contains(address))
     }
 
     fn name(
@@ -346,8 +351,7 @@ impl Sides<'_> {
         let wanted = self.sync.desired().wanted(name);
         let is_wanted = match address {
             Some(address) => self.wants(name, address),
-            None => wanted
-                .is_some_and(|it| it.standing != Standing::Gone && !it.addresses.all().is_empty()),
+            None => wanted.is_some_and(|it| it.is_present() && !it.addresses.all().is_empty()),
         };
         let history: Vec<_> = self.sync.history(name).collect();
         let rows = self.replica.into_iter().flat_map(|replica| {
@@ -458,6 +462,7 @@ impl Changed {
                 Cause::Store => "store",
                 Cause::Reading => "reading",
                 Cause::Repair => "repair",
+                Cause::Absence => "absence",
             },
             family: entry.family.as_str(),
             created: entry.created,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Reason, Sides};
 use crate::{
     address_set::AddressSet,
-    desired::Standing,
+    desired::Wanted,
     references::{NorthboundReplica, SetName},
     report::{Action, Kind, NameReport, SetReport},
     sync::journal::Cause,
@@ -68,7 +68,7 @@ impl Sets {
         let rows = rows.filter_map(|(_, row)| Some((&row.identity()?.name, row.name())));
         let wanted = desired.names().filter(|name| {
             let wanted = desired.wanted(name);
-            wanted.is_some_and(|wanted| wanted.standing != Standing::Gone)
+            wanted.is_some_and(|wanted| wanted.is_present())
         });
         let (mut names, mut matching) = (BTreeSet::new(), BTreeSet::new());
         for (name, row) in wanted.map(|name| (name, "")).chain(rows) {
@@ -148,7 +148,7 @@ impl Sides<'_> {
         let (references, set) = (self.sync.references(), SetName::from(row.name()));
         let rules = references.rules(replica, &set).count();
         let wanted = self.sync.desired().wanted(name);
-        let wanted = wanted.filter(|wanted| wanted.standing != Standing::Gone);
+        let wanted = wanted.filter(Wanted::is_present);
         let mut history = self.sync.history(name);
         let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
         SetShown {

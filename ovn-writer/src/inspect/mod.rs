@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     PROGRAM,
+    control::NotPermitted,
     explain::{Explanation, Sets},
 };
 
@@ -37,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Question {
     /// Why something is in a set, or is not.
     Explain(Asked, oneshot::Sender<Explanation>),
+    /// Permits to empty what is absent now, and asks for the names.
+    AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
     /// The sets of names that hold this text, or whose rows' names do.
     Sets(String, oneshot::Sender<Sets>),
 }

@@ -8,7 +8,11 @@ use std::{
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
 use smol_str::SmolStr;
 
-use super::{change::Change, plan::SetOf, queue::Mark};
+use super::{
+    change::Change,
+    plan::{Finding, SetOf, Trigger},
+    queue::Mark,
+};
 use crate::{
     address_set::{self, AddressSet, TABLE},
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
@@ -34,15 +38,16 @@ impl Default for BatchLimits {
     }
 }
 
+/// A row that is made only while there is none of its name counts as this many: the server walks the table for it.
+const GUARDED_ROWS: usize = 20;
+
 /// A transaction that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) names: Vec<Planned>,
-    pub(super) operations: Vec<Operation>,
-    /// If it is known that the server refuses a set of the one name in it: the sets that are made, each of which has an operation
-    /// at the start that is refused if there is one of its name.
-    untaken: Vec<SetOf>,
-    /// Whether it is only to be done while nobody [manages](nobody_manages) the database; that is its last operation then.
+    operations: Vec<Operation>,
+    /// Whether it is only to be done while ovn-kubernetes does not [manage](unmanaged) the database; that is its last operation
+    /// then.
     pub(super) is_guarded: bool,
     rows: usize,
     bytes: usize,
@@ -53,24 +58,57 @@ pub(super) struct Planned {
     pub(super) name: DnsName,
     /// Why it was looked at.
     pub(super) mark: Mark,
-    pub(super) changes: Vec<Change>,
-    pub(super) operations: Range<usize>,
+    pub(super) findings: Vec<Finding>,
+    /// The sets that are made only if there are none of their names; each has an operation at the start that says so.
+    guarded: Vec<SetOf>,
+    /// All of its operations: those of `guarded`, then one for each finding.
+    operations: Range<usize>,
+}
+
+impl Planned {
+    /// Whether this operation is one of its.
+    pub(super) fn has(&self, operation: usize) -> bool {
+        self.operations.contains(&operation)
+    }
+
+    /// The set that another client has, if this operation is the one that says so.
+    pub(super) fn taken(&self, operation: usize) -> Option<&SetOf> {
+        self.guarded
+            .get(operation.checked_sub(self.operations.start)?)
+    }
+
+    pub(super) fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.findings.iter().map(|finding| &finding.change)
+    }
 }
 
 impl Batch {
-    /// Adds the changes of a name.
-    pub(super) fn add(&mut self, name: DnsName, mark: Mark, changes: Vec<Change>) {
+    /// Adds what is to be done for a name.
+    pub(super) fn add(&mut self, name: DnsName, mark: Mark, findings: Vec<Finding>) {
         let start = self.operations.len();
-        let operations = changes.iter().map(|change| change.operation(&name));
-        self.operations.extend(operations);
+        let guarded = findings.iter().filter_map(|finding| match &finding.change {
+            Change::Create {
+                set, is_managed, ..
+            } => (*is_managed || mark.suspects.is_some()).then(|| set.clone()),
+            Change::Mutate { .. } | Change::Delete { .. } => None,
+        });
+        let guarded: Vec<_> = guarded.collect();
+        let guards = guarded
+            .iter()
+            .map(|set| address_set::is_absent(&name, &set.controller, set.family));
+        let changes = findings
+            .iter()
+            .map(|finding| finding.change.operation(&name));
+        self.operations.extend(guards.chain(changes));
         let added = self.operations.get(start..).unwrap_or_default();
         self.bytes += added.iter().map(Operation::approximate_len).sum::<usize>();
-        self.rows += changes.len();
+        self.rows += findings.len() + guarded.len() * GUARDED_ROWS;
         let operations = start..self.operations.len();
         self.names.push(Planned {
             name,
             mark,
-            changes,
+            findings,
+            guarded,
             operations,
         });
     }
@@ -88,22 +126,8 @@ impl Batch {
     /// Takes the operations out, to be sent.
     pub(super) fn send(&mut self) -> Vec<Operation> {
         let mut operations = std::mem::take(&mut self.operations);
-        if let [planned] = self.names.as_mut_slice()
-            && planned.mark.suspects.is_some()
-        {
-            let sets = planned.changes.iter().filter_map(|change| match change {
-                Change::Create { set, .. } => Some(set.clone()),
-                Change::Mutate { .. } | Change::Delete { .. } => None,
-            });
-            self.untaken = sets.collect();
-            let sets = self.untaken.iter();
-            let guards =
-                sets.map(|set| address_set::nobody_has(&planned.name, &set.controller, set.family));
-            operations.splice(..0, guards);
-            planned.operations = self.untaken.len()..operations.len();
-        }
         if self.is_guarded {
-            operations.push(nobody_manages());
+            operations.push(unmanaged());
         }
         operations
     }
@@ -112,11 +136,6 @@ impl Batch {
     pub(super) fn is_guard(&self, operation: usize) -> bool {
         let guard = self.names.last().map_or(0, |name| name.operations.end);
         self.is_guarded && operation == guard
-    }
-
-    /// The set that somebody else has, if this operation is the one that says so.
-    pub(super) fn taken(&self, operation: usize) -> Option<&SetOf> {
-        self.untaken.get(operation)
     }
 
     /// A name with a row that is in the replica, though the server found none to change.
@@ -128,14 +147,15 @@ impl Batch {
         let is_there = |change: &Change| match change {
             Change::Create { .. } => false,
             Change::Mutate { uuid, .. } => replica.get(*uuid).is_some(),
-            // It may have been made somebody else's.
+            // Another store may have taken it over.
             Change::Delete { uuid, store, .. } => {
                 replica.get(*uuid).is_some_and(|set| set.is_made_for(store))
             }
         };
         let ghost = self.names.iter().find(|planned| {
-            let results = results.get(planned.operations.clone()).unwrap_or_default();
-            let mut outcomes = planned.changes.iter().zip(results);
+            let changes = planned.operations.start + planned.guarded.len()..planned.operations.end;
+            let results = results.get(changes).unwrap_or_default();
+            let mut outcomes = planned.changes().zip(results);
             outcomes.any(|(change, result)| result.count == Some(0) && is_there(change))
         });
         ghost.map(|planned| planned.name.clone())
@@ -144,7 +164,7 @@ impl Batch {
 
 /// Refuses the transaction if an address set that is not for DNS names belongs to ovn-kubernetes' controller of the default
 /// network, which there is wherever ovn-kubernetes is.
-pub(super) fn nobody_manages() -> Operation {
+pub(super) fn unmanaged() -> Operation {
     let is_managed = vec![
         Condition::has_pair(EXTERNAL_IDS, OWNER_CONTROLLER, DEFAULT_NETWORK_CONTROLLER),
         Condition(
@@ -178,7 +198,7 @@ pub struct Done {
     pub deleted_addresses: usize,
     /// For each name that the store changed: how long ago that was.
     pub lags: Vec<Duration>,
-    /// Of these, what undid the work of somebody else.
+    /// Of these, what undid changes of other clients that stayed.
     pub repaired: Repaired,
 }
 
@@ -201,13 +221,13 @@ impl Done {
             .since
             .map(|since| now.saturating_duration_since(since));
         self.lags.extend(since);
-        let (is_repair, is_mending) = (planned.mark.is_repair(), planned.mark.is_mending());
-        for change in &planned.changes {
-            match change {
+        for finding in &planned.findings {
+            let is_repair = finding.trigger == Trigger::ForeignChange;
+            match &finding.change {
                 Change::Create { addresses, .. } => {
                     self.created += 1;
                     self.inserted_addresses += addresses.len();
-                    self.repaired.missing_rows += usize::from(is_mending);
+                    self.repaired.missing_rows += usize::from(is_repair);
                 }
                 Change::Mutate { insert, delete, .. } => {
                     self.mutated += 1;

@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
-use super::plan::SetOf;
+use super::plan::{Finding, SetOf};
 use crate::{
     address_set::{self, ADDRESSES, TABLE},
     ovsdb::{Condition, Datum, Mutation, Mutator, Operation},
@@ -26,6 +26,8 @@ pub enum Change {
         addresses: Vec<IpAddr>,
         /// What marks it.
         store: String,
+        /// Whether ovn-kubernetes manages the database, which the row then remembers.
+        is_managed: bool,
     },
     /// The row lacks members, or has too many.
     Mutate {
@@ -82,6 +84,15 @@ impl Change {
         }
     }
 
+    /// What it takes out of a row, if it does.
+    pub(super) fn without_insert(mut self) -> Option<Self> {
+        match &mut self {
+            Self::Mutate { insert, delete, .. } if !delete.is_empty() => insert.clear(),
+            _ => return None,
+        }
+        Some(self)
+    }
+
     /// The operation on the wire. It can be sent again without harm: a set does not hold an address twice, the table's index
     /// keeps a second row of the same name out, and a row is deleted only while it bears our mark.
     pub fn operation(&self, name: &DnsName) -> Operation {
@@ -91,10 +102,15 @@ impl Change {
                 set,
                 addresses,
                 store,
-            } => Operation::Insert {
-                table,
-                row: address_set::new_row(store, &set.controller, name, set.family, addresses),
-            },
+                is_managed,
+            } => {
+                let mark = address_set::RowMark {
+                    store,
+                    is_managed: *is_managed,
+                };
+                let row = address_set::new_row(mark, &set.controller, name, set.family, addresses);
+                Operation::Insert { table, row }
+            }
             Self::Mutate {
                 uuid,
                 insert,
@@ -151,20 +167,22 @@ fn named(f: &mut fmt::Formatter<'_>, sign: char, addresses: &[impl fmt::Display]
 }
 
 /// Changes as they stand in a log line.
-pub(super) struct InWords<'a>(pub(super) &'a [Change]);
+pub(super) struct InWords<'a>(pub(super) &'a [Finding]);
 
 impl fmt::Display for InWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        self.0
-            .iter()
-            .try_for_each(|change| write!(f, "{}{change}", std::mem::replace(&mut separator, "; ")))
+        self.0.iter().try_for_each(|finding| {
+            let separator = std::mem::replace(&mut separator, "; ");
+            write!(f, "{separator}{}", finding.change)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::plan::{Trigger, Verdict};
 
     #[test]
     fn a_log_line_names_what_is_different_but_not_tens_of_thousands() {
@@ -183,7 +201,14 @@ mod tests {
             store: "kube/ns".into(),
             members: 2,
         };
-        let changes = [mutate(&insert[..1], vec!["x".into()]), delete];
+        let finding = |change| Finding {
+            change,
+            verdict: Verdict::Now,
+            trigger: Trigger::Store,
+            is_wanted: true,
+            is_taken: false,
+        };
+        let changes = [mutate(&insert[..1], vec!["x".into()]), delete].map(finding);
         assert_eq!(
             InWords(&changes).to_string(),
             "mutate v4 +10.0.0.0 -x; delete v6 with 2 members"
@@ -192,12 +217,13 @@ mod tests {
             set: SetOf::default_network(Family::V4),
             addresses: insert.clone(),
             store: "kube/ns".into(),
+            is_managed: false,
         };
         for (change, start) in [
             (create, "create v4 of default-network-controller +10.0.0.0 "),
             (mutate(&insert, vec![]), "mutate v4 +10.0.0.0 "),
         ] {
-            let line = InWords(&[change]).to_string();
+            let line = InWords(&[finding(change)]).to_string();
             assert!(
                 line.starts_with(start) && line.ends_with(" +10.0.0.9 +(49990 more)"),
                 "{line}"

@@ -7,7 +7,10 @@ use lru::LruCache;
 use proto::api::{DnsName, Family};
 use smol_str::SmolStr;
 
-use super::{batch::Planned, change::Change};
+use super::{
+    change::Change,
+    plan::{Finding, Trigger},
+};
 
 /// Of so many names something is known.
 const NAMES: NonZeroUsize = NonZeroUsize::new(512).unwrap();
@@ -25,8 +28,10 @@ pub enum Cause {
     Store,
     /// The database was read, and was different.
     Reading,
-    /// Somebody else had changed it, or forgotten it.
+    /// Another client had changed or deleted it.
     Repair,
+    /// Its object had been absent for long.
+    Absence,
 }
 
 /// A change of a set that took effect.
@@ -63,16 +68,24 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// The changes of a name took effect.
-    pub(super) fn note(&mut self, planned: &Planned, now: Instant) {
-        let Planned { name, mark, .. } = planned;
+    /// What was decided for a name took effect. `since` is when the store changed, if it did.
+    pub(super) fn note(
+        &mut self,
+        name: &DnsName,
+        since: Option<Instant>,
+        findings: &[Finding],
+        now: Instant,
+    ) {
         let entries = self.0.get_or_insert_mut(name.clone(), VecDeque::new);
-        for change in &planned.changes {
-            let is_repair = mark.is_repair() || (mark.is_mending() && change.is_creation());
-            let cause = match (is_repair, mark.since) {
-                (true, _) => Cause::Repair,
-                (_, Some(_)) => Cause::Store,
-                _ => Cause::Reading,
+        for Finding {
+            change, trigger, ..
+        } in findings
+        {
+            let cause = match (trigger, since) {
+                (Trigger::ForeignChange, _) => Cause::Repair,
+                (Trigger::Absence, _) => Cause::Absence,
+                (Trigger::Store, Some(_)) => Cause::Store,
+                (Trigger::Store, None) => Cause::Reading,
             };
             if entries.len() >= OF_NAME {
                 entries.pop_front();
@@ -119,15 +132,23 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{sync::queue::Mark, testing::dns};
+    use crate::{sync::plan::Verdict, testing::dns};
 
-    fn planned(name: &str, mark: Mark, change: Change) -> Planned {
-        Planned {
-            name: dns(name),
-            mark,
-            changes: vec![change],
-            operations: 0..1,
-        }
+    fn note(
+        journal: &mut Journal,
+        name: &str,
+        trigger: Trigger,
+        since: Option<Instant>,
+        count: u32,
+    ) {
+        let finding = Finding {
+            change: insert(count),
+            verdict: Verdict::Now,
+            trigger,
+            is_wanted: true,
+            is_taken: false,
+        };
+        journal.note(&dns(name), since, &[finding], Instant::now());
     }
 
     fn insert(count: u32) -> Change {
@@ -143,13 +164,14 @@ mod tests {
 
     #[test]
     fn a_change_is_known_with_its_cause_and_a_bounded_part_of_its_members() {
-        let (mut journal, now) = (Journal::default(), Instant::now());
-        for (mark, cause) in [
-            (Mark::store(now), Cause::Store),
-            (Mark::reading(), Cause::Reading),
-            (Mark::drift(), Cause::Repair),
+        let (mut journal, now) = (Journal::default(), Some(Instant::now()));
+        for (trigger, since, cause) in [
+            (Trigger::Store, now, Cause::Store),
+            (Trigger::Store, None, Cause::Reading),
+            (Trigger::ForeignChange, now, Cause::Repair),
+            (Trigger::Absence, None, Cause::Absence),
         ] {
-            journal.note(&planned("a.example.com.", mark, insert(20)), now);
+            note(&mut journal, "a.example.com.", trigger, since, 20);
             let entry = journal.of(&dns("a.example.com.")).next().unwrap();
             assert_eq!(entry.cause, cause);
             assert_eq!((entry.inserted.len(), entry.more_inserted), (16, 4));
@@ -159,11 +181,11 @@ mod tests {
 
     #[test]
     fn however_much_is_done_a_bounded_part_is_known() {
-        let (mut journal, now) = (Journal::default(), Instant::now());
+        let mut journal = Journal::default();
         for name in 0..1_000 {
             for _ in 0..10 {
                 let name = format!("n{name}.example.com.");
-                journal.note(&planned(&name, Mark::drift(), insert(1)), now);
+                note(&mut journal, &name, Trigger::Store, None, 1);
             }
         }
         assert_eq!(journal.0.len(), NAMES.get());

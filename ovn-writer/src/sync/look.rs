@@ -13,12 +13,12 @@ use crate::{desired::Skip, references::NorthboundReplica};
 impl Reconciler {
     /// How the sets of a name differ now, and what becomes of it.
     pub fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
-        self.picture.look(name, replica, now)
+        self.state.look(name, replica, now)
     }
 
     /// Whether its sets differed when they were looked at last.
     pub fn differs(&self, name: &DnsName) -> bool {
-        self.picture.differs(name)
+        self.state.differs(name)
     }
 
     /// What was done to its sets of late, the last first.
@@ -37,7 +37,7 @@ impl Reconciler {
     /// # Errors
     /// The reason.
     pub fn admits(&self, address: IpAddr) -> Result<(), Skip> {
-        let filter = &self.picture.desired.options().filter;
+        let filter = self.state.desired.filter();
         filter.admit(&address.to_string()).map(drop)
     }
 }

@@ -9,54 +9,57 @@
 //! | [`plan`] | what is different in the sets of a name, and what becomes of it |
 //! | [`change`] | a change of a row, as an operation |
 //! | [`differences`] | how many there are |
-//! | `picture` | all that is known of both sides |
+//! | `sync_state` | all that is known of both sides |
+//! | [`absence`] | how many names may be closed as their objects are absent |
 //! | `batch` | a transaction under way |
 //! | `queue` | the names that are to be looked at, now or later |
-//! | `repairs` | when to undo what somebody else did |
+//! | `drift_backoff` | when to undo what another client did |
 //! | `refusals` | what follows when the server refuses one |
 //! | `clashes` | sets that cannot be made, as others have the name |
-//! | `evidence` | whether this is the store that the rows come from |
 //! | [`journal`], `look` | what there is to see of a name |
 //! | `index` | from the names of sets to DNS names |
 
+pub mod absence;
 mod batch;
 pub mod change;
 mod clashes;
 pub mod differences;
-mod evidence;
+mod drift_backoff;
 mod index;
 pub mod journal;
 mod look;
-mod picture;
 pub mod plan;
 mod policy;
 mod queue;
 mod refusals;
-mod repairs;
+mod sync_state;
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
 
 use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{sparse::Sparse, store::Event};
 
 use self::{
-    batch::Batch,
+    absence::Absence,
+    batch::{Batch, Planned},
     change::InWords,
+    drift_backoff::DriftBackoff,
     journal::Journal,
-    picture::Picture,
-    plan::Verdict,
+    plan::{Finding, Trigger, Verdict},
     queue::{Mark, Queue},
     refusals::{Refused, back_off},
-    repairs::Repairs,
+    sync_state::SyncState,
 };
 pub use self::{
     batch::{BatchLimits, Done, Repaired},
     change::Change,
     clashes::Taken,
     differences::Differences,
-    picture::Doubt,
-    plan::{Creation, Plan, Terms},
+    plan::{Creation, Plan, PlanOptions},
     policy::{CreateSets, Policy},
 };
 use crate::{
@@ -72,15 +75,15 @@ const TIMED_OUT: &str = "timed out";
 /// The state of the whole.
 #[derive(Debug)]
 pub struct Reconciler {
-    picture: Picture,
+    state: SyncState,
     queue: Queue,
     /// Names whose changes the server refused, until they succeed.
     refused: HashMap<DnsName, Refused>,
     /// What was undone lately, of the sets of each family.
-    repairs: HashMap<DnsName, [Repairs; 2]>,
+    drift_backoff: HashMap<DnsName, [DriftBackoff; 2]>,
     /// The oldest first.
     in_flight: VecDeque<Batch>,
-    repairs_log: Sparse,
+    repair_log: Sparse,
     journal: Journal,
     /// How many parts of refused transactions there were.
     parts: u64,
@@ -93,7 +96,7 @@ pub enum Finished {
     Done(Done),
     /// It did not; its names will be tried again.
     Refused(Refusal),
-    /// It did not, as somebody manages the database; other transactions follow.
+    /// It did not, as ovn-kubernetes manages the database; other transactions follow.
     Managed,
     /// The replica cannot be relied on: start over.
     StartOver(StartOver),
@@ -114,12 +117,12 @@ impl Reconciler {
     /// Nothing is known yet.
     pub fn new(policy: Policy) -> Self {
         Self {
-            picture: Picture::new(policy),
+            state: SyncState::new(policy),
             queue: Queue::default(),
             refused: HashMap::default(),
-            repairs: HashMap::default(),
+            drift_backoff: HashMap::default(),
             in_flight: VecDeque::new(),
-            repairs_log: Sparse::default(),
+            repair_log: Sparse::default(),
             journal: Journal::default(),
             parts: 0,
         }
@@ -127,17 +130,17 @@ impl Reconciler {
 
     /// What the store says.
     pub fn desired(&self) -> &Desired {
-        &self.picture.desired
+        &self.state.desired
     }
 
     /// Who refers to sets.
     pub fn references(&self) -> &References {
-        &self.picture.references
+        &self.state.references
     }
 
     /// Takes over what the store says.
     pub fn store_changed(&mut self, event: &Event<DnsNameResolver>, now: Instant) {
-        for name in self.picture.store_changed(event, now) {
+        for name in self.state.store_changed(event, now) {
             self.queue.mark(name, Mark::store(now));
         }
     }
@@ -146,22 +149,22 @@ impl Reconciler {
     pub fn database_read(&mut self, replica: &NorthboundReplica) {
         self.database_lost();
         self.refused.clear();
-        self.picture.clashes.clear();
+        self.state.clashes.clear();
         let since = self.queue.start_over();
-        for name in self.picture.database_read(replica) {
+        for name in self.state.database_read(replica) {
             let since = since.get(&name).copied();
-            let mark = Mark::reading();
-            self.queue.mark(name, Mark { since, ..mark });
+            let suspects = None;
+            self.queue.mark(name, Mark { since, suspects });
         }
     }
 
-    /// Something changed in the database, by whomever.
+    /// Something changed in the database: by this program or another client.
     pub fn database_changed(&mut self, replica: &NorthboundReplica, changes: NorthboundChanges) {
-        for name in self.picture.database_changed(replica, &changes) {
+        for name in self.state.database_changed(replica, &changes) {
             self.queue.mark(name, Mark::default());
         }
         for name in changes.0 {
-            self.queue.mark(name, Mark::drift());
+            self.queue.mark(name, Mark::default());
         }
     }
 
@@ -183,7 +186,7 @@ impl Reconciler {
     /// Whether there may be a [transaction](Reconciler::next_transaction) now. What changes while one is under way goes into the
     /// next; only if that one is as large as may be, and so would be the next, the server need not wait for us in between.
     pub fn has_room(&self) -> bool {
-        let limits = self.picture.policy.limits;
+        let limits = self.state.policy.limits;
         match (self.in_flight.front(), self.in_flight.get(1)) {
             (None, _) => true,
             (Some(first), None) => first.is_full(limits) && self.queue.len() >= limits.rows,
@@ -194,36 +197,58 @@ impl Reconciler {
     /// The number of names whose changes the server refused, or some of them.
     pub fn refused(&self) -> usize {
         let is_other = |name: &&DnsName| !self.refused.contains_key(*name);
-        self.refused.len() + self.picture.clashes.names().filter(is_other).count()
+        self.refused.len() + self.state.clashes.names().filter(is_other).count()
     }
 
     /// The number of names with a set that cannot be made, as somebody else has one of the same name.
     pub fn clashes(&self) -> usize {
-        self.picture.clashes.names().count()
+        self.state.clashes.names().count()
     }
 
     /// The differences that are known of.
     pub fn differences(&self) -> Differences {
-        self.picture.differences
+        self.state.differences
     }
 
-    /// Whether somebody manages the address sets of the database, as far as is known.
+    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
     pub fn is_managed(&self) -> bool {
-        self.picture.is_managed()
+        self.state.is_managed()
     }
 
-    /// Why nothing is removed, if there is a reason.
-    pub fn doubt(&self) -> Option<Doubt> {
-        self.picture.doubt()
+    /// Whether every name was compared with the database since that was read.
+    pub fn is_compared(&self) -> bool {
+        self.state.is_compared
+    }
+
+    /// The names that are in use and whose objects are absent.
+    pub fn absence(&self, now: Instant) -> Absence {
+        self.state.absence(now)
+    }
+
+    /// How many names are in use and absent, and whether these are so many, for so long, that the store is suspect.
+    pub fn absent(&self, now: Instant) -> (usize, bool) {
+        self.state.absent(now)
+    }
+
+    /// How many rows are marked for stores that this program was not told of, by store.
+    pub fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
+        self.state.other_stores(replica)
+    }
+
+    /// An administrator permits to empty the sets of the names that are absent now. Returns these names.
+    pub fn allow_empty(&mut self) -> Vec<DnsName> {
+        let names = self.state.allow_empty();
+        self.look_again(names.iter().cloned());
+        names
     }
 
     /// When there may be something to do even if nothing changes.
-    pub fn next_timer(&self) -> Option<Instant> {
-        if !self.picture.desired.has_been_read() {
+    pub fn next_timer(&self, now: Instant) -> Option<Instant> {
+        if !self.state.desired.has_been_read() {
             return None;
         }
-        let deadline = self.picture.desired.next_deadline();
-        self.queue.next_timer().into_iter().chain(deadline).min()
+        let state = self.state.next_timer(now);
+        self.queue.next_timer().into_iter().chain(state).min()
     }
 
     /// The next transaction, if there is anything to do and [room](Reconciler::has_room). It is under way then, behind those that
@@ -233,18 +258,18 @@ impl Reconciler {
         replica: &NorthboundReplica,
         now: Instant,
     ) -> Option<Vec<Operation>> {
-        if !self.has_room() || !self.wake(replica, now) {
+        if !self.has_room() || !self.wake(now) {
             return None;
         }
         let mut batch = Batch::default();
-        while let Some((name, mark)) = self.queue.pop() {
+        while let Some((name, mark)) = self.next_name(now) {
             let refused = self.refused.get(&name).map(|refused| refused.until);
             if let Some(until) = refused.filter(|until| *until > now) {
                 self.queue.defer(name, mark, until);
                 continue;
             }
             let mut mark = mark;
-            if mark.suspects.is_none() && self.picture.clashes.are_due(&name, now) {
+            if mark.suspects.is_none() && self.state.clashes.are_due(&name, now) {
                 mark.suspects = self.next_suspects();
             }
             if batch.others_than(mark.suspects) {
@@ -252,16 +277,16 @@ impl Reconciler {
                 break;
             }
             let plan = self.examine(&name, replica, now);
-            let changes = self.admit(&name, mark, plan, now);
-            if changes.is_empty() {
+            let findings = self.admit(&name, mark, plan, now);
+            if findings.is_empty() {
                 continue;
             }
-            // What others forgot is mended whoever manages the database.
-            batch.is_guarded |= self.picture.policy.create == CreateSets::Auto
-                && self.picture.creation() == Creation::AtOnce
-                && changes.iter().any(Change::is_creation);
-            batch.add(name, mark, changes);
-            if batch.is_full(self.picture.policy.limits) {
+            // What something refers to is made even where ovn-kubernetes manages the database.
+            batch.is_guarded |= self.state.policy.create == CreateSets::Auto
+                && self.state.creation(now) == Creation::AtOnce
+                && findings.iter().any(|finding| finding.change.is_creation());
+            batch.add(name, mark, findings);
+            if batch.is_full(self.state.policy.limits) {
                 break;
             }
         }
@@ -276,6 +301,16 @@ impl Reconciler {
         Some(operations)
     }
 
+    /// The next name that is to be looked at. When there is none, all were compared, which may bring some up again.
+    fn next_name(&mut self, now: Instant) -> Option<(DnsName, Mark)> {
+        if self.queue.is_empty() && self.in_flight.is_empty() {
+            for name in self.state.all_compared(now) {
+                self.queue.mark(name, Mark::default());
+            }
+        }
+        self.queue.pop()
+    }
+
     /// What is different in each name that may differ, and what would become of it. Nothing is under way then.
     pub fn next_plans(
         &mut self,
@@ -283,8 +318,8 @@ impl Reconciler {
         now: Instant,
     ) -> Vec<(DnsName, Plan)> {
         let mut plans = Vec::new();
-        if self.wake(replica, now) {
-            while let Some((name, _)) = self.queue.pop() {
+        if self.wake(now) {
+            while let Some((name, _)) = self.next_name(now) {
                 let plan = self.examine(&name, replica, now);
                 plans.push((name, plan));
             }
@@ -292,11 +327,11 @@ impl Reconciler {
         plans
     }
 
-    /// Where nothing is written: a transaction that changes nothing, and is refused if somebody manages the database, for
+    /// Where nothing is written: a transaction that changes nothing, and is refused if ovn-kubernetes manages the database, for
     /// [`Reconciler::told`]; `None` if that need not be known.
     pub fn probe(&self) -> Option<Vec<Operation>> {
-        let is_unknown = self.picture.policy.create == CreateSets::Auto && !self.is_managed();
-        is_unknown.then(|| vec![batch::nobody_manages()])
+        let is_unknown = self.state.policy.create == CreateSets::Auto && !self.is_managed();
+        is_unknown.then(|| vec![batch::unmanaged()])
     }
 
     /// Where nothing is written: a transaction that reads the names of all sets, for [`Reconciler::told`].
@@ -309,13 +344,11 @@ impl Reconciler {
         match outcome {
             // So ends a wait for what is not so (RFC 7047 section 5.2.6).
             Outcome::Refused(refusal) if refusal.reason.error == TIMED_OUT => {
-                self.picture.set_managed();
+                self.state.set_managed();
             }
             Outcome::Done(results) if results.iter().any(|result| result.rows.is_some()) => {
                 let names = results.iter().flat_map(address_set::names_in);
-                self.picture
-                    .clashes
-                    .read(names.map(SetName::from).collect());
+                self.state.clashes.read(names.map(SetName::from).collect());
             }
             Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown(_) => {}
         }
@@ -324,7 +357,7 @@ impl Reconciler {
     /// Names are to be looked at again.
     pub fn look_again(&mut self, names: impl IntoIterator<Item = DnsName>) {
         for name in names {
-            self.queue.mark(name, Mark::reading());
+            self.queue.mark(name, Mark::default());
         }
     }
 
@@ -344,9 +377,16 @@ impl Reconciler {
                 }
                 let mut done = Done::default();
                 for planned in &batch.names {
-                    self.refused.remove(&planned.name);
-                    tracing::debug!(name = %planned.name, changes = %InWords(&planned.changes), "rows changed");
-                    self.journal.note(planned, now);
+                    let Planned {
+                        name,
+                        mark,
+                        findings,
+                        ..
+                    } = planned;
+                    self.refused.remove(name);
+                    tracing::debug!(%name, changes = %InWords(findings), "rows changed");
+                    self.journal.note(name, mark.since, findings, now);
+                    self.state.done(findings, replica, now);
                     done.add(planned, now);
                 }
                 Finished::Done(done)
@@ -355,13 +395,14 @@ impl Reconciler {
                 let batch = self.ended(place);
                 let guard = refusal.operation.filter(|index| batch.is_guard(*index));
                 if guard.is_some() {
-                    self.picture.set_managed();
+                    self.state.set_managed();
                     for planned in batch.names {
+                        self.state.desired.compared(&planned.name, false);
                         self.queue.mark(planned.name, planned.mark);
                     }
                     return Finished::Managed;
                 }
-                self.was_refused(batch, &refusal, now);
+                self.was_refused(batch, &refusal, replica, now);
                 Finished::Refused(refusal)
             }
             Outcome::Unknown(error) => {
@@ -381,74 +422,78 @@ impl Reconciler {
     }
 
     /// Marks what is to be looked at by now; false before the store was read, when nothing is wanted yet.
-    fn wake(&mut self, replica: &NorthboundReplica, now: Instant) -> bool {
-        if !self.picture.desired.has_been_read() {
+    fn wake(&mut self, now: Instant) -> bool {
+        if !self.state.desired.has_been_read() {
             return false;
         }
-        for name in self.picture.desired.expire(now) {
-            self.queue.mark(name, Mark::store(now));
-        }
-        for name in self.picture.judge(replica) {
-            self.queue.mark(name, Mark::reading());
+        for name in self.state.wake(now) {
+            self.queue.mark(name, Mark::default());
         }
         self.queue.wake(now);
         true
     }
 
     fn examine(&mut self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
-        let plan = self.picture.examine(name, replica, now);
+        let plan = self.state.examine(name, replica, now);
         if let Some(due) = plan.due {
             self.queue.look_at(name.clone(), due);
         }
         plan
     }
 
-    /// Of the changes of a name, those that are made now.
-    fn admit(&mut self, name: &DnsName, mark: Mark, plan: Plan, now: Instant) -> Vec<Change> {
+    /// Of what differs in a name, that which is changed now.
+    fn admit(&mut self, name: &DnsName, mark: Mark, plan: Plan, now: Instant) -> Vec<Finding> {
         let findings = plan.findings.into_iter();
         let due = findings.filter(|finding| finding.verdict == Verdict::Now);
-        let mut changes: Vec<_> = due.map(|finding| finding.change).collect();
-        let is_quiet = |of: &[Repairs; 2]| of.iter().all(|repairs| repairs.is_quiet(now));
-        if self.repairs.get(name).is_some_and(is_quiet) {
-            self.repairs.remove(name);
+        let mut findings: Vec<_> = due.collect();
+        let is_quiet = |of: &[DriftBackoff; 2]| of.iter().all(|one| one.is_quiet(now));
+        if self.drift_backoff.get(name).is_some_and(is_quiet) {
+            self.drift_backoff.remove(name);
         }
-        if changes.is_empty() {
+        if findings.is_empty() {
             self.refused.remove(name);
-        } else if !mark.is_repair() {
-            let is_mended = mark.is_mending() && changes.iter().any(Change::is_creation);
-            if is_mended && let Some(left_out) = self.repairs_log.pass() {
-                tracing::warn!(%name, changes = %InWords(&changes), left_out, "an address set that something needs was missing");
-            }
-        } else {
-            let until = self.admit_repairs(name, &mut changes, now);
-            if let Some(until) = until {
-                self.queue.defer(name.clone(), mark, until);
-            }
-            if !changes.is_empty() {
-                self.queue.look_at(name.clone(), now + repairs::QUIET);
-                if let Some(left_out) = self.repairs_log.pass() {
-                    tracing::warn!(%name, changes = %InWords(&changes), left_out, "somebody else changed the address sets of a name");
-                }
+            return findings;
+        }
+        if let Some(until) = self.admit_repairs(name, &mut findings, now) {
+            self.queue.defer(name.clone(), mark, until);
+        }
+        let of = |trigger: Trigger| -> Vec<Finding> {
+            let of = findings.iter().filter(|it| it.trigger == trigger);
+            of.cloned().collect()
+        };
+        let repairs = of(Trigger::ForeignChange);
+        if !repairs.is_empty() {
+            self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
+            if let Some(left_out) = self.repair_log.pass() {
+                tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
             }
         }
-        changes
+        let closed = of(Trigger::Absence);
+        if !closed.is_empty() {
+            tracing::warn!(%name, changes = %InWords(&closed), "the address sets of a name are emptied: it has had no object for long");
+        }
+        findings
     }
 
     /// Leaves the repairs out that must wait, and returns until when.
     fn admit_repairs(
         &mut self,
         name: &DnsName,
-        changes: &mut Vec<Change>,
+        findings: &mut Vec<Finding>,
         now: Instant,
     ) -> Option<Instant> {
-        let repairs = self.repairs.entry(name.clone()).or_default();
+        let is_repair = |finding: &Finding, family| {
+            finding.trigger == Trigger::ForeignChange && finding.change.family() == family
+        };
         let mut until = None::<Instant>;
-        for (family, repairs) in Family::ALL.into_iter().zip(repairs) {
-            if !changes.iter().any(|change| change.family() == family) {
+        for (place, family) in Family::ALL.into_iter().enumerate() {
+            if !findings.iter().any(|finding| is_repair(finding, family)) {
                 continue;
             }
-            if let Err(at) = repairs.admit(now) {
-                changes.retain(|change| change.family() != family);
+            let backoff = self.drift_backoff.entry(name.clone()).or_default();
+            let admitted = backoff.get_mut(place).map(|it| it.admit(now));
+            if let Some(Err(at)) = admitted {
+                findings.retain(|finding| !is_repair(finding, family));
                 until = Some(until.map_or(at, |until| until.min(at)));
             }
         }

@@ -1,18 +1,16 @@
 //! What is different in the sets of one name, and what becomes of it: a pure decision.
 //!
-//! | the name | its status so far | a row under the normalised name | a row under the name as written |
-//! |---|---|---|---|
-//! | is in the store, or was until a moment ago | had an address | made equal to what is wanted | gets what is missing, loses what was seen to leave |
-//! | is in the store, or was until a moment ago | never had one | left as it is | left as it is |
-//! | was seen to go | any | emptied; deleted if this program made it and nothing refers to it for a minute | loses what was seen to leave |
-//! | was never seen, but has rows that this program made | | those are treated as if it was seen to go | left as it is |
-//! | was never seen | | left as it is | left as it is |
-//!
-//! "So far" and "seen" mean: since this program started. So nothing of others is ever taken out on the strength of a first reading
-//! of the store, which may be the wrong one, or empty, or one that the collector has not written to yet; and a status that loses
-//! its last address takes it out of the row, as it was seen to have it.
+//! | the name | a row of ours, or of no mark under a name that was seen | a row under the name as written, or of another store |
+//! |---|---|---|
+//! | has an object that says which addresses it has | made equal | gets what is missing, loses what this program put in |
+//! | has an object that says nothing yet | gets what was known, loses nothing | the same |
+//! | is away | emptied as [`Planner::closing`] has it; deleted if ours and nothing refers to it | loses what this program put in, at the same time |
+//! | never had an object here, and no row of ours | left as it is | left as it is |
 //!
 //! When rows are made is [`Creation`].
+
+mod closing;
+mod options;
 
 use std::{
     collections::BTreeSet,
@@ -20,53 +18,28 @@ use std::{
     time::{Duration, Instant},
 };
 
+use foldhash::HashMap;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
+pub use self::options::{Delays, PlanOptions};
 use super::{change::Change, clashes::Taken};
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
     addresses::AddressesRef,
-    desired::{Filter, Standing, Wanted},
+    desired::{Presence, Wanted},
 };
 
 /// When a row is made that is missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Creation {
-    /// For every name of the store and each family in use, in the default network, as soon as there is none; and as with
-    /// [`Creation::WhenMissed`].
+    /// For every name of the store and each family in use, in the default network; and as with [`Creation::WhenReferenced`].
     AtOnce,
-    /// When something has referred to it for a while: who manages the database has forgotten it then. It may belong to any
-    /// network.
-    WhenMissed,
+    /// When something refers to it. It may belong to any network.
+    WhenReferenced,
     /// Never.
     Never,
-}
-
-/// What holds for all names.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// What marks the rows that this program makes.
-    pub store: String,
-    /// Which families are in use.
-    pub filter: Filter,
-    /// How long a set must be missed with [`Creation::WhenMissed`].
-    pub create_after: Duration,
-    /// How long nothing must refer to a row before it is deleted.
-    pub delete_after: Duration,
-}
-
-impl Terms {
-    /// 2 s until a set is missed, and a minute until a row is deleted.
-    pub fn new(store: impl Into<String>, filter: Filter) -> Self {
-        Self {
-            store: store.into(),
-            filter,
-            create_after: Duration::from_secs(2),
-            delete_after: Duration::from_secs(60),
-        }
-    }
 }
 
 /// One name: what is wanted and what is there.
@@ -74,16 +47,22 @@ impl Terms {
 pub struct Case<'a> {
     /// The name.
     pub name: &'a DnsName,
-    /// What the store wants of it; `None` if it never had the name.
+    /// What the store wants of it; `None` if it never had the name, and no row of ours bears it.
     pub wanted: Option<&'a Wanted<'a>>,
     /// All rows that bear the name.
     pub rows: &'a [SetRow<'a>],
     /// Sets of the name to which something refers although there are none.
     pub missed: &'a [SetOf],
-    /// Sets of the name that somebody else has, for something else.
+    /// Sets of the name that another client has, for something else.
     pub taken: &'a [Taken],
     /// When rows are made.
     pub creation: Creation,
+    /// Whether ovn-kubernetes manages the database, and so writes sets from the same objects.
+    pub is_managed: bool,
+    /// What keeps names from being closed only because they have been absent for long.
+    pub absence_hold: Option<Reason>,
+    /// From when on absence counts for that, if not always.
+    pub absence_counts_from: Option<Instant>,
 }
 
 /// A row.
@@ -95,6 +74,8 @@ pub struct SetRow<'a> {
     pub set: &'a AddressSet,
     /// Whether anything refers to it.
     pub is_referred_to: bool,
+    /// What this program put into it, where that is remembered: in rows that are filled by others too.
+    pub inserted: Option<&'a BTreeSet<IpAddr>>,
 }
 
 impl SetRow<'_> {
@@ -129,14 +110,16 @@ impl SetOf {
 /// Since when something has been so that must be so for a while.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    missed: Vec<(SetOf, Instant)>,
+    /// Nothing refers to a row.
     unused: Vec<(Uuid, Instant)>,
+    /// Another client put an address in or took it out; and whether undoing that is a repair.
+    foreign: HashMap<(Uuid, IpAddr), (Instant, bool)>,
 }
 
 impl Clocks {
     /// Whether none runs.
     pub fn are_still(&self) -> bool {
-        self.missed.is_empty() && self.unused.is_empty()
+        self.unused.is_empty() && self.foreign.is_empty()
     }
 }
 
@@ -147,10 +130,23 @@ pub struct Finding {
     pub change: Change,
     /// What becomes of it.
     pub verdict: Verdict,
+    /// What it comes from.
+    pub trigger: Trigger,
     /// Whether the store has the name. If not, the row should have no members.
     pub is_wanted: bool,
-    /// Whether it is a row that cannot be made, as far as is known, as somebody else has one of its name.
+    /// Whether it is a row that cannot be made, as far as is known, as another client has one of its name.
     pub is_taken: bool,
+}
+
+/// What a difference comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trigger {
+    /// The store changed, or the name is compared for the first time.
+    Store,
+    /// Another client changed the database, and it stayed so.
+    ForeignChange,
+    /// The object has been absent for long, although a rule uses the set.
+    Absence,
 }
 
 /// What becomes of a difference.
@@ -167,15 +163,21 @@ pub enum Verdict {
 /// Why a difference is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// The status never had an address while this program ran.
+    /// No status said which addresses the name has, or that it has none.
     Unresolved,
-    /// The name went a moment ago, and may return.
-    Leaving,
-    /// Nobody knows that the store ever had the name.
+    /// The store cannot be read.
+    StoreOutOfSync,
+    /// So many names in use are absent that their absence is not believed.
+    ManyAbsent,
+    /// An object cannot be read, and may be that of the name.
+    UnreadableObject,
+    /// Not all names were compared with the database yet.
+    Starting,
+    /// No object had the name while this program ran, and no row of this program bears it.
     Unknown,
     /// Sets are not to be made.
     NoCreation,
-    /// Somebody else has a set of the same name.
+    /// Another client has a set of the same name.
     Clash,
 }
 
@@ -183,11 +185,14 @@ impl Reason {
     /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unresolved => "its status never had an address",
-            Self::Leaving => "its object went a moment ago",
+            Self::Unresolved => "its status never said which addresses it has",
+            Self::StoreOutOfSync => "the store cannot be read",
+            Self::ManyAbsent => "too many names in use have no object",
+            Self::UnreadableObject => "an object cannot be read, and may be the one of this name",
+            Self::Starting => "not all names were compared yet",
             Self::Unknown => "the store never had the name",
             Self::NoCreation => "sets are not to be made",
-            Self::Clash => "somebody else has a set of its name",
+            Self::Clash => "another client has a set of its name",
         }
     }
 }
@@ -197,202 +202,337 @@ impl Reason {
 pub struct Plan {
     /// Every difference.
     pub findings: Vec<Finding>,
-    /// Addresses that others put into rows under the name as they wrote it, and that stay.
+    /// Addresses that others put into rows that they fill too, and that stay.
     pub foreign: usize,
+    /// Whether a set of the name is in use: it has addresses, something refers to it, and it may be emptied here.
+    pub is_in_use: bool,
+    /// Whether nothing of the name needs to be remembered.
+    pub is_over: bool,
     /// When to look again even if nothing changes.
     pub due: Option<Instant>,
 }
 
 /// What becomes of the sets of a name.
-pub fn plan(case: Case<'_>, terms: &Terms, clocks: &mut Clocks, now: Instant) -> Plan {
-    let planner = Planner { case, terms, now };
-    let mut plan = Plan::default();
+pub fn plan(case: Case<'_>, options: &PlanOptions, clocks: &mut Clocks, now: Instant) -> Plan {
     let before = std::mem::take(clocks);
+    let mut planner = Planner {
+        case,
+        options,
+        before,
+        clocks,
+        plan: Plan::default(),
+        now,
+    };
     let mut families = BTreeSet::from(Family::ALL);
     for row in case.rows {
         let identity = row.set.identity().filter(|i| i.name == *case.name);
         if let Some(identity) = identity {
             families.remove(&identity.family);
-            planner.row(*row, identity, &before, clocks, &mut plan);
+            planner.row(*row, identity);
         }
     }
-    planner.creations(&families, &before, clocks, &mut plan);
-    plan
+    planner.creations(&families);
+    planner.end();
+    planner.plan
 }
 
-/// The parts of a decision that do not change while it is made.
-struct Planner<'a> {
+/// A decision that is being made.
+struct Planner<'a, 'b> {
     case: Case<'a>,
-    terms: &'a Terms,
+    options: &'a PlanOptions,
+    before: Clocks,
+    clocks: &'b mut Clocks,
+    plan: Plan,
     now: Instant,
 }
 
-impl Planner<'_> {
-    fn row(
-        &self,
-        row: SetRow<'_>,
-        identity: &Identity,
-        before: &Clocks,
-        clocks: &mut Clocks,
-        plan: &mut Plan,
-    ) {
+/// Which members of a row may be taken out.
+#[derive(Clone, Copy)]
+enum Removable<'a> {
+    All,
+    /// Those that this program put in.
+    Only(&'a BTreeSet<IpAddr>),
+    None,
+}
+
+impl Removable<'_> {
+    fn contains(self, address: Option<&IpAddr>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(inserted) => address.is_some_and(|address| inserted.contains(address)),
+            Self::None => false,
+        }
+    }
+}
+
+impl<'a> Planner<'a, '_> {
+    fn row(&mut self, row: SetRow<'a>, identity: &Identity) {
         let Some(wanted) = self.case.wanted else {
-            if identity.form == NameForm::Fqdn {
-                let change = difference(row, AddressesRef::default(), |_| true);
-                plan.add(change, Verdict::Left(Reason::Unknown), false);
+            let is_marked = row.set.store().is_some();
+            if identity.form == NameForm::Fqdn && !is_marked {
+                let empty = difference(row, AddressesRef::default(), Removable::All);
+                self.add(empty, Verdict::Left(Reason::Unknown), Trigger::Store, false);
             }
             return;
         };
-        let addresses = wanted.of_family(identity.family);
-        if identity.form == NameForm::AsWritten {
-            let left = |address: Option<&_>| address.is_some_and(|a| wanted.left.contains(a));
-            plan.add(difference(row, addresses, left), Verdict::Now, true);
-            let surplus = row.set.addresses().without(addresses).into_iter();
-            plan.foreign += surplus.filter(|address| !left(Some(address))).count();
-            let others = row.set.others().iter().map(|text| address_in(text));
-            plan.foreign += others.filter(|address| !left(address.as_ref())).count();
+        let removable = self.removable(row, identity, wanted);
+        self.plan.is_in_use |=
+            matches!(removable, Removable::All) && row.is_referred_to && !row.set.is_empty();
+        if let Presence::Away { .. } = wanted.presence {
+            self.close(row, identity, wanted, removable);
             return;
         }
-        let is_ours = row.set.is_made_for(&self.terms.store);
-        let (addresses, verdict) = match wanted.standing {
-            Standing::Gone if is_ours && !row.is_referred_to => {
-                let since = clock(&before.unused, &row.uuid).unwrap_or(self.now);
-                clocks.unused.push((row.uuid, since));
-                let until = since + self.terms.delete_after;
-                if self.now >= until {
-                    let members = row
-                        .set
-                        .addresses()
-                        .len()
-                        .saturating_add(row.set.others().len());
-                    let (uuid, store) = (row.uuid, self.terms.store.clone());
-                    let family = identity.family;
-                    let change = Change::Delete {
-                        uuid,
-                        family,
-                        store,
-                        members,
-                    };
-                    plan.add(Some(change), Verdict::Now, false);
-                    return;
-                }
-                plan.look_again(until);
-                (AddressesRef::default(), Verdict::Now)
+        let addresses = wanted.of_family(identity.family);
+        if !wanted.is_complete {
+            let missing = difference(row, addresses, Removable::None);
+            self.add_by_cause(row, identity, wanted, missing);
+            let surplus = difference(row, addresses, removable).and_then(Change::without_insert);
+            let left = Verdict::Left(Reason::Unresolved);
+            self.add(surplus, left, Trigger::Store, true);
+            return;
+        }
+        let all = difference(row, addresses, removable);
+        self.add_by_cause(row, identity, wanted, all);
+        self.plan.foreign += surplus(row, addresses)
+            .filter(|address| !removable.contains(address.as_ref()))
+            .count();
+    }
+
+    /// What may be taken out of a row, if the store says so.
+    fn removable(
+        &self,
+        row: SetRow<'a>,
+        identity: &Identity,
+        wanted: &Wanted<'_>,
+    ) -> Removable<'a> {
+        static NOTHING: BTreeSet<IpAddr> = BTreeSet::new();
+        let is_ours = row.set.store().map(|store| self.options.is_ours(store));
+        match (identity.form, is_ours) {
+            (NameForm::AsWritten, _) | (_, Some(false)) => {
+                Removable::Only(row.inserted.unwrap_or(&NOTHING))
             }
-            Standing::Gone if is_ours || wanted.seen => (AddressesRef::default(), Verdict::Now),
-            Standing::Gone => (AddressesRef::default(), Verdict::Left(Reason::Unknown)),
-            _ if wanted.resolved => (addresses, Verdict::Now),
-            Standing::Leaving => (addresses, Verdict::Left(Reason::Leaving)),
-            Standing::Present => (addresses, Verdict::Left(Reason::Unresolved)),
+            (_, Some(true)) => Removable::All,
+            (_, None) if wanted.was_seen => Removable::All,
+            (_, None) => Removable::None,
+        }
+    }
+
+    /// Adds a difference, in parts by what it comes from: what the store changed is undone at once; where ovn-kubernetes writes
+    /// the same sets, what it changed is left for a while, as the store may say so only later.
+    fn add_by_cause(
+        &mut self,
+        row: SetRow<'_>,
+        identity: &Identity,
+        wanted: &Wanted<'_>,
+        change: Option<Change>,
+    ) {
+        let Some(Change::Mutate {
+            uuid,
+            family,
+            insert,
+            delete,
+        }) = change
+        else {
+            return;
         };
-        let is_wanted = wanted.standing == Standing::Present
-            || wanted.resolved && wanted.standing == Standing::Leaving;
-        plan.add(difference(row, addresses, |_| true), verdict, is_wanted);
+        let is_shared = self.case.is_managed && identity.form == NameForm::Fqdn;
+        let delay = is_shared.then_some(self.options.delays.foreign);
+        let mut parts = Parts::default();
+        for address in insert {
+            let is_news = match wanted.changes {
+                None => true,
+                Some(changes) => changes.addresses.contains(&address),
+            };
+            let cause = self.cause((row.uuid, Some(address)), is_news, delay, wanted);
+            parts.of(cause).0.push(address);
+        }
+        for text in delete {
+            let address = address_in(&text);
+            let is_news = match wanted.changes {
+                None => !is_shared,
+                Some(changes) => {
+                    let is_moved = address.is_some_and(|it| changes.addresses.contains(&it));
+                    changes.became_complete || is_moved
+                }
+            };
+            let cause = self.cause((row.uuid, address), is_news, delay, wanted);
+            parts.of(cause).1.push(text);
+        }
+        for (verdict, trigger, (insert, delete)) in parts.all() {
+            let change = Change::Mutate {
+                uuid,
+                family,
+                insert,
+                delete,
+            };
+            self.add(Some(change), verdict, trigger, true);
+        }
+    }
+
+    /// What becomes of one address that differs. `is_news`: it is the store that changed.
+    fn cause(
+        &mut self,
+        (row, address): (Uuid, Option<IpAddr>),
+        is_news: bool,
+        delay: Option<Duration>,
+        wanted: &Wanted<'_>,
+    ) -> (Verdict, Trigger) {
+        let known = address.and_then(|it| self.before.foreign.get(&(row, it)).copied());
+        if known.is_none() && is_news {
+            return (Verdict::Now, Trigger::Store);
+        }
+        let (since, is_repair) = known.unwrap_or((self.now, wanted.changes.is_some()));
+        let trigger = match is_repair {
+            true => Trigger::ForeignChange,
+            false => Trigger::Store,
+        };
+        let (Some(delay), Some(address)) = (delay, address) else {
+            return (Verdict::Now, trigger);
+        };
+        self.clocks
+            .foreign
+            .insert((row, address), (since, is_repair));
+        let until = since + delay;
+        if self.now >= until {
+            return (Verdict::Now, trigger);
+        }
+        self.look_again(until);
+        (Verdict::At(until), trigger)
     }
 
     /// The rows that are to be made; `families` are those that have no row at all.
-    fn creations(
-        &self,
-        families: &BTreeSet<Family>,
-        before: &Clocks,
-        clocks: &mut Clocks,
-        plan: &mut Plan,
-    ) {
-        let Some(wanted) = self.case.wanted else {
+    fn creations(&mut self, families: &BTreeSet<Family>) {
+        let Some(wanted) = self.case.wanted.filter(|wanted| wanted.is_present()) else {
             return;
         };
-        let is_present = wanted.standing == Standing::Present;
-        let at_once = self.case.creation == Creation::AtOnce;
         let mut missing: BTreeSet<_> = self.case.missed.iter().cloned().collect();
-        if is_present && at_once {
+        if self.case.creation == Creation::AtOnce {
             let families = families
                 .iter()
-                .filter(|family| self.terms.filter.is_in_use(**family));
+                .filter(|family| self.options.filter.is_in_use(**family));
             missing.extend(families.copied().map(SetOf::default_network));
         }
         for set in missing {
-            let verdict = match self.case.creation {
-                // A rule that names a set that is not there is of no effect: one that came late, to a row that was deleted.
-                Creation::AtOnce if &*set.controller == DEFAULT_NETWORK_CONTROLLER => Verdict::Now,
-                _ if !is_present => continue,
-                Creation::Never => Verdict::Left(Reason::NoCreation),
-                Creation::AtOnce | Creation::WhenMissed => {
-                    let since = clock(&before.missed, &set).unwrap_or(self.now);
-                    clocks.missed.push((set.clone(), since));
-                    let until = since + self.terms.create_after;
-                    if self.now >= until {
-                        Verdict::Now
-                    } else {
-                        plan.look_again(until);
-                        Verdict::At(until)
-                    }
-                }
-            };
             let taken = self.case.taken.iter().find(|taken| taken.set == set);
-            let verdict = match taken {
-                Some(taken) if taken.until.is_none_or(|until| self.now < until) => {
-                    taken.until.into_iter().for_each(|at| plan.look_again(at));
+            let verdict = match (self.case.creation, taken) {
+                (Creation::Never, _) => Verdict::Left(Reason::NoCreation),
+                (_, Some(taken)) if taken.until.is_none_or(|until| self.now < until) => {
+                    taken.until.into_iter().for_each(|at| self.look_again(at));
                     Verdict::Left(Reason::Clash)
                 }
-                _ => verdict,
+                _ => Verdict::Now,
             };
             let is_taken = taken.is_some();
             let change = Change::Create {
                 addresses: wanted.of_family(set.family).iter().collect(),
-                store: self.terms.store.clone(),
+                store: self.options.store.clone(),
+                is_managed: self.case.is_managed,
                 set,
             };
-            plan.findings.push(Finding {
+            let trigger = match wanted.changes {
+                None => Trigger::Store,
+                Some(_) => Trigger::ForeignChange,
+            };
+            self.plan.findings.push(Finding {
                 change,
                 verdict,
-                is_wanted: is_present,
+                trigger,
+                is_wanted: true,
                 is_taken,
             });
         }
     }
-}
 
-impl Plan {
-    fn add(&mut self, change: Option<Change>, verdict: Verdict, is_wanted: bool) {
-        self.findings.extend(change.map(|change| Finding {
+    fn add(&mut self, change: Option<Change>, verdict: Verdict, trigger: Trigger, is_wanted: bool) {
+        self.plan.findings.extend(change.map(|change| Finding {
             change,
             verdict,
+            trigger,
             is_wanted,
             is_taken: false,
         }));
     }
 
     fn look_again(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.plan.due = Some(self.plan.due.map_or(at, |due| due.min(at)));
     }
 }
 
-fn clock<K: PartialEq>(clocks: &[(K, Instant)], key: &K) -> Option<Instant> {
-    let (_, since) = clocks.iter().find(|(other, _)| other == key)?;
+/// What is put into a row and taken out of it.
+type Part = (Vec<IpAddr>, Vec<SmolStr>);
+
+/// A change of a row, in parts by what becomes of them.
+#[derive(Default)]
+struct Parts {
+    store: Part,
+    foreign: Part,
+    later: Part,
+    /// When the first of the later ones is due.
+    due: Option<Instant>,
+}
+
+impl Parts {
+    fn of(&mut self, (verdict, trigger): (Verdict, Trigger)) -> &mut Part {
+        match (verdict, trigger) {
+            (Verdict::At(at), _) => {
+                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+                &mut self.later
+            }
+            (_, Trigger::ForeignChange) => &mut self.foreign,
+            _ => &mut self.store,
+        }
+    }
+
+    /// Those that are not empty.
+    fn all(self) -> impl Iterator<Item = (Verdict, Trigger, Part)> {
+        let Self {
+            store,
+            foreign,
+            later,
+            due,
+        } = self;
+        let later = due.map(|due| (Verdict::At(due), Trigger::ForeignChange, later));
+        let now = [
+            (Verdict::Now, Trigger::Store, store),
+            (Verdict::Now, Trigger::ForeignChange, foreign),
+        ];
+        let parts = now.into_iter().chain(later);
+        parts.filter(|(.., (insert, delete))| !(insert.is_empty() && delete.is_empty()))
+    }
+}
+
+fn clock(clocks: &[(Uuid, Instant)], row: Uuid) -> Option<Instant> {
+    let (_, since) = clocks.iter().find(|(other, _)| *other == row)?;
     Some(*since)
 }
 
-/// The mutation that gives the row these addresses, and takes those others out that may go: `None` is
-/// what reads as no address.
+/// The members that are not wanted: `None` is what reads as no address.
+fn surplus<'a>(
+    row: SetRow<'a>,
+    addresses: AddressesRef<'_>,
+) -> impl Iterator<Item = Option<IpAddr>> + use<'a> {
+    let surplus = row.set.addresses().without(addresses).into_iter().map(Some);
+    surplus.chain(row.set.others().iter().map(|text| address_in(text)))
+}
+
+/// The mutation that gives the row these addresses, and takes those others out that may go.
 fn difference(
     row: SetRow<'_>,
     addresses: AddressesRef<'_>,
-    may_go: impl Fn(Option<&IpAddr>) -> bool,
+    removable: Removable<'_>,
 ) -> Option<Change> {
     let there = row.set.addresses();
     let insert = addresses.without(there);
-    let surplus = there.without(addresses).into_iter();
-    let mut delete: Vec<_> = surplus
-        .filter(|address| may_go(Some(address)))
-        .map(|address| address.to_smolstr())
-        .collect();
-    // An address in another spelling than ours goes even if it is wanted, as ours is put in.
-    let others = row
-        .set
-        .others()
-        .iter()
-        .filter(|text| may_go(address_in(text).as_ref()));
-    delete.extend(others.map(SmolStr::new));
+    let mut delete = Vec::new();
+    if !matches!(removable, Removable::None) {
+        let surplus = there.without(addresses).into_iter();
+        let surplus = surplus.filter(|address| removable.contains(Some(address)));
+        delete.extend(surplus.map(|address| address.to_smolstr()));
+        // An address in another spelling than ours goes even if it is wanted, as ours is put in.
+        let others = row.set.others().iter();
+        let others = others.filter(|text| removable.contains(address_in(text).as_ref()));
+        delete.extend(others.map(SmolStr::new));
+    }
     let nothing = insert.is_empty() && delete.is_empty();
     let identity = row.set.identity()?;
     (!nothing).then_some(Change::Mutate {

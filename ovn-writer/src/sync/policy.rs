@@ -1,12 +1,14 @@
 //! What the writer does and does not.
 
-use super::{BatchLimits, plan::Terms};
-use crate::desired;
+use std::time::Instant;
+
+use super::{BatchLimits, plan::PlanOptions};
+use crate::desired::Filter;
 
 /// Which sets are made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum CreateSets {
-    /// All that the store wants; but where ovn-kubernetes manages address sets, only those that it forgot
+    /// All that the store wants; but where ovn-kubernetes manages address sets, only those that a rule refers to
     #[default]
     Auto,
     /// All that the store wants
@@ -20,21 +22,24 @@ pub enum CreateSets {
 pub struct Policy {
     /// Which sets are made.
     pub create: CreateSets,
+    /// Whether ovn-kubernetes manages the database, even if nothing in it says so.
+    pub is_managed: bool,
+    /// Until when the names that are absent at the start may be closed.
+    pub allow_empty_until: Option<Instant>,
     /// What holds for the sets of all names.
-    pub terms: Terms,
-    /// What is made of the store.
-    pub desired: desired::Options,
+    pub options: PlanOptions,
     /// How much goes into a transaction.
     pub limits: BatchLimits,
 }
 
 impl Policy {
     /// For the store of this name.
-    pub fn new(store: impl Into<String>, desired: desired::Options, create: CreateSets) -> Self {
+    pub fn new(store: impl Into<String>, filter: Filter, create: CreateSets) -> Self {
         Self {
             create,
-            terms: Terms::new(store, desired.filter.clone()),
-            desired,
+            is_managed: false,
+            allow_empty_until: None,
+            options: PlanOptions::new(store, filter),
             limits: BatchLimits::default(),
         }
     }

@@ -13,10 +13,6 @@ use proto::api::DnsName;
 pub(super) struct Mark {
     /// When the store changed what it wants of the name, if it did.
     pub(super) since: Option<Instant>,
-    /// Whether somebody may have changed its rows.
-    pub(super) drift: bool,
-    /// Whether it is looked at for the first time in a session.
-    pub(super) reading: bool,
     /// If it was in a transaction that was refused without a word on which name was to blame: the part of it that it is to be
     /// in, with no others.
     pub(super) suspects: Option<u64>,
@@ -27,41 +23,12 @@ impl Mark {
     pub(super) fn store(now: Instant) -> Self {
         Self {
             since: Some(now),
-            ..Self::default()
+            suspects: None,
         }
-    }
-
-    /// A row changed.
-    pub(super) fn drift() -> Self {
-        Self {
-            drift: true,
-            ..Self::default()
-        }
-    }
-
-    /// The database was read.
-    pub(super) fn reading() -> Self {
-        Self {
-            reading: true,
-            ..Self::default()
-        }
-    }
-
-    /// Whether what there is to do is to undo what somebody did.
-    pub(super) fn is_repair(&self) -> bool {
-        self.drift && self.since.is_none() && !self.reading
-    }
-
-    /// Whether a set that is made is one that something needs and that somebody has forgotten or taken away: neither the store
-    /// nor a first reading asked for it.
-    pub(super) fn is_mending(&self) -> bool {
-        self.since.is_none() && !self.reading
     }
 
     fn merge(&mut self, other: Self) {
         self.since = self.since.or(other.since);
-        self.drift |= other.drift;
-        self.reading |= other.reading;
         self.suspects = other.suspects.or(self.suspects);
     }
 }
@@ -180,12 +147,12 @@ mod tests {
     fn names_come_once_in_order_with_all_that_was_said_of_them() {
         let (now, mut queue) = (Instant::now(), Queue::default());
         let (a, b) = (dns("a.example."), dns("b.example."));
-        queue.mark(a.clone(), Mark::drift());
+        queue.mark(a.clone(), Mark::default());
         queue.mark(b.clone(), Mark::default());
         queue.mark(a.clone(), Mark::store(now));
         queue.mark(a.clone(), Mark::store(now + Duration::from_secs(1)));
         let (first, mark) = queue.pop().unwrap();
-        assert_eq!((&first, mark.since, mark.drift), (&a, Some(now), true));
+        assert_eq!((&first, mark.since), (&a, Some(now)));
         queue.put_back(first, mark);
         assert_eq!(queue.pop().unwrap().0, a);
         assert_eq!(queue.pop().unwrap().0, b);
@@ -197,7 +164,14 @@ mod tests {
         let (now, mut queue) = (Instant::now(), Queue::default());
         let (name, later) = (dns("a.example."), now + Duration::from_secs(1));
         for early in [false, true] {
-            queue.defer(name.clone(), Mark::drift(), later);
+            queue.defer(
+                name.clone(),
+                Mark {
+                    suspects: Some(7),
+                    ..Mark::default()
+                },
+                later,
+            );
             queue.wake(now);
             assert!(queue.is_empty());
             assert_eq!(queue.next_timer(), Some(later));
@@ -207,7 +181,7 @@ mod tests {
                 queue.wake(later);
             }
             let (_, mark) = queue.pop().unwrap();
-            assert_eq!((mark.drift, mark.since.is_some()), (true, early));
+            assert_eq!((mark.suspects, mark.since.is_some()), (Some(7), early));
         }
     }
 
@@ -215,7 +189,7 @@ mod tests {
     fn a_new_reading_knows_only_when_the_store_changed() {
         let (now, mut queue) = (Instant::now(), Queue::default());
         queue.mark(dns("a.example."), Mark::store(now));
-        queue.defer(dns("b.example."), Mark::drift(), now);
+        queue.defer(dns("b.example."), Mark::default(), now);
         assert_eq!(
             queue.start_over(),
             HashMap::from_iter([(dns("a.example."), now)])

@@ -8,10 +8,14 @@ use super::{
     Reconciler,
     batch::{Batch, Planned},
     change::Change,
+    index::set_name,
     plan::SetOf,
     queue::Mark,
 };
-use crate::ovsdb::Refusal;
+use crate::{
+    ovsdb::Refusal,
+    references::{NorthboundReplica, SetName},
+};
 
 /// The first wait after the server refused the changes of a name; each further refusal doubles it.
 pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -29,6 +33,14 @@ pub(super) struct Refused {
     pub(super) until: Instant,
 }
 
+/// Whether the database has this set of the name.
+fn has_set(replica: &NorthboundReplica, name: &DnsName, set: &SetOf) -> bool {
+    let rows = replica.0.with_key(name);
+    let set = set_name(&set.controller, name, set.family);
+    rows.into_iter()
+        .any(|(_, row)| SetName::from(row.name()) == set)
+}
+
 /// How long to wait after this many refusals and one more.
 pub(super) fn back_off(times: u32) -> Duration {
     let wait = FIRST_WAIT.saturating_mul(1 << times.min(10));
@@ -37,28 +49,37 @@ pub(super) fn back_off(times: u32) -> Duration {
 
 impl Reconciler {
     /// Sees to it that the names of a refused transaction are tried again.
-    pub(super) fn was_refused(&mut self, batch: Batch, refusal: &Refusal, now: Instant) {
-        if let [planned] = batch.names.as_slice()
-            && let Some(set) = refusal.operation.and_then(|index| batch.taken(index))
-        {
-            self.clashes_with(planned, set.clone(), refusal, now);
-            return;
+    pub(super) fn was_refused(
+        &mut self,
+        batch: Batch,
+        refusal: &Refusal,
+        replica: &NorthboundReplica,
+        now: Instant,
+    ) {
+        for planned in &batch.names {
+            self.state.desired.compared(&planned.name, false);
         }
-        match refusal.operation {
-            Some(index) => {
-                for planned in batch.names {
-                    if planned.operations.contains(&index) {
-                        self.wait(planned, refusal, now);
-                    } else {
-                        self.queue.mark(planned.name, planned.mark);
-                    }
-                }
+        let Some(index) = refusal.operation else {
+            self.divide(batch.names, refusal, now);
+            return;
+        };
+        for planned in batch.names {
+            if !planned.has(index) {
+                self.queue.mark(planned.name, planned.mark);
+                continue;
             }
-            None => self.divide(batch.names, refusal, now),
+            match planned.taken(index).cloned() {
+                Some(set) if has_set(replica, &planned.name, &set) => {
+                    // Another client was faster, and made the very set.
+                    self.queue.mark(planned.name, planned.mark);
+                }
+                Some(set) => self.clashes_with(&planned, set, refusal, now),
+                None => self.wait(planned, refusal, now),
+            }
         }
     }
 
-    /// Nobody knows which of the names it was: half of them go together the next time, and the other half after these, until one
+    /// It is not known which of the names it was: half of them go together the next time, and the other half after these, until one
     /// is left.
     fn divide(&mut self, mut names: Vec<Planned>, refusal: &Refusal, now: Instant) {
         if names.len() > 1 {
@@ -78,7 +99,7 @@ impl Reconciler {
         for planned in names {
             let is_new = planned.mark.suspects.is_none();
             let may_clash = refusal.reason.error == CONSTRAINT_VIOLATION
-                && planned.changes.iter().any(Change::is_creation);
+                && planned.changes().any(Change::is_creation);
             if is_new && may_clash {
                 // As a suspect it is told which of its sets it is.
                 let suspects = self.next_suspects();
@@ -99,12 +120,12 @@ impl Reconciler {
         Some(self.parts)
     }
 
-    /// Somebody else has a set of the name that a set of ours must have. The other changes of the name are made without it.
+    /// Another client has a set of the name that a set of ours must have. The other changes of the name are made without it.
     fn clashes_with(&mut self, planned: &Planned, set: SetOf, refusal: &Refusal, now: Instant) {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();
-        if self.picture.clashes.refused(name, set, now) {
-            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be made: somebody else has one of its name");
+        if self.state.clashes.refused(name, set, now) {
+            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be made: another client has one of its name");
         }
         self.queue.mark(name.clone(), planned.mark);
     }

@@ -6,9 +6,9 @@ use futures_util::stream;
 use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
-    desired,
+    desired::Filter,
     ovsdb::{ClientOptions, Remotes},
-    sync::{CreateSets, Policy},
+    sync::{CreateSets, Policy, plan::Delays},
 };
 use proto::api::{DnsNameResolver, Family};
 use runtime::{
@@ -116,13 +116,17 @@ impl RunningWriter {
 
 /// The policy of a writer that was told nothing.
 pub(crate) fn policy() -> Policy {
-    Policy::new(STORE, desired::Options::default(), CreateSets::Auto)
+    Policy::new(STORE, Filter::default(), CreateSets::Auto)
 }
 
 /// The same, with shorter waits before something is taken away.
 pub(crate) fn quick(mut policy: Policy) -> Policy {
-    policy.desired.removal_delay = Duration::from_millis(500);
-    policy.terms.delete_after = Duration::from_secs(1);
+    policy.options.delays = Delays {
+        away: Duration::from_millis(500),
+        delete: Duration::from_millis(500),
+        absent: Duration::from_secs(5),
+        ..Delays::default()
+    };
     policy
 }
 

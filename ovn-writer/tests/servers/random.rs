@@ -108,8 +108,7 @@ fn set(name: &str, family: Family) -> String {
 
 /// A writer whose store is known to be the right one, even when it is empty.
 fn start(remote: &str) -> RunningWriter {
-    let mut policy = quick(policy());
-    policy.desired.allow_empty = true;
+    let policy = quick(policy());
     RunningWriter::start_with(remote, policy, |writer| writer)
 }
 

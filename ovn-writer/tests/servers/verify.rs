@@ -236,7 +236,7 @@ async fn rows_of_nat_that_refer_to_a_set_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_store_is_doubted() {
+async fn names_in_use_without_an_object_are_named_and_so_are_rows_of_another_store() {
     let database = Database::start().await;
     database.northbound.create_set("a2", W, V4, "10.0.0.2");
     let mark = "external_ids:ovn-writer/created=\"kube/ovn-kubernetes\"";
@@ -244,11 +244,41 @@ async fn a_wrong_store_is_doubted() {
         .northbound
         .nbctl(&["set", "Address_Set", "a2", mark])
         .unwrap();
-    let found = verified(&database.northbound.remote(), vec![Event::Synced(vec![])])
-        .await
+    let rule = "ip4.dst == $a2";
+    for command in [
+        &["pg-add", "pg"][..],
+        &["acl-add", "pg", "to-lport", "1000", rule, "allow"],
+    ] {
+        database.northbound.nbctl(command).unwrap();
+    }
+    let found = || async {
+        let remote = database.northbound.remote();
+        verified(&remote, vec![Event::Synced(vec![])])
+            .await
+            .unwrap()
+    };
+    let of_ours = found().await;
+    assert_eq!(of_ours.differences.unwanted_row, 1);
+    let absent = of_ours.absent.clone().unwrap();
+    assert_eq!((absent.names, absent.in_use), (vec![W.to_owned()], 1));
+    assert!(absent.too_many && of_ours.other_stores.is_empty());
+    let text = of_ours.to_string();
+    assert!(
+        text.contains("the store is suspect: 1 of 1 names in use"),
+        "{text}"
+    );
+    let mark = "external_ids:ovn-writer/created=\"kube/other\"";
+    database
+        .northbound
+        .nbctl(&["set", "Address_Set", "a2", mark])
         .unwrap();
-    assert_eq!(found.differences.unwanted_row, 1);
-    assert!(found.doubt.unwrap().contains("--allow-empty"));
+    let of_others = found().await;
+    assert!(of_others.absent.is_none() && of_others.is_same());
+    assert_eq!(
+        of_others.other_stores,
+        [("kube/other".to_owned(), 1)].into()
+    );
+    assert!(of_others.to_string().contains("--former-store kube/other"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

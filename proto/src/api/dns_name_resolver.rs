@@ -11,6 +11,9 @@ use super::schema;
 /// The only condition type of a resolved name: `True` while its look-ups fail.
 pub const DEGRADED: &str = "Degraded";
 
+/// The reason of [`DEGRADED`] in the entry of `spec.name` that the collector writes before it deletes an object whose rule ended.
+pub const NO_RULE: &str = "NoRule";
+
 /// What is wanted: one DNS name, or a wildcard of one label.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[kube(

@@ -7,8 +7,8 @@ mod schema;
 
 pub use self::{
     dns_name_resolver::{
-        DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, ResolvedAddress,
-        ResolvedName,
+        DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, NO_RULE,
+        ResolvedAddress, ResolvedName,
     },
     egress_firewall::{
         EgressFirewall, EgressFirewallDestination, EgressFirewallPort, EgressFirewallRule,

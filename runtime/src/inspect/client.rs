@@ -10,12 +10,12 @@ use anyhow::{Context, bail};
 use clap::{Command, CommandFactory, Parser, ValueEnum};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
-    Request,
+    Method, Request,
     body::{Bytes, Incoming},
     client::conn::http1,
 };
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
@@ -119,16 +119,8 @@ async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String
         query.append_pair("namespace", namespace);
     }
     let path = format!("/explain.json?{}", query.finish());
-    let answered = timeout(PATIENCE, async {
-        let body = get(&ask.inspect, &path).await?;
-        let collected = Limited::new(body, MAX_ANSWER).collect().await;
-        collected
-            .map(|body| body.to_bytes())
-            .map_err(anyhow::Error::from_boxed)
-    });
-    let bytes = answered
+    let bytes = short(&ask.inspect, Method::GET, &path)
         .await
-        .with_context(unreachable)?
         .with_context(unreachable)?;
     let not_ours = || format!("what answers at {} is no {program}", ask.inspect);
     let explanation: Explanation = serde_json::from_slice(&bytes).with_context(not_ours)?;
@@ -155,22 +147,51 @@ pub fn unreachable(program: &str, inspect: &ListenAddress) -> String {
 /// # Errors
 /// The program cannot be reached, or refuses, with its words.
 pub async fn get(address: &ListenAddress, path: &str) -> anyhow::Result<Incoming> {
+    ask(address, Method::GET, path).await
+}
+
+/// The JSON that answers a POST without a body.
+///
+/// # Errors
+/// The program cannot be reached within [`PATIENCE`], refuses, or answers something else.
+pub async fn post<T: DeserializeOwned>(address: &ListenAddress, path: &str) -> anyhow::Result<T> {
+    let bytes = short(address, Method::POST, path).await?;
+    serde_json::from_slice(&bytes).context("the answer cannot be read")
+}
+
+/// A short answer, as a whole.
+async fn short(address: &ListenAddress, method: Method, path: &str) -> anyhow::Result<Bytes> {
+    let answered = timeout(PATIENCE, async {
+        let body = ask(address, method, path).await?;
+        let collected = Limited::new(body, MAX_ANSWER).collect().await;
+        collected
+            .map(|body| body.to_bytes())
+            .map_err(anyhow::Error::from_boxed)
+    });
+    answered.await.context("it does not answer in time")?
+}
+
+async fn ask(address: &ListenAddress, method: Method, path: &str) -> anyhow::Result<Incoming> {
     match address {
-        ListenAddress::Unix(unix) => get_over(UnixStream::connect(&unix.path).await?, path).await,
+        ListenAddress::Unix(unix) => {
+            ask_over(UnixStream::connect(&unix.path).await?, method, path).await
+        }
         ListenAddress::Tcp(address) | ListenAddress::Tls(address) => {
-            get_over(TcpStream::connect(address).await?, path).await
+            ask_over(TcpStream::connect(address).await?, method, path).await
         }
     }
 }
 
-async fn get_over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+async fn ask_over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
+    method: Method,
     path: &str,
 ) -> anyhow::Result<Incoming> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It ends with the process, or when the other side closes; an error of it is one of the body too.
     tokio::spawn(connection);
-    let request = Request::get(path).header("host", "localhost");
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("host", "localhost");
     let answer = sender
         .send_request(request.body(Empty::<Bytes>::new())?)
         .await?;

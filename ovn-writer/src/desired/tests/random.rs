@@ -1,6 +1,4 @@
-//! Random lives of a store: what is wanted follows from what was said, and when.
-
-use std::collections::BTreeMap;
+//! Random lives of a store: what is wanted follows from what was said last.
 
 use proptest::prelude::*;
 
@@ -9,18 +7,27 @@ use super::*;
 /// Something that happens to the one object of the name, which has a bit for each of its addresses.
 #[derive(Clone, Debug)]
 enum Happening {
+    /// A status; without addresses it says nothing.
     Status(u8),
+    /// A status that says why there is no address.
+    NoAddress,
+    Unreadable(bool),
     Deletion,
     Recreation(u8),
-    Wait(u64),
+    OutOfSync,
+    /// The name is compared with the database.
+    Comparison,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        3 => (0..8_u8).prop_map(Happening::Status),
+        4 => (0..8_u8).prop_map(Happening::Status),
+        1 => Just(Happening::NoAddress),
+        1 => any::<bool>().prop_map(Happening::Unreadable),
         1 => Just(Happening::Deletion),
-        2 => prop_oneof![Just(0), 0..8_u8].prop_map(Happening::Recreation),
-        3 => (1..4000_u64).prop_map(Happening::Wait),
+        2 => (0..8_u8).prop_map(Happening::Recreation),
+        1 => Just(Happening::OutOfSync),
+        2 => Just(Happening::Comparison),
     ]
 }
 
@@ -32,47 +39,62 @@ fn bits(set: u8) -> impl Iterator<Item = String> {
 
 proptest! {
     #[test]
-    fn an_address_is_wanted_while_a_status_has_it_and_five_seconds_after_its_object_went(
+    fn what_is_wanted_is_what_was_said_last_and_every_change_is_told(
         happenings in prop::collection::vec(happening(), 0..30),
     ) {
         let mut store = Clocked::new();
-        // The model: the status if there is an object, and until when each address is wanted besides.
-        let (mut status, mut until) = (None::<u8>, BTreeMap::<String, Instant>::new());
-        let mut uid = 0;
+        store.apply(Event::Synced(vec![]));
+        // The model: what was said last, and what it was when the name was compared.
+        let (mut said, mut compared) = (0_u8, None::<u8>);
+        let (mut exists, mut was_seen, mut uid) = (false, false, 0);
         for happening in happenings {
-            match happening {
-                Happening::Status(new) => {
-                    status = Some(new);
+            let before = store.desired.wanted(&dns(W)).map(|w| (w.presence, w.is_complete, w.addresses.into_owned()));
+            let changed = match happening {
+                Happening::Status(new) | Happening::Recreation(new) => {
+                    uid += i32::from(matches!(happening, Happening::Recreation(_)));
+                    (exists, was_seen) = (true, true);
+                    if new != 0 {
+                        said = new;
+                    }
                     let addresses: Vec<_> = bits(new).collect();
-                    store.made(&uid.to_string(), &addresses.iter().map(String::as_str).collect::<Vec<_>>());
-                    until.retain(|address, _| !addresses.contains(address));
+                    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+                    let mut object = object("dns-1", W, &[&addresses]);
+                    object.metadata.uid = Some(uid.to_string());
+                    store.apply(Event::Applied(object))
+                }
+                Happening::NoAddress => {
+                    (exists, was_seen, said) = (true, true, 0);
+                    let mut object = without_addresses("dns-1", W, "NXDOMAIN");
+                    object.metadata.uid = Some(uid.to_string());
+                    store.apply(Event::Applied(object))
+                }
+                Happening::Unreadable(yes) => {
+                    let keys = if yes && exists { [key("dns-1")].into() } else { BTreeSet::new() };
+                    store.apply(Event::Undecodable(keys))
                 }
                 Happening::Deletion => {
-                    uid += 1;
-                    store.gone();
-                    until.extend(bits(status.take().unwrap_or(0)).map(|a| (a, store.now + DELAY)));
+                    exists = false;
+                    store.apply(Event::Undecodable(BTreeSet::new()));
+                    store.apply(Event::Deleted(key("dns-1")))
                 }
-                Happening::Recreation(new) => {
-                    uid += 1;
-                    until.extend(bits(status.replace(new).unwrap_or(0)).map(|a| (a, store.now + DELAY)));
-                    let addresses: Vec<_> = bits(new).collect();
-                    store.made(&uid.to_string(), &addresses.iter().map(String::as_str).collect::<Vec<_>>());
-                    until.retain(|address, _| !addresses.contains(address));
+                Happening::OutOfSync => store.apply(Event::OutOfSync("x".into())),
+                Happening::Comparison => {
+                    store.desired.compared(&dns(W), true);
+                    compared = was_seen.then_some(said);
+                    HashSet::default()
                 }
-                Happening::Wait(millis) => {
-                    let before = store.desired.wanted(&dns(W)).map(|w| (w.standing, w.addresses.into_owned()));
-                    let changed = store.after(millis);
-                    until.retain(|_, until| *until > store.now);
-                    let after = store.desired.wanted(&dns(W)).map(|w| (w.standing, w.addresses.into_owned()));
-                    prop_assert!(before == after || changed.contains(&dns(W)), "a change that is not told");
-                }
+            };
+            let after = store.desired.wanted(&dns(W)).map(|w| (w.presence, w.is_complete, w.addresses.into_owned()));
+            let is_cut = matches!(happening, Happening::OutOfSync);
+            prop_assert!(before == after || is_cut || changed.contains(&dns(W)), "a change that is not told");
+            if !was_seen {
+                prop_assert!(after.is_none());
+                continue;
             }
-            let mut wanted: BTreeSet<String> = bits(status.unwrap_or(0)).collect();
-            wanted.extend(until.keys().cloned());
-            let found = store.desired.wanted(&dns(W)).map(|w| texts(w.addresses.all().iter())).unwrap_or_default();
-            prop_assert_eq!(found, wanted.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(store.of_name().is_present(), exists);
+            prop_assert_eq!(store.wanted(), bits(said).collect::<Vec<_>>());
+            let moved = compared.map(|compared| bits(compared ^ said).collect::<Vec<_>>());
+            prop_assert_eq!(store.moved(), moved);
         }
-        store.after(5000);
-        prop_assert_eq!(store.desired.next_deadline(), None);
     }
 }

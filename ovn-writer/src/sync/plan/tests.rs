@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use super::*;
 use crate::{
+    desired::{Changes, Filter},
     ovsdb::{Datum, Record, Row},
     testing::dns,
 };
 
 const W: &str = "www.example.com.";
 const STORE: &str = "kube/ns";
+const SECOND: Duration = Duration::from_secs(1);
 
 fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> AddressSet {
     let mut ids = vec![
@@ -27,196 +29,381 @@ fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> Add
     .unwrap()
 }
 
-fn terms() -> Terms {
-    Terms::new(STORE, Filter::default())
+fn options() -> PlanOptions {
+    PlanOptions {
+        former_stores: vec!["kube/former".to_owned()],
+        ..PlanOptions::new(STORE, Filter::default())
+    }
 }
 
-/// A name of the store.
+fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// What is known of the name.
 #[derive(Clone, Copy)]
-struct Name {
-    standing: Standing,
-    seen: bool,
-    resolved: bool,
+enum Known {
+    /// It has an object, which says which addresses it has.
+    Present,
+    /// It has one that says nothing now.
+    Silent,
+    /// It is away, and an object was seen.
+    Away { rule_ended: bool, permitted: bool },
+    /// It is away, and was never seen.
+    Adopted,
+    /// The store cannot be read.
+    OutOfSync,
+    /// It never had an object.
+    Never,
 }
 
-const PRESENT: Name = Name {
-    standing: Standing::Present,
-    seen: true,
-    resolved: true,
+const AWAY: Known = Known::Away {
+    rule_ended: false,
+    permitted: false,
 };
 
-impl Name {
-    fn in_state(standing: Standing, resolved: bool) -> Self {
-        Self {
-            standing,
-            resolved,
-            ..PRESENT
-        }
-    }
+/// The surroundings of a row.
+#[derive(Clone, Copy)]
+struct Around {
+    is_referred_to: bool,
+    is_managed: bool,
+    hold: Option<Reason>,
 }
 
-/// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (left), 10.0.0.3 (foreign) and x.
-fn fate(
-    name: &str,
-    store: Option<&str>,
-    of: Option<Name>,
-    is_referred_to: bool,
-    idle: Duration,
-) -> String {
+const UNUSED: Around = Around {
+    is_referred_to: false,
+    is_managed: false,
+    hold: None,
+};
+
+const USED: Around = Around {
+    is_referred_to: true,
+    ..UNUSED
+};
+
+const MANAGED: Around = Around {
+    is_managed: true,
+    ..USED
+};
+
+/// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (put in by this program), 10.0.0.3 (put in by another)
+/// and x, so long after it was first looked at.
+fn fate(name: &str, store: Option<&str>, known: Known, around: Around, after: Duration) -> String {
     let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "x"];
     let set = row(name, Family::V4, store, &members);
-    let other = row(name, Family::V6, store, &[]);
-    let rows = [(1, &set), (2, &other)].map(|(n, set)| SetRow {
-        uuid: Uuid::from_u128(n),
-        set,
-        is_referred_to,
-    });
-    let left = [if of.is_some_and(|of| of.resolved) {
-        "10.0.0.2"
-    } else {
-        "10.9.9.9"
-    }
-    .parse()
-    .unwrap()];
-    let left = left.into();
-    let wanted = of.map(|of| {
-        let addresses: &[&str] = match of.standing {
-            Standing::Present | Standing::Leaving if of.resolved => &["10.0.0.1", "10.0.0.4"],
-            _ => &[],
-        };
-        Wanted {
-            standing: of.standing,
-            seen: of.seen,
-            resolved: of.resolved,
-            addresses: Cow::Owned(addresses.iter().map(|text| text.parse().unwrap()).collect()),
-            left: &left,
-        }
-    });
+    let inserted = addresses(&["10.0.0.2"]);
+    let rows = [SetRow {
+        uuid: Uuid::from_u128(1),
+        set: &set,
+        is_referred_to: around.is_referred_to,
+        inserted: Some(&inserted),
+    }];
+    let start = Instant::now();
+    let away = |since, rule_ended, is_permitted| Presence::Away {
+        since,
+        rule_ended,
+        is_permitted,
+    };
+    let presence = match known {
+        Known::Present | Known::Silent => Presence::Present,
+        Known::Away {
+            rule_ended,
+            permitted,
+        } => away(Some(start), rule_ended, permitted),
+        Known::Adopted | Known::Never => away(Some(start), false, false),
+        Known::OutOfSync => away(None, false, false),
+    };
+    let wanted = Wanted {
+        presence,
+        was_seen: !matches!(known, Known::Adopted),
+        is_complete: matches!(known, Known::Present),
+        addresses: Cow::Owned(addresses(&["10.0.0.1", "10.0.0.4"]).into_iter().collect()),
+        changes: None,
+    };
     let name = dns(W);
     let case = Case {
         name: &name,
-        wanted: wanted.as_ref(),
+        wanted: Some(&wanted).filter(|_| !matches!(known, Known::Never)),
         rows: &rows,
         missed: &[],
         taken: &[],
-        creation: Creation::AtOnce,
+        creation: Creation::WhenReferenced,
+        is_managed: around.is_managed,
+        absence_hold: around.hold,
+        absence_counts_from: None,
     };
-    let (mut clocks, now) = (Clocks::default(), Instant::now());
-    plan(case, &terms(), &mut clocks, now);
-    let planned = plan(case, &terms(), &mut clocks, now + idle);
-    let Some(finding) = planned.findings.first() else {
-        return "as it is".to_owned();
-    };
-    match (&finding.change, finding.verdict) {
-        (_, Verdict::Left(_)) => "as it is".to_owned(),
-        (Change::Create { .. }, _) => "another".to_owned(),
-        (Change::Delete { .. }, _) => "deleted".to_owned(),
-        (Change::Mutate { insert, delete, .. }, _) => {
-            let insert = insert.iter().map(|a| format!("+{a}"));
-            let delete = delete.iter().map(|a| format!("-{a}"));
-            insert.chain(delete).collect::<Vec<_>>().join(" ")
+    let mut clocks = Clocks::default();
+    plan(case, &options(), &mut clocks, start);
+    let planned = plan(case, &options(), &mut clocks, start + after);
+    let mut words = Vec::new();
+    for finding in planned.findings {
+        let what = match &finding.change {
+            Change::Create { .. } => "made".to_owned(),
+            Change::Delete { .. } => "deleted".to_owned(),
+            Change::Mutate { insert, delete, .. } => {
+                let insert = insert.iter().map(|a| format!("+{a}"));
+                let delete = delete.iter().map(|a| format!("-{a}"));
+                insert.chain(delete).collect::<Vec<_>>().join(" ")
+            }
+        };
+        match finding.verdict {
+            Verdict::Now if finding.trigger == Trigger::Absence => words.push(format!("{what} !")),
+            Verdict::Now => words.push(what),
+            Verdict::At(_) | Verdict::Left(_) => {}
+        }
+    }
+    words.join(", ")
+}
+
+const EQUAL: &str = "+10.0.0.4 -10.0.0.2 -10.0.0.3 -x";
+const EMPTIED: &str = "-10.0.0.1 -10.0.0.2 -10.0.0.3 -x";
+const ADDED: &str = "+10.0.0.4";
+
+#[test]
+fn a_name_with_an_object_has_what_the_object_says() {
+    let written = "WWW.example.com";
+    for (name, store, known, expected) in [
+        (W, None, Known::Present, EQUAL),
+        (W, Some(STORE), Known::Present, EQUAL),
+        (W, Some("kube/former"), Known::Present, EQUAL),
+        // Another installation fills these, or ovn-kubernetes itself.
+        (W, Some("kube/other"), Known::Present, "+10.0.0.4 -10.0.0.2"),
+        (written, None, Known::Present, "+10.0.0.4 -10.0.0.2"),
+        (W, None, Known::Silent, ADDED),
+        (W, Some(STORE), Known::Silent, ADDED),
+        (W, Some("kube/other"), Known::Silent, ADDED),
+        (written, None, Known::Silent, ADDED),
+        (W, None, Known::Never, ""),
+        (W, Some("kube/other"), Known::Never, ""),
+        (written, None, Known::Never, ""),
+    ] {
+        for around in [UNUSED, USED] {
+            let fate = fate(name, store, known, around, SECOND * 3600);
+            assert_eq!(fate, expected, "{name} {store:?}");
         }
     }
 }
 
 #[test]
-fn the_table_of_decisions_holds() {
-    use Standing::{Gone, Leaving, Present};
-    let equal = "+10.0.0.4 -10.0.0.2 -10.0.0.3 -x";
-    let emptied = "-10.0.0.1 -10.0.0.2 -10.0.0.3 -x";
-    let (nobody, ours, others) = (None, Some(STORE), Some("kube/other"));
-    let of = |standing, resolved| Some(Name::in_state(standing, resolved));
-    let adopted = |standing| {
-        Some(Name {
-            standing,
-            seen: false,
-            resolved: false,
-        })
-    };
-    for (store, name, expected) in [
-        // It is there, and its status had an address.
-        (nobody, of(Present, true), equal),
-        (ours, of(Present, true), equal),
-        // It was there until a moment ago.
-        (nobody, of(Leaving, true), equal),
-        // Its status never had one.
-        (nobody, of(Present, false), "as it is"),
-        (ours, of(Present, false), "as it is"),
-        (ours, of(Leaving, false), "as it is"),
-        // It was seen to go.
-        (nobody, of(Gone, true), emptied),
-        (nobody, of(Gone, false), emptied),
-        (others, of(Gone, false), emptied),
-        (ours, of(Gone, false), emptied),
-        // It was never seen, but has rows of ours.
-        (ours, adopted(Leaving), "as it is"),
-        (ours, adopted(Gone), emptied),
-        (nobody, adopted(Gone), "as it is"),
-        (others, adopted(Gone), "as it is"),
-        // It was never seen.
-        (nobody, None, "as it is"),
-        (ours, None, "as it is"),
+fn what_nothing_refers_to_is_emptied_after_five_seconds_and_deleted_a_minute_later() {
+    for (store, known, expected) in [
+        (Some(STORE), AWAY, [EMPTIED, "deleted"]),
+        (Some("kube/former"), AWAY, [EMPTIED, "deleted"]),
+        (Some(STORE), Known::Adopted, [EMPTIED, "deleted"]),
+        (None, AWAY, [EMPTIED, EMPTIED]),
+        (None, Known::Adopted, ["", ""]),
+        (Some("kube/other"), AWAY, ["-10.0.0.2", "-10.0.0.2"]),
+        (Some(STORE), Known::OutOfSync, ["", ""]),
     ] {
-        for referred in [false, true] {
-            let short = Duration::from_millis(59_999);
-            assert_eq!(fate(W, store, name, referred, short), expected);
-            let is_deleted = expected == emptied && store == ours && !referred;
-            let expected = if is_deleted { "deleted" } else { expected };
-            assert_eq!(
-                fate(W, store, name, referred, Duration::from_secs(60)),
-                expected
-            );
-        }
-    }
-    for (name, expected) in [
-        (of(Present, true), "+10.0.0.4 -10.0.0.2"),
-        (of(Leaving, true), "+10.0.0.4 -10.0.0.2"),
-        (of(Present, false), "as it is"),
-        (of(Gone, true), "-10.0.0.2"),
-        (of(Gone, false), "as it is"),
-        (None, "as it is"),
-    ] {
-        let fate = fate(
-            "WWW.example.com",
-            ours,
-            name,
-            false,
-            Duration::from_secs(60),
-        );
-        assert_eq!(fate, expected, "under the name as written");
+        let at = |after| fate(W, store, known, UNUSED, after);
+        let [emptied, deleted] = expected;
+        assert_eq!(at(SECOND * 5 - Duration::from_nanos(1)), "", "{store:?}");
+        assert_eq!(at(SECOND * 5), emptied, "{store:?}");
+        assert_eq!(at(SECOND * 65 - Duration::from_nanos(1)), emptied);
+        assert_eq!(at(SECOND * 65), deleted, "{store:?}");
     }
 }
 
-/// The sets that are made, or will be, with how long that takes.
+#[test]
+fn what_a_rule_uses_is_emptied_only_for_a_reason() {
+    let ended = Known::Away {
+        rule_ended: true,
+        permitted: false,
+    };
+    let permitted = Known::Away {
+        rule_ended: false,
+        permitted: true,
+    };
+    let held = Around {
+        hold: Some(Reason::ManyAbsent),
+        ..USED
+    };
+    let absent = format!("{EMPTIED} !");
+    for (known, around, expected) in [
+        // Ten minutes without an object, if the limit allows it.
+        (AWAY, USED, [(600, &*absent)]),
+        (AWAY, MANAGED, [(600, &*absent)]),
+        (AWAY, held, [(u64::MAX, "")]),
+        // The rule ended: after five seconds; where ovn-kubernetes takes the rules away, that is waited for.
+        (ended, USED, [(5, EMPTIED)]),
+        (ended, held, [(5, EMPTIED)]),
+        (ended, MANAGED, [(600, EMPTIED)]),
+        (permitted, held, [(5, EMPTIED)]),
+        (permitted, MANAGED, [(5, EMPTIED)]),
+        (Known::OutOfSync, USED, [(u64::MAX, "")]),
+    ] {
+        let [(after, expected)] = expected;
+        let at = |after| fate(W, Some(STORE), known, around, after);
+        let before = SECOND * u32::try_from(after.min(36_000)).unwrap() - Duration::from_nanos(1);
+        assert_eq!(at(before), "", "{after}");
+        assert_eq!(at(before + Duration::from_nanos(1)), expected, "{after}");
+        // It stays, as long as something refers to it.
+        let late = if expected.is_empty() { "" } else { expected };
+        assert_eq!(at(before + SECOND * 3600), late);
+    }
+}
+
+/// Of a row in a database that ovn-kubernetes manages: what is done, step by step in time, while the row and what is wanted of it
+/// change.
+#[derive(Default)]
+struct Shared {
+    clocks: Clocks,
+    /// Whether it was compared, and what the store changed since then.
+    changes: Option<BTreeSet<IpAddr>>,
+    wanted: BTreeSet<IpAddr>,
+    start: Option<Instant>,
+}
+
+impl Shared {
+    /// The store wants these from now on.
+    fn want(&mut self, texts: &[&str]) {
+        let new = addresses(texts);
+        if let Some(changes) = &mut self.changes {
+            for address in new.symmetric_difference(&self.wanted) {
+                if !changes.remove(address) {
+                    changes.insert(*address);
+                }
+            }
+        }
+        self.wanted = new;
+    }
+
+    /// What is done at this time to a row with these members: changes of the store bare, repairs with a `!`.
+    fn at(&mut self, millis: u64, members: &[&str]) -> String {
+        let set = row(W, Family::V4, None, members);
+        let rows = [SetRow {
+            uuid: Uuid::from_u128(1),
+            set: &set,
+            is_referred_to: true,
+            inserted: None,
+        }];
+        let changes = self.changes.as_ref().map(|addresses| Changes {
+            addresses,
+            became_complete: false,
+        });
+        let wanted = Wanted {
+            presence: Presence::Present,
+            was_seen: true,
+            is_complete: true,
+            addresses: Cow::Owned(self.wanted.iter().copied().collect()),
+            changes,
+        };
+        let name = dns(W);
+        let case = Case {
+            name: &name,
+            wanted: Some(&wanted),
+            rows: &rows,
+            missed: &[],
+            taken: &[],
+            creation: Creation::WhenReferenced,
+            is_managed: true,
+            absence_hold: None,
+            absence_counts_from: None,
+        };
+        let start = *self.start.get_or_insert_with(Instant::now);
+        let now = start + Duration::from_millis(millis);
+        let planned = plan(case, &options(), &mut self.clocks, now);
+        self.changes = Some(BTreeSet::new());
+        let mut words = Vec::new();
+        for finding in planned.findings {
+            let Change::Mutate { insert, delete, .. } = finding.change else {
+                panic!("{finding:?}");
+            };
+            let mark = match finding.trigger {
+                Trigger::ForeignChange => "!",
+                _ => "",
+            };
+            match finding.verdict {
+                Verdict::Now => {
+                    words.extend(insert.iter().map(|it| format!("+{it}{mark}")));
+                    words.extend(delete.iter().map(|it| format!("-{it}{mark}")));
+                }
+                Verdict::At(at) => words.push(format!("in {:?}", at - now)),
+                Verdict::Left(reason) => panic!("{reason:?}"),
+            }
+        }
+        words.join(" ")
+    }
+}
+
+#[test]
+fn what_another_writer_of_the_same_objects_brings_first_is_left_until_the_store_says_so() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.1"]), "");
+    // It is faster by 200 ms: it puts one in and takes the other out.
+    assert_eq!(set.at(1000, &["10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.2"]), "in 400ms");
+    set.want(&["10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.2"]), "");
+    // The store is faster.
+    set.want(&["10.0.0.3"]);
+    assert_eq!(set.at(2000, &["10.0.0.2"]), "+10.0.0.3 -10.0.0.2");
+}
+
+#[test]
+fn an_event_that_does_not_explain_a_change_changes_nothing() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    // The watch is two events behind: it tells of 10.0.0.2 first, and the row has 10.0.0.3 already.
+    let ahead = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    assert_eq!(set.at(1000, &ahead), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &ahead), "in 300ms");
+    set.want(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert_eq!(set.at(1400, &ahead), "");
+}
+
+#[test]
+fn what_stays_different_is_put_right_after_half_a_second_and_counts_as_a_repair() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.9"]), "in 500ms");
+    // One more comes later, and has a time of its own.
+    let later = ["10.0.0.8", "10.0.0.9"];
+    assert_eq!(set.at(1300, &later), "in 200ms");
+    assert_eq!(set.at(1500, &later), "+10.0.0.1! -10.0.0.9! in 300ms");
+    assert_eq!(set.at(1600, &["10.0.0.1", "10.0.0.8"]), "in 200ms");
+    assert_eq!(set.at(1800, &["10.0.0.1", "10.0.0.8"]), "-10.0.0.8!");
+    // What the store changes meanwhile does not wait.
+    assert_eq!(set.at(2000, &["10.0.0.7"]), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.5"]);
+    assert_eq!(set.at(2100, &["10.0.0.7"]), "+10.0.0.5 in 400ms");
+}
+
+#[test]
+fn at_the_start_what_is_missing_comes_at_once_and_what_is_too_many_waits() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.2"]), "+10.0.0.1 in 500ms");
+    assert_eq!(set.at(500, &["10.0.0.1", "10.0.0.2"]), "-10.0.0.2");
+}
+
+/// The sets that are made, or why not.
 fn made(
     creation: Creation,
-    standing: Standing,
-    rows: &[SetRow<'_>],
-    missed: &[SetOf],
-) -> Vec<String> {
-    made_beside(creation, standing, rows, missed, &[])
-}
-
-/// The same where others have sets of the name.
-fn made_beside(
-    creation: Creation,
-    standing: Standing,
+    is_present: bool,
     rows: &[SetRow<'_>],
     missed: &[SetOf],
     taken: &[Taken],
 ) -> Vec<String> {
-    let (name, left) = (dns(W), BTreeSet::new());
-    let addresses = ["10.0.0.1", "2001:db8::1"].map(|a| a.parse::<IpAddr>().unwrap());
+    let name = dns(W);
+    let both = addresses(&["10.0.0.1", "2001:db8::1"]);
     let wanted = Wanted {
-        standing,
-        seen: true,
-        resolved: true,
-        addresses: if standing == Standing::Gone {
-            Cow::default()
-        } else {
-            Cow::Owned(addresses.into_iter().collect())
+        presence: match is_present {
+            true => Presence::Present,
+            false => Presence::Away {
+                since: Some(Instant::now()),
+                rule_ended: false,
+                is_permitted: false,
+            },
         },
-        left: &left,
+        was_seen: true,
+        is_complete: is_present,
+        addresses: Cow::Owned(both.into_iter().collect()),
+        changes: None,
     };
     let case = Case {
         name: &name,
@@ -225,17 +412,19 @@ fn made_beside(
         missed,
         taken,
         creation,
+        is_managed: false,
+        absence_hold: None,
+        absence_counts_from: None,
     };
-    let now = Instant::now();
-    let plan = plan(case, &terms(), &mut Clocks::default(), now);
+    let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
     let made = plan.findings.iter().map(|finding| {
         let Change::Create { set, addresses, .. } = &finding.change else {
             panic!("{finding:?}");
         };
         let when = match finding.verdict {
-            Verdict::Now => "now".to_owned(),
-            Verdict::At(at) => format!("{:?}", at - now),
-            Verdict::Left(reason) => reason.as_str().to_owned(),
+            Verdict::Now => "now",
+            Verdict::At(_) => "later",
+            Verdict::Left(reason) => reason.as_str(),
         };
         assert_eq!(
             finding.is_taken,
@@ -251,97 +440,55 @@ fn made_beside(
 }
 
 #[test]
-fn rows_are_made_at_once_or_when_they_are_missed() {
-    use Creation::{AtOnce, Never, WhenMissed};
-    use Standing::{Gone, Leaving, Present};
+fn rows_are_made_for_every_name_or_when_something_refers_to_them() {
+    use Creation::{AtOnce, Never, WhenReferenced};
     let blue = |family| SetOf {
         controller: "blue".into(),
         family,
     };
     let defaults = Family::ALL.map(SetOf::default_network);
     let now = ["defa v4 [10.0.0.1] now", "defa v6 [2001:db8::1] now"];
-    assert_eq!(made(AtOnce, Present, &[], &[]), now);
-    assert_eq!(made(AtOnce, Present, &[], &defaults), now);
+    let made = |creation, is_present, rows: &[SetRow<'_>], missed: &[SetOf]| {
+        made(creation, is_present, rows, missed, &[])
+    };
+    assert_eq!(made(AtOnce, true, &[], &[]), now);
+    assert_eq!(made(AtOnce, true, &[], &defaults), now);
     assert_eq!(
-        made(AtOnce, Present, &[], &[blue(Family::V4)])[0],
-        "blue v4 [10.0.0.1] 2s"
+        made(AtOnce, true, &[], &[blue(Family::V4)])[0],
+        "blue v4 [10.0.0.1] now"
     );
-    assert_eq!(made(AtOnce, Leaving, &[], &defaults), now);
-    assert_eq!(made(AtOnce, Leaving, &[], &[]), [""; 0]);
-    assert_eq!(made(AtOnce, Gone, &[], &defaults[..1]), ["defa v4 [] now"]);
-    assert_eq!(made(AtOnce, Gone, &[], &[]), [""; 0]);
-    assert_eq!(made(WhenMissed, Present, &[], &[]), [""; 0]);
+    assert_eq!(made(AtOnce, false, &[], &defaults), [""; 0]);
+    assert_eq!(made(WhenReferenced, true, &[], &[]), [""; 0]);
     assert_eq!(
-        made(WhenMissed, Present, &[], &defaults[1..]),
-        ["defa v6 [2001:db8::1] 2s"]
+        made(WhenReferenced, true, &[], &defaults[1..]),
+        ["defa v6 [2001:db8::1] now"]
     );
-    assert_eq!(made(WhenMissed, Gone, &[], &defaults), [""; 0]);
+    assert_eq!(made(WhenReferenced, false, &[], &defaults), [""; 0]);
     assert_eq!(
-        made(Never, Present, &[], &[blue(Family::V6)]),
+        made(Never, true, &[], &[blue(Family::V6)]),
         ["blue v6 [2001:db8::1] sets are not to be made"]
     );
-    // A row under the name as written will do, as long as nobody misses another.
+    // A row under the name as written will do, as long as no rule refers to another.
     let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);
     let rows = [SetRow {
         uuid: Uuid::nil(),
         set: &written,
         is_referred_to: true,
+        inserted: None,
     }];
-    assert_eq!(made(AtOnce, Present, &rows, &[]), now[1..]);
-    assert_eq!(made(AtOnce, Present, &rows, &defaults[..1]), now);
-}
-
-#[test]
-fn a_clock_begins_anew_when_what_it_measures_was_interrupted() {
-    let (name, left) = (dns(W), BTreeSet::new());
-    let wanted = Wanted {
-        standing: Standing::Present,
-        seen: true,
-        resolved: true,
-        addresses: Cow::default(),
-        left: &left,
-    };
-    let missed = [SetOf::default_network(Family::V4)];
-    let (mut clocks, start) = (Clocks::default(), Instant::now());
-    let mut at = |millis, missed: &[SetOf]| {
-        let case = Case {
-            name: &name,
-            wanted: Some(&wanted),
-            rows: &[],
-            missed,
-            taken: &[],
-            creation: Creation::WhenMissed,
-        };
-        let now = start + Duration::from_millis(millis);
-        let plan = plan(case, &terms(), &mut clocks, now);
-        let due = plan.due.map(|due| (due - start).as_millis());
-        (
-            plan.findings
-                .first()
-                .map(|finding| finding.verdict == Verdict::Now),
-            due,
-        )
-    };
-    assert_eq!(at(0, &missed), (Some(false), Some(2000)));
-    assert_eq!(at(1999, &missed), (Some(false), Some(2000)));
-    assert_eq!(at(1999, &[]), (None, None));
-    assert_eq!(at(1999, &missed), (Some(false), Some(3999)));
-    assert_eq!(at(3999, &missed), (Some(true), None));
+    assert_eq!(made(AtOnce, true, &rows, &[]), now[1..]);
+    assert_eq!(made(AtOnce, true, &rows, &defaults[..1]), now);
 }
 
 #[test]
 fn every_row_of_a_name_is_kept() {
-    let (name, left) = (dns(W), BTreeSet::new());
+    let name = dns(W);
     let wanted = Wanted {
-        standing: Standing::Present,
-        seen: true,
-        resolved: true,
-        addresses: Cow::Owned(
-            ["10.0.0.1".parse::<IpAddr>().unwrap()]
-                .into_iter()
-                .collect(),
-        ),
-        left: &left,
+        presence: Presence::Present,
+        was_seen: true,
+        is_complete: true,
+        addresses: Cow::Owned(addresses(&["10.0.0.1"]).into_iter().collect()),
+        changes: None,
     };
     let sets = [
         row(W, Family::V4, Some(STORE), &[]),
@@ -356,6 +503,7 @@ fn every_row_of_a_name_is_kept() {
             uuid,
             set,
             is_referred_to: false,
+            inserted: None,
         })
         .collect();
     let case = Case {
@@ -365,8 +513,11 @@ fn every_row_of_a_name_is_kept() {
         missed: &[],
         taken: &[],
         creation: Creation::AtOnce,
+        is_managed: false,
+        absence_hold: None,
+        absence_counts_from: None,
     };
-    let plan = plan(case, &terms(), &mut Clocks::default(), Instant::now());
+    let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
     let changes: Vec<_> = plan
         .findings
         .into_iter()
@@ -388,22 +539,19 @@ fn every_row_of_a_name_is_kept() {
 fn a_row_whose_name_is_taken_is_left_until_it_is_time_to_try_again() {
     let defaults = Family::ALL.map(SetOf::default_network);
     let [v4, v6] = ["[10.0.0.1]", "[2001:db8::1]"];
-    let later = Instant::now() + Duration::from_secs(3600);
-    let left = "somebody else has a set of its name";
-    for (creation, until, of_v4, of_v6) in [
-        (Creation::AtOnce, None, left, "now"),
-        (Creation::AtOnce, Some(later), left, "now"),
-        (Creation::AtOnce, Some(Instant::now()), "now", "now"),
-        (Creation::WhenMissed, None, left, "2s"),
-        (Creation::WhenMissed, Some(Instant::now()), "2s", "2s"),
+    let later = Instant::now() + SECOND * 3600;
+    let left = "another client has a set of its name";
+    for (until, of_v4) in [
+        (None, left),
+        (Some(later), left),
+        (Some(Instant::now()), "now"),
     ] {
-        let set = defaults[0].clone();
-        let taken = [Taken { set, until }];
-        let made = made_beside(creation, Standing::Present, &[], &defaults, &taken);
-        let expected = [
-            format!("defa v4 {v4} {of_v4}"),
-            format!("defa v6 {v6} {of_v6}"),
-        ];
-        assert_eq!(made, expected, "{creation:?} {until:?}");
+        for creation in [Creation::AtOnce, Creation::WhenReferenced] {
+            let set = defaults[0].clone();
+            let taken = [Taken { set, until }];
+            let made = made(creation, true, &[], &defaults, &taken);
+            let expected = [format!("defa v4 {v4} {of_v4}"), format!("defa v6 {v6} now")];
+            assert_eq!(made, expected, "{creation:?} {until:?}");
+        }
     }
 }

@@ -5,9 +5,7 @@ use super::{
     world::{namespace_set, set_name},
     *,
 };
-use crate::desired::{Filter, Options};
-
-const MISSED: Duration = Duration::from_secs(2);
+use crate::desired::Filter;
 
 /// A database of ovn-kubernetes, in which the name is used but has no sets.
 fn managed(create: CreateSets) -> World {
@@ -19,7 +17,7 @@ fn managed(create: CreateSets) -> World {
 }
 
 #[test]
-fn nothing_is_made_in_a_managed_database_that_nobody_misses() {
+fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
     let mut world = managed(CreateSets::Auto);
     assert!(matches!(world.step(), Some(Finished::Managed)));
     assert_eq!(world.settle(), 0);
@@ -29,62 +27,87 @@ fn nothing_is_made_in_a_managed_database_that_nobody_misses() {
 }
 
 #[test]
-fn a_set_that_was_forgotten_is_made_after_two_seconds() {
+fn a_set_that_a_rule_refers_to_and_that_is_missing_is_made_at_once_with_its_addresses() {
     for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
         let mut world = managed(CreateSets::Auto);
         world.refer_as_ovn_kubernetes(controller, W);
-        world.work();
+        world.tell();
+        match world.step() {
+            Some(Finished::Done(done)) => {
+                assert_eq!((done.created, done.inserted_addresses), (2, 2));
+            }
+            other => panic!("{other:?}"),
+        }
         assert!(world.sync.is_managed(), "the rule says so");
-        assert_eq!(world.sync.differences().missing_rows, 2);
-        world.pass(MISSED - Duration::from_millis(1));
-        assert_eq!(world.model.rows.len(), 1);
-        world.pass(Duration::from_millis(1));
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
         assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
         let row = world.rows(W, "v4")[0];
         assert_eq!(row.name, set_name(controller, W, Family::V4));
         assert_eq!(row.id("k8s.ovn.org/owner-controller"), controller);
+        assert_eq!(row.id("ovn-writer/managed"), "true");
         assert_eq!(world.settle(), 0);
-        // Deleted by its clean-up, it is missed anew.
+        // Deleted by the clean-up of ovn-kubernetes, it is made anew.
         world
             .model
             .rows
             .retain(|_, row| row.id("ip-family") != "v4");
-        world.pass(MISSED - Duration::from_millis(1));
-        assert!(world.rows(W, "v4").is_empty());
-        world.pass(Duration::from_millis(1));
+        world.work();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+        // A writer that starts later knows it by that row, though nothing else is left of ovn-kubernetes.
+        world.model.acls.clear();
+        world.model.rows.retain(|_, row| row.name != "a77");
+        let mut again = World::on(policy(), world.model);
+        again.store(Event::Synced(vec![object("dns-2", "b.example.", &[])]));
+        assert_eq!(again.work(), 0);
+        assert!(again.sync.is_managed());
     }
 }
 
 #[test]
-fn a_set_that_its_owner_makes_in_time_is_left_to_it() {
+fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
     let mut world = managed(CreateSets::Auto);
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
-    world.pass(MISSED - Duration::from_millis(1));
+    world.tell();
+    let operations = world.next().unwrap();
+    // It makes them while the transaction is on its way.
     for (family, address) in [(Family::V4, "10.0.0.1"), (Family::V6, "2001:db8::1")] {
         let row = world::foreign(DEFAULT_NETWORK_CONTROLLER, W, family, &[address]);
         world.model.insert(row);
     }
+    let outcome = world.model.transact(&operations);
+    world.tell();
+    assert!(matches!(world.finish(outcome), Finished::Refused(_)));
     assert_eq!(world.settle(), 0);
-    // It takes them away, and the clock starts anew; it takes the rule away, and nothing is missed.
+    assert_eq!((world.model.rows.len(), world.sync.clashes()), (3, 0));
+    // It takes them away and the rule too: nothing is missing.
     world.model.rows.retain(|_, row| row.name == "a77");
-    world.pass(MISSED - Duration::from_millis(1));
     world.model.acls.clear();
     assert_eq!(world.settle(), 0);
     assert_eq!(world.model.rows.len(), 1);
 }
 
 #[test]
-fn how_long_a_set_was_missed_before_a_gap_does_not_count() {
-    let mut world = managed(CreateSets::Auto);
-    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
-    world.pass(MISSED - Duration::from_millis(1));
-    world.read();
-    world.pass(MISSED - Duration::from_millis(1));
-    assert_eq!(world.model.rows.len(), 1);
-    world.pass(Duration::from_millis(1));
-    assert_eq!(world.model.rows.len(), 3);
+fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
+    let told = Policy {
+        is_managed: true,
+        ..policy()
+    };
+    let seen = {
+        let mut world = managed(CreateSets::Auto);
+        world.settle();
+        world
+    };
+    for mut world in [World::with(told), seen] {
+        world.model = Model::default();
+        world.read();
+        world.store(whole(&[&["10.0.0.1"]]));
+        assert_eq!(world.settle(), 0);
+        assert!(world.model.rows.is_empty());
+        // A rule that refers to a set that is not there gets it.
+        world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
+        world.work();
+        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+    }
 }
 
 #[test]
@@ -94,9 +117,7 @@ fn a_set_of_no_name_in_the_store_is_not_made() {
     assert_eq!(world.settle(), 0);
     // Its object comes later than its rule.
     world.store(Event::Applied(object("dns-2", "other.example.", &[])));
-    world.pass(MISSED - Duration::from_millis(1));
-    assert_eq!(world.model.rows.len(), 1);
-    world.pass(Duration::from_millis(1));
+    world.work();
     assert_eq!(world.rows("other.example.", "v4").len(), 1);
 }
 
@@ -112,9 +133,25 @@ fn a_rule_that_comes_after_the_object_is_found() {
 }
 
 #[test]
-fn always_makes_them_at_once_and_never_none() {
+fn always_makes_all_when_ovn_kubernetes_is_back_for_half_a_minute_and_never_none() {
     let mut world = managed(CreateSets::Always);
     world.work();
+    assert_eq!(
+        world.addresses(W, "v4"),
+        ["10.0.0.1"],
+        "it is not known yet"
+    );
+    let told = Policy {
+        is_managed: true,
+        create: CreateSets::Always,
+        ..policy()
+    };
+    let mut world = World::with(told);
+    world.store(whole(&[&["10.0.0.1"]]));
+    assert_eq!(world.settle(), 0);
+    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "other.example.");
+    assert_eq!(world.pass(Duration::from_millis(29_999)), 0);
+    assert_eq!(world.pass(Duration::from_millis(1)), 1);
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
     let mut world = managed(CreateSets::Never);
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
@@ -124,11 +161,8 @@ fn always_makes_them_at_once_and_never_none() {
 
 #[test]
 fn only_families_in_use_have_rows_unless_a_rule_names_one() {
-    let options = Options {
-        filter: Filter::new(vec!["10.128.0.0/14".parse().unwrap()]),
-        ..Options::default()
-    };
-    let mut world = World::with(Policy::new(world::STORE, options, CreateSets::Auto));
+    let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
+    let mut world = World::with(Policy::new(world::STORE, filter, CreateSets::Auto));
     world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);

@@ -55,7 +55,7 @@ fn a_clash_of_names_costs_that_set_alone() {
     // The waits double; and when the clash is gone, so is the trouble.
     let mut waits = Vec::new();
     for _ in 0..9 {
-        let retry = world.sync.next_timer().unwrap();
+        let retry = world.sync.next_timer(world.now).unwrap();
         waits.push(retry - world.now);
         world.now = retry;
         assert_eq!(ends(&mut world), (1, 0));
@@ -168,7 +168,7 @@ fn a_name_whose_changes_are_refused_waits_alone() {
         assert!(world.next().is_none());
         assert_eq!((world.sync.refused(), world.sync.clashes()), (1, 0));
         assert_eq!(world.sync.differences().missing_addresses, 1);
-        let retry = world.sync.next_timer().unwrap();
+        let retry = world.sync.next_timer(world.now).unwrap();
         assert_eq!(retry - world.now, FIRST_WAIT * (1 << times));
         world.now = retry;
     }

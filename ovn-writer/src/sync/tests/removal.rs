@@ -5,13 +5,14 @@ use super::{
     world::{STORE, foreign, made_for},
     *,
 };
-use crate::desired;
+use crate::testing::without_addresses;
 
 const DELAY: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
+const MILLI: Duration = Duration::from_millis(1);
 
 #[test]
-fn a_first_reading_of_the_store_takes_nothing_out() {
+fn a_status_that_says_nothing_takes_nothing_out() {
     let rows = [
         foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V4, &["10.0.0.1"]),
         foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V6, &["2001:db8::1"]),
@@ -31,15 +32,33 @@ fn a_first_reading_of_the_store_takes_nothing_out() {
         world.settle();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
         assert!(world.addresses(W, "v6").is_empty());
-        // It loses its last address.
+        // It is written anew without a word, as when the object is restored.
         world.store(Event::Applied(object("dns-1", W, &[&[]])));
+        world.settle();
+        assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
+        // It says that there is no address.
+        world.store(Event::Applied(without_addresses("dns-1", W, "NXDOMAIN")));
         world.settle();
         assert!(world.addresses(W, "v4").is_empty());
     }
 }
 
 #[test]
-fn rows_of_a_deleted_object_are_emptied_after_five_seconds_and_ours_deleted_after_a_minute() {
+fn a_status_that_lost_its_last_address_while_no_writer_ran_is_believed() {
+    let row = made_for(STORE, W, Family::V4, &["10.0.0.1"]);
+    for (reason, expected) in [("NXDOMAIN", &[][..]), ("NoRule", &["10.0.0.1"])] {
+        let mut model = Model::default();
+        model.insert(row.clone());
+        let mut world = World::on(policy(), model);
+        world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+        world.store(Event::Synced(vec![without_addresses("dns-1", W, reason)]));
+        world.settle();
+        assert_eq!(world.addresses(W, "v4"), expected, "{reason}");
+    }
+}
+
+#[test]
+fn rows_of_a_deleted_object_that_nothing_uses_are_emptied_and_ours_deleted() {
     let mut world = World::new();
     world.model.insert(foreign(
         DEFAULT_NETWORK_CONTROLLER,
@@ -51,14 +70,14 @@ fn rows_of_a_deleted_object_are_emptied_after_five_seconds_and_ours_deleted_afte
     world.settle();
     for _ in 0..2 {
         world.store(Event::Deleted(key("dns-1")));
-        assert_eq!(world.pass(DELAY - Duration::from_millis(1)), 0);
+        assert_eq!(world.pass(DELAY - MILLI), 0);
         assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
-        world.pass(Duration::from_millis(1));
+        world.pass(MILLI);
         assert!(world.addresses(W, "v4").is_empty());
         assert!(world.addresses(W, "v6").is_empty());
-        world.pass(MINUTE - Duration::from_millis(1));
+        world.pass(MINUTE - MILLI);
         assert_eq!(world.rows(W, "v6").len(), 1);
-        world.pass(Duration::from_millis(1));
+        world.pass(MILLI);
         assert!(world.rows(W, "v6").is_empty(), "deleted, as it is ours");
         assert_eq!(world.rows(W, "v4").len(), 1, "it is not ours");
         assert_eq!(world.settle(), 0);
@@ -70,29 +89,35 @@ fn rows_of_a_deleted_object_are_emptied_after_five_seconds_and_ours_deleted_afte
 }
 
 #[test]
-fn a_row_that_something_refers_to_is_emptied_and_stays() {
+fn both_the_object_and_the_rules_must_be_away_for_five_seconds_without_a_break() {
     let mut world = World::new();
     let acl = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     world.store(whole(&[&["10.0.0.1"]]));
     world.settle();
     world.store(Event::Deleted(key("dns-1")));
-    world.pass(MINUTE * 3);
-    assert!(world.addresses(W, "v4").is_empty());
-    // The minute begins when the last reference goes, and begins anew when there was one.
-    world.model.acls.remove(&acl);
-    world.pass(MINUTE / 2);
-    let again = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     world.pass(MINUTE);
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+    world.model.acls.remove(&acl);
+    world.pass(DELAY - MILLI);
+    let again = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+    world.pass(MILLI);
     world.model.acls.remove(&again);
-    world.pass(MINUTE - Duration::from_millis(1));
-    assert_eq!(world.rows(W, "v4").len(), 1);
-    world.pass(Duration::from_millis(1));
-    assert!(world.rows(W, "v4").is_empty());
-    // A rule that comes late and names the sets gets them back at once.
-    world.refer(DEFAULT_NETWORK_CONTROLLER, W);
-    world.work();
+    world.pass(DELAY - MILLI);
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+    // The store cannot be read for a moment.
+    world.store(Event::OutOfSync("x".into()));
+    world.pass(MINUTE);
+    world.store(Event::Synced(vec![]));
+    world.pass(DELAY - MILLI);
+    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+    world.pass(MILLI);
     assert!(world.addresses(W, "v4").is_empty());
-    assert!(world.addresses(W, "v6").is_empty());
+    world.settle();
+    assert!(world.model.rows.is_empty());
+    assert_eq!(world.sync.desired().names().count(), 0, "it is forgotten");
+    // A rule that comes later is of no name that the store has.
+    world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+    assert_eq!(world.settle(), 0);
 }
 
 #[test]
@@ -104,7 +129,7 @@ fn a_row_that_is_no_longer_ours_is_not_deleted() {
     world.pass(DELAY);
     world.now += MINUTE;
     let operations = world.next().unwrap();
-    // Somebody takes the rows over before the transaction arrives.
+    // Another installation takes the rows over before the transaction arrives.
     for row in world.model.rows.values_mut() {
         row.external_ids.remove("ovn-writer/created");
     }
@@ -124,85 +149,15 @@ fn an_object_that_is_made_again_takes_nothing_out() {
     world.pass(Duration::from_millis(20));
     let mut again = object("dns-1", W, &[]);
     again.metadata.uid = Some("2".into());
-    world.store(Event::Applied(again.clone()));
+    world.store(Event::Applied(again));
     // ovn-kubernetes empties the set meanwhile.
     for row in world.model.rows.values_mut() {
         row.addresses.clear();
     }
     world.work();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    world.pass(DELAY - Duration::from_millis(21));
+    world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    world.pass(Duration::from_secs(1));
-    assert!(world.addresses(W, "v4").is_empty(), "nobody wrote it again");
-}
-
-#[test]
-fn a_name_that_is_gone_is_remembered_but_not_for_ever() {
-    // All in one transaction, as the model is slow.
-    let (rows, bytes) = (usize::MAX, usize::MAX);
-    let limits = BatchLimits { rows, bytes };
-    let mut world = World::with(Policy { limits, ..policy() });
-    let objects = (0..4200).map(|n| object(&format!("dns-{n}"), &format!("n{n}.example."), &[]));
-    world.store(Event::Synced(objects.collect()));
-    world.settle();
-    for n in 0..4200 {
-        world.store(Event::Deleted(key(&format!("dns-{n}"))));
-    }
-    world.settle();
-    assert!(world.model.rows.is_empty());
-    assert_eq!(world.sync.desired().names().count(), 4096);
-}
-
-fn left_behind(store: &str) -> Model {
-    let mut model = Model::default();
-    model.insert(made_for(store, W, Family::V4, &["10.0.0.1"]));
-    model.insert(made_for(store, "b.example.", Family::V4, &["10.0.0.2"]));
-    model
-}
-
-#[test]
-fn rows_of_names_that_went_while_nobody_looked_go_if_the_store_is_the_right_one() {
-    let kept = || vec![object("dns-2", "b.example.", &[&["10.0.0.2"]])];
-    for (store, list, stays) in [
-        (STORE, kept(), false),
-        // Nothing says that the store is the right one.
-        (STORE, vec![], true),
-        (STORE, vec![object("dns-9", "stranger.example.", &[])], true),
-        // They are of another store.
-        ("kube/other", kept(), true),
-    ] {
-        let mut world = World::on(policy(), left_behind(store));
-        world.store(Event::Synced(list.clone()));
-        world.pass(DELAY - Duration::from_millis(1));
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        world.settle();
-        assert_eq!(
-            world.rows(W, "v4").len(),
-            usize::from(stays),
-            "{store} {list:?}"
-        );
-        let doubt = store == STORE && stays;
-        assert_eq!(
-            world.sync.doubt(),
-            doubt.then_some(Doubt::Unconfirmed {
-                absent: 2,
-                asked: 2
-            })
-        );
-        // Nor does a restart make a difference; but for a store of this name in which there is something again.
-        if store == STORE && !list.is_empty() {
-            continue;
-        }
-        let mut again = World::on(policy(), world.model.clone());
-        again.store(Event::Synced(list.clone()));
-        again.settle();
-        assert_eq!(
-            again.rows(W, "v4").len(),
-            usize::from(stays),
-            "{store} {list:?}"
-        );
-    }
 }
 
 /// `n0.example.` and so on, each with the object that it belongs to.
@@ -217,17 +172,21 @@ fn many(count: usize) -> Vec<DnsNameResolver> {
     (0..count).map(object).collect()
 }
 
-/// A writer made the sets of these and ended; whether rules name them.
-fn restarted(objects: &[DnsNameResolver], have_rules: bool) -> World {
+/// A writer that made the sets of these, which rules name.
+fn in_use(objects: &[DnsNameResolver]) -> World {
     let mut world = World::new();
     world.store(Event::Synced(objects.to_vec()));
     world.settle();
-    if have_rules {
-        for object in objects {
-            world.refer(DEFAULT_NETWORK_CONTROLLER, &object.spec.name);
-        }
+    for object in objects {
+        world.refer(DEFAULT_NETWORK_CONTROLLER, &object.spec.name);
     }
-    World::on(policy(), world.model)
+    world.settle();
+    world
+}
+
+/// The same, and it ended; another begins.
+fn restarted(objects: &[DnsNameResolver]) -> World {
+    World::on(policy(), in_use(objects).model)
 }
 
 /// How many names have addresses.
@@ -236,128 +195,265 @@ fn full(world: &World) -> usize {
     rows.filter(|row| !row.addresses.is_empty()).count()
 }
 
+fn is_suspect(world: &World) -> bool {
+    world.sync.absence(world.now).is_suspect
+}
+
 #[test]
-fn one_name_in_common_does_not_make_a_store_the_right_one() {
-    for have_rules in [false, true] {
-        let all = many(20);
-        let mut world = restarted(&all, have_rules);
-        // So it is in another cluster, where somebody else uses one of the names too.
-        let strangers = [object("dns-90", "stranger.example.", &[&["10.9.9.9"]])];
-        let list = [&all[..1], &strangers].concat();
-        world.store(Event::Synced(list));
-        world.settle();
-        assert_eq!(full(&world), 21);
-        let doubt = Doubt::Unconfirmed {
-            absent: 19,
-            asked: 20,
+fn few_names_whose_objects_are_absent_for_ten_minutes_are_emptied() {
+    let all = many(40);
+    // However they went, and whether this process saw them or another.
+    for way in 0..3 {
+        let mut world = match way {
+            0 | 1 => in_use(&all),
+            _ => restarted(&all),
         };
-        assert_eq!(world.sync.doubt(), Some(doubt));
-        // They come back one by one, as when all objects are made anew; two never do.
-        for object in &all[1..18] {
-            world.store(Event::Applied(object.clone()));
+        if way == 1 {
+            for n in 0..10 {
+                world.store(Event::Deleted(key(&format!("dns-{n}"))));
+            }
+        } else {
+            world.store(Event::Synced(all[10..].to_vec()));
         }
-        assert!(full(&world) > 18);
-        world.settle();
-        assert_eq!(world.sync.doubt(), None);
-        assert_eq!(full(&world), 19);
+        world.pass(MINUTE * 10 - MILLI);
+        assert_eq!(full(&world), 40);
+        world.pass(MILLI);
+        assert_eq!(full(&world), 30, "{way}");
+        assert!(!is_suspect(&world));
+        // The next one has to wait until an hour is over.
+        world.store(Event::Deleted(key("dns-10")));
+        world.pass(MINUTE * 60 - MILLI);
+        assert_eq!(full(&world), 30);
+        assert!(is_suspect(&world));
+        world.pass(MILLI);
+        assert!(!is_suspect(&world));
+        world.pass(MINUTE * 10 - MILLI * 2);
+        assert_eq!(full(&world), 30);
+        world.pass(MILLI * 2);
+        assert_eq!(full(&world), 29);
     }
 }
 
 #[test]
-fn a_row_of_somebody_else_does_not_make_a_store_the_right_one() {
+fn many_names_whose_objects_are_absent_are_never_emptied_by_time() {
+    let all = many(40);
+    for list in [vec![], all[11..].to_vec()] {
+        for is_restarted in [false, true] {
+            let mut world = match is_restarted {
+                false => in_use(&all),
+                true => restarted(&all),
+            };
+            world.store(Event::Synced(list.clone()));
+            world.pass(MINUTE - MILLI);
+            assert!(!is_suspect(&world));
+            world.pass(MILLI);
+            assert!(is_suspect(&world));
+            world.pass(MINUTE * 600);
+            assert_eq!(full(&world), 40);
+            assert_eq!(world.sync.absence(world.now).names.len(), 40 - list.len());
+            // They come back one by one; those that do not are few in the end.
+            for object in &all[..35] {
+                world.store(Event::Applied(object.clone()));
+                world.pass(Duration::from_millis(500));
+            }
+            assert_eq!(full(&world), 40);
+            assert!(!is_suspect(&world));
+            world.pass(MINUTE * 10);
+            let gone = if list.is_empty() { 5 } else { 0 };
+            assert_eq!(full(&world), 40 - gone, "those that never came back");
+        }
+    }
+}
+
+#[test]
+fn of_few_names_at_most_half_go() {
     let all = many(3);
-    let mut world = restarted(&all, false);
-    let row = foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V4, &["10.0.0.9"]);
-    world.model.insert(row);
-    world.read();
-    world.store(whole(&[&["10.0.0.9"]]));
-    world.settle();
-    assert_eq!(full(&world), 4);
-    assert!(world.sync.doubt().is_some());
+    let mut world = in_use(&all);
+    world.store(Event::Deleted(key("dns-0")));
+    world.store(Event::Deleted(key("dns-1")));
+    world.pass(MINUTE * 60);
+    assert_eq!(full(&world), 3);
+    world.store(Event::Applied(all[0].clone()));
+    world.pass(MINUTE * 10);
+    assert_eq!(full(&world), 2);
 }
 
 #[test]
-fn names_may_go_by_the_dozen_while_nobody_looks_if_their_rules_go_too() {
-    let all = many(20);
-    for kept in [1, 5] {
-        let mut world = restarted(&all, true);
-        let acls: Vec<_> = world.model.acls.keys().copied().skip(kept).collect();
-        let (late, early) = acls.split_at(3);
-        early
-            .iter()
-            .for_each(|acl| drop(world.model.acls.remove(acl)));
-        world.read();
-        world.store(Event::Synced(all[..kept].to_vec()));
+fn names_whose_rules_go_too_go_by_the_dozen() {
+    let all = many(40);
+    for is_restarted in [false, true] {
+        let mut world = match is_restarted {
+            false => in_use(&all),
+            true => restarted(&all),
+        };
+        world.store(Event::Synced(vec![]));
+        // Their rules take their time.
+        world.pass(Duration::from_secs(30));
+        assert_eq!(full(&world), 40);
+        world.model.acls.clear();
+        world.pass(DELAY);
+        assert_eq!(full(&world), 0);
+        assert!(!is_suspect(&world));
         world.settle();
-        // Three rules take their time: with one name left, that looks as if the store were a wrong one.
-        assert_eq!(full(&world), if kept == 1 { 20 } else { 5 });
-        late.iter()
-            .for_each(|acl| drop(world.model.acls.remove(acl)));
-        world.work();
-        world.settle();
-        assert_eq!((full(&world), world.sync.doubt()), (kept, None));
-        assert_eq!(world.model.rows.len(), kept * 2);
+        assert!(world.model.rows.is_empty());
     }
 }
 
 #[test]
-fn one_name_of_two_is_enough_and_none_of_one_is_not() {
-    let all = many(2);
-    let mut world = restarted(&all, true);
-    world.store(Event::Synced(all[..1].to_vec()));
-    world.settle();
-    assert_eq!((full(&world), world.sync.doubt()), (1, None));
-    let mut world = restarted(&all[..1], true);
-    world.store(Event::Synced(vec![]));
-    world.settle();
+fn names_whose_rules_ended_go_by_the_dozen_though_something_refers_to_them() {
+    let all = many(40);
+    let mut world = in_use(&all);
+    for object in &all {
+        let name = object.metadata.name.as_deref().unwrap();
+        let ended = without_addresses(name, &object.spec.name, "NoRule");
+        world.store(Event::Applied(ended));
+        world.work();
+        world.store(Event::Deleted(key(name)));
+    }
+    // One of them is back in time.
+    world.pass(DELAY - MILLI);
+    world.store(Event::Applied(object("dns-7", "n7.example.", &[])));
+    assert_eq!(full(&world), 40);
+    world.pass(MILLI);
     assert_eq!(full(&world), 1);
-    let doubt = Doubt::Unconfirmed {
-        absent: 1,
-        asked: 1,
-    };
-    assert_eq!(world.sync.doubt(), Some(doubt));
+    assert_eq!(world.addresses("n7.example.", "v4"), ["10.0.0.1"]);
 }
 
 #[test]
-fn rows_of_names_that_went_stay_while_an_object_does_not_decode() {
-    let mut world = World::on(policy(), left_behind(STORE));
-    world.store(Event::Undecodable([key("dns-1")].into()));
-    world.store(Event::Synced(vec![object("dns-2", "b.example.", &[])]));
-    assert_eq!(world.settle(), 1, "the missing row of the other family");
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
+fn in_a_managed_database_a_rule_that_ended_is_waited_for() {
+    let all = many(4);
+    let mut world = in_use(&all);
+    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "n0.example.");
+    world.settle();
+    assert!(world.sync.is_managed());
+    let ended = without_addresses("dns-0", "n0.example.", "NoRule");
+    world.store(Event::Applied(ended));
+    world.store(Event::Deleted(key("dns-0")));
+    world.pass(MINUTE * 10 - MILLI);
+    assert_eq!(full(&world), 4);
+    world.pass(MILLI);
+    assert_eq!(full(&world), 3);
 }
 
 #[test]
-fn allow_empty_lets_them_go() {
-    let policy = Policy {
-        desired: desired::Options {
-            allow_empty: true,
-            ..desired::Options::default()
-        },
-        ..policy()
-    };
-    let mut world = World::on(policy, left_behind(STORE));
+fn while_an_object_cannot_be_read_and_is_not_known_nothing_goes_by_time() {
+    let all = many(40);
+    let mut world = restarted(&all);
+    world.store(Event::Undecodable([key("dns-99")].into()));
+    world.store(Event::Synced(all[2..].to_vec()));
+    world.pass(MINUTE * 60);
+    assert_eq!(full(&world), 40);
+    // What no rule uses goes all the same.
+    let acl = *world.model.acls.keys().next().unwrap();
+    world.model.acls.remove(&acl);
+    world.pass(DELAY);
+    assert_eq!(full(&world), 39);
+    world.store(Event::Undecodable([].into()));
+    world.work();
+    assert_eq!(full(&world), 38);
+}
+
+#[test]
+fn an_administrator_may_permit_what_is_absent_now_and_once() {
+    let all = many(40);
+    let mut world = in_use(&all);
+    world.store(Event::Synced(all[20..].to_vec()));
+    world.pass(DELAY);
+    assert_eq!(world.sync.allow_empty().len(), 20);
+    world.work();
+    assert_eq!(full(&world), 20);
+    // Those that go later are not permitted.
+    world.store(Event::Synced(vec![]));
+    world.pass(MINUTE * 60);
+    assert_eq!(full(&world), 20);
+    assert!(is_suspect(&world));
+}
+
+#[test]
+fn a_permission_from_the_start_holds_until_its_time_and_for_what_is_absent_at_the_start() {
+    let all = many(40);
+    for (seconds, list, expected) in [
+        (60, &all[..5], 5),
+        (60, &[], 0),
+        // It was over when the store had been read.
+        (2, &all[..5], 40),
+    ] {
+        let model = in_use(&all).model;
+        let mut world = World::on(policy(), model);
+        let until = world.now + Duration::from_secs(seconds);
+        let policy = Policy {
+            allow_empty_until: Some(until),
+            ..policy()
+        };
+        world.sync = Reconciler::new(policy);
+        world.read();
+        world.now += Duration::from_secs(3);
+        world.store(Event::Synced(list.to_vec()));
+        world.pass(DELAY - MILLI);
+        assert_eq!(full(&world), 40);
+        world.pass(MILLI);
+        assert_eq!(full(&world), expected);
+        world.store(Event::Synced(vec![]));
+        world.pass(MINUTE * 60);
+        assert_eq!(full(&world), expected, "it holds once");
+    }
+}
+
+#[test]
+fn a_database_that_is_restored_beside_a_running_writer_is_judged_as_at_the_start() {
+    let all = many(40);
+    let restored = in_use(&all).model;
+    let mut world = World::new();
     world.store(Event::Synced(vec![]));
     world.settle();
-    assert!(world.model.rows.is_empty());
-    assert_eq!(world.sync.doubt(), None);
+    world.model = restored;
+    world.read();
+    world.pass(MINUTE * 60);
+    assert_eq!(full(&world), 40);
+    assert!(is_suspect(&world));
 }
 
 #[test]
-fn a_list_of_nothing_that_was_known_takes_nothing_out() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1"]]));
-    world.settle();
-    world.store(Event::Synced(vec![object(
-        "dns-9",
-        "stranger.example.",
-        &[],
-    )]));
+fn rows_of_another_store_are_left_alone_unless_it_is_named() {
+    let mut model = Model::default();
+    model.insert(made_for("kube/other", W, Family::V4, &["10.0.0.1"]));
+    model.insert(made_for(
+        "kube/other",
+        "b.example.",
+        Family::V4,
+        &["10.0.0.2"],
+    ));
+    let list = || vec![object("dns-2", "b.example.", &[&["10.0.0.3"]])];
+    let mut world = World::on(policy(), model.clone());
+    world.store(Event::Synced(list()));
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    assert_eq!(world.sync.doubt(), Some(Doubt::Missing(1)));
-    world.store(whole(&[&["10.0.0.2"]]));
+    // Both installations fill the set of a name that both have.
+    assert_eq!(
+        world.addresses("b.example.", "v4"),
+        ["10.0.0.2", "10.0.0.3"]
+    );
+    assert_eq!(
+        world.sync.other_stores(&world.replica),
+        [("kube/other".to_owned(), 2)].into()
+    );
+    assert_eq!(
+        world.sync.differences(),
+        Differences {
+            foreign_addresses: 1,
+            ..Differences::default()
+        }
+    );
+    world.store(Event::Deleted(key("dns-2")));
     world.settle();
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-    assert_eq!(world.sync.doubt(), None);
+    assert_eq!(world.addresses("b.example.", "v4"), ["10.0.0.2"]);
+
+    let mut taken_over = policy();
+    taken_over.options.former_stores = vec!["kube/other".to_owned()];
+    let mut world = World::on(taken_over, model);
+    world.store(Event::Synced(list()));
+    world.settle();
+    assert!(world.rows(W, "v4").is_empty(), "nothing refers to it");
+    assert_eq!(world.addresses("b.example.", "v4"), ["10.0.0.3"]);
+    assert!(world.sync.other_stores(&world.replica).is_empty());
 }

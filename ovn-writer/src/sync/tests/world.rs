@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::model::{Model, ModelAcl, ModelRow, updates};
 use crate::{
-    desired,
+    desired::Filter,
     ovsdb::{Operation, Outcome, Tables, replica::TableUpdates},
     references::{Northbound, NorthboundChanges, NorthboundReplica},
     sync::{CreateSets, Finished, Policy, Reconciler},
@@ -30,7 +30,7 @@ pub(super) struct World {
 }
 
 pub(super) fn policy() -> Policy {
-    Policy::new(STORE, desired::Options::default(), CreateSets::Auto)
+    Policy::new(STORE, Filter::default(), CreateSets::Auto)
 }
 
 impl World {
@@ -86,20 +86,6 @@ impl World {
         self.sync.finished(0, outcome, &self.replica, self.now)
     }
 
-    /// Up to two transactions, of which the second is sent before the first is answered.
-    pub(super) fn step_in_two(&mut self) {
-        let Some(first) = self.next() else { return };
-        let second = self.next();
-        for operations in [Some(first), second].into_iter().flatten() {
-            let outcome = self.model.transact(&operations);
-            self.tell();
-            if let Finished::StartOver(_) = self.finish(outcome) {
-                self.read();
-                return;
-            }
-        }
-    }
-
     /// One transaction, if there is one to be done.
     pub(super) fn step(&mut self) -> Option<Finished> {
         let operations = self.next()?;
@@ -130,7 +116,7 @@ impl World {
     pub(super) fn pass(&mut self, time: Duration) -> usize {
         let end = self.now + time;
         let mut done = self.work();
-        while let Some(timer) = self.sync.next_timer().filter(|timer| *timer <= end) {
+        while let Some(timer) = self.sync.next_timer(self.now).filter(|it| *it <= end) {
             self.now = self.now.max(timer);
             done += self.work();
         }
@@ -142,7 +128,7 @@ impl World {
     pub(super) fn settle(&mut self) -> usize {
         let mut done = self.work();
         for _ in 0..1000 {
-            match self.sync.next_timer() {
+            match self.sync.next_timer(self.now) {
                 None => return done,
                 Some(timer) => done += self.pass(timer.saturating_duration_since(self.now)),
             }

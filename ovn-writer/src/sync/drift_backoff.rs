@@ -1,11 +1,11 @@
-//! When to undo what somebody else did to a set: at once, unless it happens again and again.
+//! When to undo a change that another client made to a set: at once, unless it happens again and again.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// So many repairs of a set in [`WINDOW`] are made at once.
+/// This many repairs of a set in [`WINDOW`] are made at once.
 const AT_ONCE: usize = 5;
 
 /// See [`AT_ONCE`].
@@ -14,22 +14,22 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The first wait; each repair doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// The longest wait. While an address is missing somebody is cut off; while there is one too many somebody may pass who must not.
+/// The longest wait. A missing address cuts pods off; a surplus one lets them through.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// After so long without a repair all is forgotten.
+/// After this long without a repair all is forgotten.
 pub(super) const QUIET: Duration = Duration::from_secs(60);
 
 /// The repairs of one set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Repairs {
+pub(super) struct DriftBackoff {
     /// The latest ones, at most [`AT_ONCE`].
     latest: VecDeque<Instant>,
     /// How often it had to be waited.
     waits: u32,
 }
 
-impl Repairs {
+impl DriftBackoff {
     /// Makes a repair, if it may be made now.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ mod tests {
 
     /// Somebody undoes every repair at once: the times of the repairs in milliseconds from the first on.
     fn storm(count: usize) -> Vec<u128> {
-        let (start, mut repairs) = (Instant::now(), Repairs::default());
+        let (start, mut repairs) = (Instant::now(), DriftBackoff::default());
         let mut now = start;
         let mut made = Vec::new();
         while made.len() < count {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn five_in_ten_seconds_do_not_wait() {
-        let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+        let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
         for _ in 0..100 {
             assert_eq!(repairs.admit(now), Ok(()));
             now += WINDOW / 5;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_quiet_minute_forgets_all() {
-        let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+        let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
         while repairs.waits < 10 {
             now = repairs.admit(now).err().unwrap_or(now);
         }
@@ -120,7 +120,7 @@ mod tests {
         fn nothing_waits_for_more_than_a_second(
             pauses in prop::collection::vec(0..3000_u64, 1..100),
         ) {
-            let (mut now, mut repairs) = (Instant::now(), Repairs::default());
+            let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
             for pause in pauses {
                 now += Duration::from_millis(pause);
                 if let Err(until) = repairs.admit(now) {

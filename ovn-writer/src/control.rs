@@ -1,0 +1,138 @@
+//! `--control`: what an administrator permits the running writer. On a unix socket of mode 0600 alone, apart from `--inspect`.
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use clap::Parser;
+use runtime::{
+    UsageError,
+    inspect::{Inspect, busy, client, json, refusal, text::printable},
+    listen::{ListenAddress, ListenAddressError},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{PROGRAM, inspect::Question};
+
+/// How long the writer may take to answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Where the permission is asked for.
+const ALLOW_EMPTY: &str = "/allow-empty";
+
+/// Permits the running ovn-writer to empty the address sets of all names that are absent at this moment, once, however many they are.
+/// Prints their names.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "allow-empty")]
+pub struct AllowEmptyArgs {
+    /// The `--control` address of the running ovn-writer
+    #[arg(long, value_name = "URL", value_parser = parse_control)]
+    pub control: ListenAddress,
+}
+
+/// Why a writer permits nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotPermitted {
+    /// It writes nothing.
+    #[error("this process writes nothing: {0}")]
+    Idle(&'static str),
+    /// It does not know which names are absent.
+    #[error("it is not known which names are absent: {0}")]
+    Unknown(&'static str),
+}
+
+/// The address of a socket that only the user of the process can open.
+///
+/// # Errors
+/// It is no unix socket, or gives others access.
+pub(crate) fn parse_control(text: &str) -> Result<ListenAddress, String> {
+    let address = text
+        .parse()
+        .map_err(|error: ListenAddressError| error.to_string())?;
+    match &address {
+        ListenAddress::Unix(unix)
+            if unix.mode.is_none() && unix.uid.is_none() && unix.gid.is_none() =>
+        {
+            Ok(address)
+        }
+        _ => Err("it is a unix socket without further options, such as unix:///run/ovn-writer/control.sock".to_owned()),
+    }
+}
+
+/// Answers until the token is cancelled.
+///
+/// # Errors
+/// Those of [`Inspect::serve`].
+pub async fn serve(
+    listener: Inspect,
+    writer: mpsc::Sender<Question>,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let router = Router::new()
+        .route(ALLOW_EMPTY, post(allow_empty))
+        .with_state(writer);
+    listener.serve(router, token).await
+}
+
+async fn allow_empty(State(writer): State<mpsc::Sender<Question>>) -> Response {
+    let asked = async {
+        let (sender, answer) = oneshot::channel();
+        writer.send(Question::AllowEmpty(sender)).await.ok()?;
+        answer.await.ok()
+    };
+    match timeout(ANSWER_DEADLINE, asked).await.ok().flatten() {
+        Some(Ok(names)) => json(&names),
+        Some(Err(reason)) => refusal(StatusCode::CONFLICT, &reason.to_string()).into_response(),
+        None => busy(PROGRAM),
+    }
+}
+
+/// Asks the running ovn-writer, and prints the names that it may empty now.
+///
+/// # Errors
+/// [`UsageError`]: it cannot be reached, or does not permit it.
+pub async fn run_allow_empty(args: AllowEmptyArgs) -> anyhow::Result<()> {
+    let answer = client::post(&args.control, ALLOW_EMPTY).await;
+    let names: Vec<String> = answer.map_err(|error| {
+        UsageError(format!(
+            "cannot ask the ovn-writer at {}: {error:#}",
+            args.control
+        ))
+    })?;
+    let mut stdout = io::stdout().lock();
+    for name in &names {
+        writeln!(stdout, "{}", printable(name))?;
+    }
+    stdout.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_of_the_user_alone_takes_permissions() {
+        assert!(parse_control("unix:///run/control.sock").is_ok());
+        for text in [
+            "tcp://127.0.0.1:9093",
+            "unix:///run/control.sock?mode=0660",
+            "unix:///run/control.sock?gid=5",
+            "/run/control.sock",
+        ] {
+            assert!(parse_control(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! All that is known of both sides, and how the sets of a name differ by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Instant,
+};
+
+use foldhash::{HashMap, HashSet};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, DnsNameResolver, Family};
+use runtime::store::Event;
+use uuid::Uuid;
+
+use super::{
+    CreateSets, Differences, Policy,
+    absence::{Absence, AbsenceLimit},
+    change::Change,
+    clashes::Clashes,
+    index::{Index, set_name},
+    plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetOf, SetRow, Trigger, plan},
+};
+use crate::{
+    address_set::{AddressSet, NameForm},
+    desired::{Desired, Presence, Wanted},
+    references::{NorthboundChanges, NorthboundReplica, References, SetName},
+};
+
+/// The state of both sides.
+#[derive(Debug)]
+pub(super) struct SyncState {
+    pub(super) policy: Policy,
+    pub(super) desired: Desired,
+    pub(super) references: References,
+    pub(super) differences: Differences,
+    pub(super) clashes: Clashes,
+    absence: AbsenceLimit,
+    /// Whether ovn-kubernetes was ever seen to manage the address sets of the database.
+    is_managed: bool,
+    /// Since when rules of ovn-kubernetes have been in the database.
+    managed_since: Option<Instant>,
+    /// When rows were made, as of the last look.
+    creation: Option<Creation>,
+    /// Whether every name was compared with the database since that was read.
+    pub(super) is_compared: bool,
+    index: Index,
+    /// What must be remembered of a name.
+    states: HashMap<DnsName, State>,
+    /// What this program put into rows that others fill too.
+    inserted: HashMap<Uuid, BTreeSet<IpAddr>>,
+}
+
+/// What must be remembered of a name.
+#[derive(Debug, Default)]
+struct State {
+    clocks: Clocks,
+    differences: Differences,
+}
+
+impl SyncState {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self {
+            desired: Desired::new(policy.options.filter.clone()),
+            policy,
+            references: References::default(),
+            differences: Differences::default(),
+            clashes: Clashes::default(),
+            absence: AbsenceLimit::default(),
+            is_managed: false,
+            managed_since: None,
+            creation: None,
+            is_compared: false,
+            index: Index::default(),
+            states: HashMap::default(),
+            inserted: HashMap::default(),
+        }
+    }
+
+    /// Takes over what the store says, and returns the names that may differ by it.
+    pub(super) fn store_changed(
+        &mut self,
+        event: &Event<DnsNameResolver>,
+        now: Instant,
+    ) -> HashSet<DnsName> {
+        let before = self.desired.names().len();
+        let names = self.desired.apply(event, now);
+        // It forgets none, and those that it had are known.
+        if self.desired.names().len() != before {
+            names.iter().for_each(|name| self.index.add(name));
+        }
+        names
+    }
+
+    /// Takes over a database that was read anew, and returns all names that may differ.
+    pub(super) fn database_read(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
+        self.references = References::of(replica);
+        let options = &self.policy.options;
+        let rows = || replica.0.iter().map(|(_, row)| row);
+        let is_marked = |row: &AddressSet| {
+            row.is_marked_managed() && row.store().is_some_and(|s| options.is_ours(s))
+        };
+        self.is_managed |= self.references.are_managed() || rows().any(is_marked);
+        self.inserted
+            .retain(|uuid, _| replica.0.get(*uuid).is_some());
+        self.index.clear();
+        for name in self.desired.names() {
+            self.index.add(name);
+        }
+        // How long something has been unused or different is not known across a gap.
+        for state in self.states.values_mut() {
+            state.clocks = Clocks::default();
+        }
+        self.desired.compare_all();
+        self.is_compared = false;
+        let with_rows = rows().filter_map(|row| Some(row.identity()?.name.clone()));
+        let known = self.desired.names().chain(self.states.keys());
+        known.cloned().chain(with_rows).collect()
+    }
+
+    /// Takes over what changed in the database, and returns the names to whose sets the references changed, perhaps.
+    pub(super) fn database_changed(
+        &mut self,
+        replica: &NorthboundReplica,
+        changes: &NorthboundChanges,
+    ) -> HashSet<DnsName> {
+        let touched = self.references.update(replica, changes);
+        self.is_managed |= self.references.are_managed();
+        let mut names = self.index.names(&touched, self.desired.names());
+        let rows = touched
+            .rows
+            .iter()
+            .filter_map(|uuid| replica.0.get(*uuid)?.identity());
+        names.extend(rows.map(|identity| identity.name.clone()));
+        names
+    }
+
+    /// What follows from what all names have in common: the names that are to be looked at again.
+    pub(super) fn wake(&mut self, now: Instant) -> HashSet<DnsName> {
+        let mut again = HashSet::default();
+        if !self.references.are_managed() {
+            self.managed_since = None;
+        } else if self.managed_since.is_none() {
+            self.managed_since = Some(now);
+        }
+        let creation = self.creation(now);
+        if self
+            .creation
+            .replace(creation)
+            .is_some_and(|it| it != creation)
+        {
+            again.extend(self.desired.names().cloned());
+        }
+        again
+    }
+
+    /// Every name was compared with the database. Returns the names for which something follows from that.
+    pub(super) fn all_compared(&mut self, now: Instant) -> HashSet<DnsName> {
+        let mut again = HashSet::default();
+        let are_released = self.absence.wake(self.desired.is_in_sync(), now);
+        if !std::mem::replace(&mut self.is_compared, true) || are_released {
+            again.extend(self.absence.names().cloned());
+        }
+        if self.desired.is_in_sync()
+            && let Some(until) = self.policy.allow_empty_until.take()
+            && now < until
+        {
+            again.extend(self.allow_empty());
+        }
+        again
+    }
+
+    /// Permits to close the names that are absent now, and returns them.
+    pub(super) fn allow_empty(&mut self) -> Vec<DnsName> {
+        let mut names: Vec<_> = self.absence.names().cloned().collect();
+        names.sort_unstable();
+        for name in &names {
+            self.desired.permit(name);
+        }
+        names
+    }
+
+    /// When [`SyncState::wake`] or [`SyncState::all_compared`] has something to do even if nothing changes.
+    pub(super) fn next_timer(&self, now: Instant) -> Option<Instant> {
+        let delays = self.policy.options.delays;
+        let settled = self
+            .managed_since
+            .map(|since| since + delays.managed_settle);
+        let is_awaited = self.policy.create == CreateSets::Always;
+        let settled = settled.filter(|at| is_awaited && *at > now);
+        let absence = self.absence.next_timer(delays.suspect, now);
+        settled.into_iter().chain(absence).min()
+    }
+
+    /// The database said that ovn-kubernetes manages its address sets.
+    pub(super) fn set_managed(&mut self) {
+        self.is_managed = true;
+    }
+
+    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
+    pub(super) fn is_managed(&self) -> bool {
+        self.is_managed || self.policy.is_managed
+    }
+
+    /// When rows are made.
+    pub(super) fn creation(&self, now: Instant) -> Creation {
+        let settle = self.policy.options.delays.managed_settle;
+        match self.policy.create {
+            CreateSets::Never => Creation::Never,
+            CreateSets::Auto | CreateSets::Always if !self.is_managed() => Creation::AtOnce,
+            // Its own clean-up, when it starts on an empty database, would delete them.
+            CreateSets::Always if self.managed_since.is_some_and(|it| now >= it + settle) => {
+                Creation::AtOnce
+            }
+            CreateSets::Auto | CreateSets::Always => Creation::WhenReferenced,
+        }
+    }
+
+    /// The names that are absent, against the limit.
+    pub(super) fn absence(&self, now: Instant) -> Absence {
+        let suspect_after = self.policy.options.delays.suspect;
+        self.absence.report(suspect_after, now)
+    }
+
+    /// How many names in use are absent, and whether the store is suspect for that.
+    pub(super) fn absent(&self, now: Instant) -> (usize, bool) {
+        let suspect_after = self.policy.options.delays.suspect;
+        let is_suspect = self.absence.is_suspect(suspect_after, now);
+        (self.absence.len(), is_suspect)
+    }
+
+    /// How many rows are marked for stores that are not known here, by store.
+    pub(super) fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
+        let mut stores = BTreeMap::new();
+        let marks = replica.0.iter().filter_map(|(_, row)| row.store());
+        for store in marks.filter(|store| !self.policy.options.is_ours(store)) {
+            *stores.entry(store.to_owned()).or_default() += 1;
+        }
+        stores
+    }
+
+    /// Works out what is different in a name, and remembers what must be.
+    pub(super) fn examine(
+        &mut self,
+        name: &DnsName,
+        replica: &NorthboundReplica,
+        now: Instant,
+    ) -> Plan {
+        let rows = rows_of(name, replica, &self.references, &self.inserted);
+        if self.must_adopt(name, &rows) {
+            self.desired.adopt(name, now);
+            self.index.add(name);
+        }
+        let mut state = self.states.remove(name).unwrap_or_default();
+        let plan = self.plan(name, &rows, &mut state.clocks, now);
+        let wanted = self.desired.wanted(name);
+        // Those of the default network are known of every name of the store.
+        let others = rows.iter().filter(|row| {
+            let is_default = |family| row.is_of(DEFAULT_NETWORK_CONTROLLER, family);
+            wanted.is_none() || !Family::ALL.into_iter().any(is_default)
+        });
+        let others: Vec<_> = others.map(|row| SetName::from(row.set.name())).collect();
+        let is_absent = plan.is_in_use && wanted.as_ref().is_some_and(is_absent);
+        for set in others {
+            self.index.add_set(set, name);
+        }
+        self.clashes.retain(name, |set| {
+            let mut changes = plan.findings.iter().map(|finding| &finding.change);
+            changes.any(
+                |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
+            )
+        });
+        let was_in_use = self.desired.set_in_use(name, plan.is_in_use);
+        self.absence
+            .note(name, was_in_use, plan.is_in_use, is_absent);
+        self.differences -= state.differences;
+        state.differences = Differences::of(&plan);
+        self.differences += state.differences;
+        if plan.is_over {
+            self.desired.forget(name);
+            self.index.remove(name);
+            return plan;
+        }
+        self.desired.compared(name, true);
+        if !state.clocks.are_still() || state.differences != Differences::default() {
+            self.states.insert(name.clone(), state);
+        }
+        plan
+    }
+
+    /// The same, of which nothing is remembered.
+    pub(super) fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
+        let rows = rows_of(name, replica, &self.references, &self.inserted);
+        let state = self.states.get(name);
+        let mut clocks = state.map(|state| state.clocks.clone()).unwrap_or_default();
+        self.plan(name, &rows, &mut clocks, now)
+    }
+
+    /// Whether it had differences when it was examined last.
+    pub(super) fn differs(&self, name: &DnsName) -> bool {
+        let state = self.states.get(name);
+        state.is_some_and(|state| state.differences.count() > 0)
+    }
+
+    /// What was decided took effect.
+    pub(super) fn done(&mut self, findings: &[Finding], replica: &NorthboundReplica, now: Instant) {
+        let is_absence = |finding: &Finding| finding.trigger == Trigger::Absence;
+        if findings.iter().any(is_absence) {
+            self.absence.close(now);
+        }
+        for finding in findings {
+            let Change::Mutate {
+                uuid,
+                insert,
+                delete,
+                ..
+            } = &finding.change
+            else {
+                continue;
+            };
+            if !replica.0.get(*uuid).is_some_and(|row| self.is_shared(row)) {
+                continue;
+            }
+            let inserted = self.inserted.entry(*uuid).or_default();
+            inserted.extend(insert);
+            for address in delete.iter().filter_map(|text| text.parse().ok()) {
+                inserted.remove(&address);
+            }
+            if inserted.is_empty() {
+                self.inserted.remove(uuid);
+            }
+        }
+    }
+
+    /// Whether others fill the row, too.
+    fn is_shared(&self, row: &AddressSet) -> bool {
+        let options = &self.policy.options;
+        let is_as_written = row
+            .identity()
+            .is_some_and(|it| it.form == NameForm::AsWritten);
+        is_as_written || row.store().is_some_and(|store| !options.is_ours(store))
+    }
+
+    fn plan(&self, name: &DnsName, rows: &[SetRow<'_>], clocks: &mut Clocks, now: Instant) -> Plan {
+        let wanted = self.desired.wanted(name);
+        let is_present = wanted.as_ref().is_some_and(Wanted::is_present);
+        let missed = if is_present {
+            self.missed(name, rows)
+        } else {
+            Vec::new()
+        };
+        let case = Case {
+            name,
+            wanted: wanted.as_ref(),
+            rows,
+            missed: &missed,
+            taken: &self.clashes.of(name, self.references.controllers()),
+            creation: self.creation(now),
+            is_managed: self.is_managed(),
+            absence_hold: self.absence_hold(),
+            absence_counts_from: self.absence.counts_from(),
+        };
+        plan(case, &self.policy.options, clocks, now)
+    }
+
+    /// Why no name is closed for nothing but its absence.
+    fn absence_hold(&self) -> Option<Reason> {
+        if !self.is_compared {
+            Some(Reason::Starting)
+        } else if self.desired.has_unknown_object() {
+            Some(Reason::UnreadableObject)
+        } else if self.absence.is_exceeded() {
+            Some(Reason::ManyAbsent)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a name that the store never had is to be treated as one that went: it has rows of this program.
+    fn must_adopt(&self, name: &DnsName, rows: &[SetRow<'_>]) -> bool {
+        let is_ours = |row: &SetRow<'_>| {
+            let form = row.set.identity().map(|identity| identity.form);
+            let store = row.set.store();
+            form == Some(NameForm::Fqdn) && store.is_some_and(|it| self.policy.options.is_ours(it))
+        };
+        self.desired.wanted(name).is_none() && rows.iter().any(is_ours)
+    }
+
+    /// The sets of the name that something refers to, and that are not there.
+    fn missed(&self, name: &DnsName, rows: &[SetRow<'_>]) -> Vec<SetOf> {
+        let is_there = |set: &SetName| rows.iter().any(|row| SetName::from(row.set.name()) == *set);
+        let mut missed = Vec::new();
+        for controller in self.references.controllers() {
+            for family in Family::ALL {
+                if rows.iter().any(|row| row.is_of(controller, family)) {
+                    continue;
+                }
+                let set = set_name(controller, name, family);
+                if self.references.contain(&set) && !is_there(&set) {
+                    let controller = controller.into();
+                    missed.push(SetOf { controller, family });
+                }
+            }
+        }
+        missed
+    }
+}
+
+fn rows_of<'a>(
+    name: &DnsName,
+    replica: &'a NorthboundReplica,
+    references: &References,
+    inserted: &'a HashMap<Uuid, BTreeSet<IpAddr>>,
+) -> Vec<SetRow<'a>> {
+    let rows = replica.0.with_key(name).map(|(uuid, set)| SetRow {
+        uuid,
+        set,
+        is_referred_to: references.contain_row(uuid, set),
+        inserted: inserted.get(&uuid),
+    });
+    rows.collect()
+}
+
+/// Whether nothing but the absence of its object says that the name is to go.
+fn is_absent(wanted: &Wanted<'_>) -> bool {
+    matches!(
+        wanted.presence,
+        Presence::Away {
+            rule_ended: false,
+            is_permitted: false,
+            ..
+        }
+    )
+}
