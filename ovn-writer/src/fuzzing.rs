@@ -130,6 +130,8 @@ pub fn updates(data: &[u8]) {
 
 /// Every row is found by its key and by no other.
 fn check_keys<R: Record>(replica: &Replica<R>) {
+    let counted = replica.iter().filter(|(_, row)| row.counts()).count();
+    assert_eq!(replica.counted(), counted);
     let mut keys = HashMap::<R::Key, HashSet<_>>::new();
     for (uuid, row) in replica.iter() {
         assert!(replica.get(uuid).is_some());

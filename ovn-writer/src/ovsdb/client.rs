@@ -55,7 +55,7 @@ pub enum Event<C> {
         /// Whether only what happened since the last session had to be read.
         resumed: bool,
     },
-    /// Rows with these keys changed.
+    /// Rows with these keys changed, if any; or the first row that [counts](super::Record::counts) came, or the last one went.
     Changed(C),
     /// A transaction ended. All that it changed, and what changed before it, is in the replica.
     Ended {
@@ -161,8 +161,8 @@ impl<T: Tables> Client<T> {
                     }
                 },
                 State::Up(link) => match link.next().await {
-                    Ok(Event::Changed(changes)) if T::nothing_changed(&changes) => {}
-                    Ok(event) => return event,
+                    Ok(None) => {}
+                    Ok(Some(event)) => return event,
                     Err(error) => {
                         let (remote, unknown) = (link.remote.clone(), link.session.under_way());
                         self.end(error.leaves_the_replica_intact());
@@ -273,13 +273,14 @@ impl<T: Tables> Link<T> {
         })
     }
 
-    /// Takes over what happens next: [`Event::Changed`] or [`Event::Ended`].
-    async fn next(&mut self) -> Result<Event<T::Changes>, Error> {
+    /// Takes over what happens next: [`Event::Changed`] or [`Event::Ended`], or nothing that is one.
+    async fn next(&mut self) -> Result<Option<Event<T::Changes>>, Error> {
         let notification = match self.session.next().await? {
             Told::Notification(notification) => notification,
-            Told::Ended(id, outcome) => return Ok(Event::Ended { id, outcome }),
+            Told::Ended(id, outcome) => return Ok(Some(Event::Ended { id, outcome })),
         };
         let mut changes = T::Changes::default();
+        let any_counted = T::counted(&self.replica) > 0;
         match Update::parse(&notification)? {
             Update::Rows { id, last, updates } if id == self.id => {
                 T::apply(&mut self.replica, updates, &mut changes)?;
@@ -299,7 +300,9 @@ impl<T: Tables> Link<T> {
             }
             Update::Canceled(id) => return Err(Error::Canceled(id.1.into_owned())),
         }
-        Ok(Event::Changed(changes))
+        let is_news =
+            !T::nothing_changed(&changes) || any_counted != (T::counted(&self.replica) > 0);
+        Ok(is_news.then_some(Event::Changed(changes)))
     }
 
     /// What a next session needs of this one, which is then of no more use.

@@ -37,6 +37,9 @@ pub trait Tables: Send + 'static {
 
     /// Whether no key is in any of the sets.
     fn nothing_changed(changes: &Self::Changes) -> bool;
+
+    /// The number of rows that [count](Record::counts), in all tables together.
+    fn counted(replica: &Self::Replica) -> usize;
 }
 
 impl<R: Record> Tables for R {
@@ -65,6 +68,10 @@ impl<R: Record> Tables for R {
 
     fn nothing_changed(changes: &HashSet<R::Key>) -> bool {
         changes.is_empty()
+    }
+
+    fn counted(replica: &Replica<R>) -> usize {
+        replica.counted()
     }
 }
 
@@ -99,6 +106,10 @@ macro_rules! tables {
 
             fn nothing_changed(changes: &Self::Changes) -> bool {
                 $(changes.$index.is_empty())&&+
+            }
+
+            fn counted(replica: &Self::Replica) -> usize {
+                [$(replica.$index.counted()),+].into_iter().sum()
             }
         }
     };

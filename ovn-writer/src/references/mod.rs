@@ -41,6 +41,7 @@ pub struct References {
     by_name: BTreeSet<(SetName, RuleTable, SetNames)>,
     by_row: BTreeSet<(Uuid, NatSets)>,
     controllers: BTreeSet<Box<str>>,
+    managed_rules: usize,
     managed: bool,
 }
 
@@ -71,6 +72,8 @@ impl References {
     /// Takes over what changed, as the replica has it now.
     pub fn update(&mut self, replica: &NorthboundReplica, changes: &NorthboundChanges) -> Touched {
         let mut touched = Touched::default();
+        self.managed_rules = Northbound::counted(replica);
+        self.managed |= self.managed_rules > 0;
         self.update_rules(&replica.1, &changes.1, &mut touched);
         self.update_rules(&replica.2, &changes.2, &mut touched);
         self.update_rules(&replica.3, &changes.3, &mut touched);
@@ -99,11 +102,9 @@ impl References {
             for (_, rule) in replica.with_key(sets) {
                 is_there = true;
                 let rule = rule.details();
-                self.managed |= rule.controller.is_some();
                 if let Some(controller) = rule.controller
                     && controller != DEFAULT_NETWORK_CONTROLLER
                     && rule.owner_type == Some(EGRESS_FIREWALL)
-                    && !sets.is_empty()
                 {
                     let names = touched.elsewhere.entry(controller.into()).or_default();
                     names.extend(sets.iter().map(|(name, _)| name.clone()));
@@ -174,6 +175,12 @@ impl References {
     /// Whether a rule is, or was, of a controller of ovn-kubernetes: then it manages the address sets of this database.
     pub fn are_managed(&self) -> bool {
         self.managed
+    }
+
+    /// The number of rules of controllers of ovn-kubernetes, as of the last update. Changes of this number alone are no update,
+    /// but for the first rule that comes and the last one that goes.
+    pub fn managed_rules(&self) -> usize {
+        self.managed_rules
     }
 
     fn keys_of(&self, set: &SetName) -> impl Iterator<Item = (RuleTable, &SetNames)> + use<'_> {

@@ -227,10 +227,14 @@ impl<T: OfTable> Record for Rule<T> {
         Ok(())
     }
 
-    /// The sets; also if there are none but the rule is ovn-kubernetes' own, as that says something of the database.
+    /// The sets, if there are any: of the other rules only those of ovn-kubernetes matter, and of these only the number.
     fn key(&self) -> Option<SetNames> {
-        let is_of_interest = !self.sets.is_empty() || self.external_ids.get(0).is_some();
-        is_of_interest.then(|| self.sets.clone())
+        (!self.sets.is_empty()).then(|| self.sets.clone())
+    }
+
+    /// Whether it is a rule of ovn-kubernetes.
+    fn counts(&self) -> bool {
+        self.external_ids.get(0).is_some()
     }
 }
 
@@ -277,14 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_sets_tells_of_its_owner() {
+    fn a_rule_without_sets_has_no_key_and_counts_if_ovn_kubernetes_owns_it() {
         let ids =
             serde_json::json!({"external_ids": ["map", [["k8s.ovn.org/owner-controller", "x"]]]});
-        assert_eq!(
-            rule::<Policy>(ids).unwrap().key(),
-            Some(SetNames::default())
-        );
-        assert_eq!(rule::<Qos>(serde_json::json!({})).unwrap().key(), None);
+        let owned = rule::<Policy>(ids).unwrap();
+        assert_eq!((owned.key(), owned.counts()), (None, true));
+        let other = rule::<Qos>(serde_json::json!({})).unwrap();
+        assert_eq!((other.key(), other.counts()), (None, false));
     }
 
     #[test]

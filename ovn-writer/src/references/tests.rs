@@ -78,6 +78,33 @@ fn rules_of_every_table_are_found_by_the_sets_that_they_name() {
 }
 
 #[test]
+fn rules_without_a_set_are_counted_and_change_nothing_else() {
+    let mut world = World::default();
+    let ids = json!(["map", [["k8s.ovn.org/owner-controller", "red"]]]);
+    let changes = |world: &mut World, rows: Value| {
+        let json = to_raw_value(&json!({ "ACL": rows })).unwrap();
+        let updates = TableUpdates::read_differences(&json).unwrap();
+        let mut changes = NorthboundChanges::default();
+        Northbound::apply(&mut world.replica, updates, &mut changes).unwrap();
+        world.references.update(&world.replica, &changes);
+        (changes.1.len(), world.references.managed_rules())
+    };
+    let rule = |expression: &str| json!({"initial": {"match": expression, "external_ids": ids}});
+    let foreign = json!({"initial": {"match": "ip4"}});
+    let rows = json!({uuid(1): rule("ip4"), uuid(2): rule("ip4.dst == $a1"), uuid(3): foreign});
+    assert_eq!(changes(&mut world, rows), (1, 2));
+    let rows = json!({uuid(3): {"modify": {"external_ids": ids}}});
+    assert_eq!(changes(&mut world, rows), (0, 3));
+    let rows = json!({uuid(3): {"modify": {"external_ids": ids}}, uuid(1): {"delete": null}});
+    assert_eq!(changes(&mut world, rows), (0, 1));
+    let rows = json!({uuid(2): {"modify": {"match": "ip4"}}});
+    assert_eq!(changes(&mut world, rows), (1, 1));
+    let rows = json!({uuid(2): {"delete": null}});
+    assert_eq!(changes(&mut world, rows), (0, 0));
+    assert!(world.references.are_managed());
+}
+
+#[test]
 fn nat_refers_to_rows() {
     let mut world = World::default();
     let (one, other) = (Uuid::from_u128(101), Uuid::from_u128(102));

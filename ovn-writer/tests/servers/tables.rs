@@ -196,3 +196,58 @@ async fn a_column_that_an_older_schema_lacks_is_done_without() {
     let first = timeout(PATIENCE, client.next()).await.unwrap();
     assert!(matches!(first, Event::Up { .. }), "{first:?}");
 }
+
+/// An ACL of which only the number matters.
+struct Counted;
+
+impl Record for Counted {
+    const TABLE: &'static str = Acl::TABLE;
+    const COLUMNS: &'static [Column] = Acl::COLUMNS;
+    type Key = ();
+
+    fn read(_columns: Row) -> Result<Self, ColumnError> {
+        Ok(Self)
+    }
+
+    fn modify(&mut self, _difference: Row) -> Result<(), ColumnError> {
+        Ok(())
+    }
+
+    fn key(&self) -> Option<()> {
+        None
+    }
+
+    fn counts(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn of_rows_that_are_counted_the_first_and_the_last_are_told() {
+    let database = Database::start().await;
+    let nbctl = |args: &[&str]| drop(database.northbound.nbctl(args).unwrap());
+    nbctl(&["ls-add", "sw"]);
+    let mut client = Client::<(AddressSet, Counted)>::new(
+        &database.northbound.remote().parse().unwrap(),
+        ClientOptions::new(NORTHBOUND),
+    );
+    let first = timeout(PATIENCE, client.next()).await.unwrap();
+    assert!(matches!(first, Event::Up { .. }), "{first:?}");
+    // How many there are, and whether the event is of a set.
+    let mut next = async || match timeout(PATIENCE, client.next()).await.unwrap() {
+        Event::Changed((sets, _)) => (client.replica().unwrap().1.counted(), !sets.is_empty()),
+        other => panic!("{other:?}"),
+    };
+    let acl = |number: &str| nbctl(&["acl-add", "sw", "to-lport", number, "ip4", "drop"]);
+    acl("1");
+    assert_eq!(next().await, (1, false));
+    acl("2");
+    nbctl(&["acl-del", "sw", "to-lport", "2", "ip4"]);
+    database
+        .northbound
+        .create_set("a1", "www.example.com.", proto::api::Family::V4, "[]");
+    assert_eq!(next().await, (1, true));
+    acl("3");
+    nbctl(&["acl-del", "sw"]);
+    assert_eq!(next().await, (0, false));
+}

@@ -54,6 +54,11 @@ pub trait Record: Sized + Send + 'static {
 
     /// The key, if the row has one. Changes of rows without one are no [`Event`](super::Event).
     fn key(&self) -> Option<Self::Key>;
+
+    /// Whether the row is one of those that [`Replica::counted`] counts: of these only the number matters.
+    fn counts(&self) -> bool {
+        false
+    }
 }
 
 /// A column that a [`Record`] cannot take.
@@ -126,6 +131,7 @@ pub struct Replica<R: Record> {
     rows: HashMap<Uuid, R>,
     /// In order; there are few rows with the same key.
     by_key: HashMap<R::Key, Vec<Uuid>>,
+    counted: usize,
 }
 
 impl<R: Record> Default for Replica<R> {
@@ -133,6 +139,7 @@ impl<R: Record> Default for Replica<R> {
         Self {
             rows: HashMap::default(),
             by_key: HashMap::default(),
+            counted: 0,
         }
     }
 }
@@ -146,6 +153,11 @@ impl<R: Record> Replica<R> {
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// The number of rows that [count](Record::counts).
+    pub fn counted(&self) -> usize {
+        self.counted
     }
 
     /// All rows, in no order.
@@ -197,30 +209,42 @@ impl<R: Record> Replica<R> {
             RowUpdate::Insert(json) => {
                 let row = R::read(columns(json)?).map_err(column_error)?;
                 self.index(uuid, row.key(), touched);
+                self.recount(false, row.counts());
                 if self.rows.insert(uuid, row).is_some() {
                     return Err(ReplicaError::Present(uuid));
                 }
             }
             RowUpdate::Modify(json) => {
                 let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
-                let before = row.key();
+                let before = (row.key(), row.counts());
                 row.modify(columns(json)?).map_err(column_error)?;
-                let after = row.key();
-                self.reindex(uuid, before, after, touched);
+                let after = (row.key(), row.counts());
+                self.reindex(uuid, before.0, after.0, touched);
+                self.recount(before.1, after.1);
             }
             RowUpdate::Replace(json) => {
                 let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
-                let before = row.key();
+                let before = (row.key(), row.counts());
                 *row = R::read(columns(json)?).map_err(column_error)?;
-                let after = row.key();
-                self.reindex(uuid, before, after, touched);
+                let after = (row.key(), row.counts());
+                self.reindex(uuid, before.0, after.0, touched);
+                self.recount(before.1, after.1);
             }
             RowUpdate::Delete => {
                 let row = self.rows.remove(&uuid).ok_or(ReplicaError::Absent(uuid))?;
                 self.unindex(uuid, row.key(), touched);
+                self.recount(row.counts(), false);
             }
         }
         Ok(())
+    }
+
+    fn recount(&mut self, before: bool, after: bool) {
+        match (before, after) {
+            (false, true) => self.counted += 1,
+            (true, false) => self.counted = self.counted.saturating_sub(1),
+            _ => {}
+        }
     }
 
     fn reindex(

@@ -175,6 +175,8 @@ proptest! {
                 };
                 let expected: BTreeSet<_> = titles(&before).union(&titles(&after)).cloned().collect();
                 prop_assert_eq!(touched.into_iter().collect::<BTreeSet<_>>(), expected);
+                let counted = after.values().filter(|row| row.authors.len() > 1).count();
+                prop_assert_eq!(replica.counted(), counted);
                 for title in ["x", "y"] {
                     let found = replica.with_key(&title.to_owned()).count();
                     prop_assert_eq!(found, after.values().filter(|row| row.title == title).count());

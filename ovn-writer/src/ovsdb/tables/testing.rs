@@ -62,6 +62,10 @@ impl Record for Book {
     fn key(&self) -> Option<String> {
         (!self.title.is_empty()).then(|| self.title.clone())
     }
+
+    fn counts(&self) -> bool {
+        self.authors.len() > 1
+    }
 }
 
 /// A row with one column.
