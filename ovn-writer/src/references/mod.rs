@@ -42,7 +42,6 @@ pub struct References {
     by_row: BTreeSet<(Uuid, NatSets)>,
     controllers: BTreeSet<Box<str>>,
     managed_rules: usize,
-    managed: bool,
 }
 
 /// The sets of which the references changed, perhaps.
@@ -73,7 +72,6 @@ impl References {
     pub fn update(&mut self, replica: &NorthboundReplica, changes: &NorthboundChanges) -> Touched {
         let mut touched = Touched::default();
         self.managed_rules = Northbound::counted(replica);
-        self.managed |= self.managed_rules > 0;
         self.update_rules(&replica.1, &changes.1, &mut touched);
         self.update_rules(&replica.2, &changes.2, &mut touched);
         self.update_rules(&replica.3, &changes.3, &mut touched);
@@ -170,11 +168,6 @@ impl References {
     pub fn controllers(&self) -> impl Iterator<Item = &str> {
         let others = self.controllers.iter().map(|controller| &**controller);
         std::iter::once(DEFAULT_NETWORK_CONTROLLER).chain(others)
-    }
-
-    /// Whether a rule is, or was, of a controller of ovn-kubernetes: then it manages the address sets of this database.
-    pub fn are_managed(&self) -> bool {
-        self.managed
     }
 
     /// The number of rules of controllers of ovn-kubernetes, as of the last update. Changes of this number alone are no update,

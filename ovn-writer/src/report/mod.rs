@@ -64,7 +64,7 @@ pub struct SetReport {
 pub enum Kind {
     /// There is no such row.
     MissingRow,
-    /// There is no such row, and none can be made: somebody else has one of its name, for something else.
+    /// There is no such row, and none can be made: another client has one of its name, for something else.
     NameClash,
     /// It has other addresses.
     Addresses,
@@ -123,15 +123,19 @@ impl NameReport {
         references: &References,
         now: Instant,
     ) -> Self {
-        let sets = plan.findings.iter().map(|finding| {
+        let mut sets: Vec<SetReport> = Vec::new();
+        for finding in &plan.findings {
             let mut set = SetReport::of(name, finding, &replica.0, now);
+            if sets.last_mut().is_some_and(|last| last.merge(&set)) {
+                continue;
+            }
             let set_name = SetName::from(set.set.as_str());
             set.rules = RuleReport::all(&set_name, finding.change.uuid(), replica, references);
-            set
-        });
+            sets.push(set);
+        }
         Self {
             name: name.to_string(),
-            sets: sets.collect(),
+            sets,
         }
     }
 }
@@ -196,6 +200,26 @@ impl SetReport {
             action: Action::of(finding.verdict, now),
             rules: Vec::new(),
         }
+    }
+}
+
+impl SetReport {
+    /// Takes over what else is different in the same set, if the writer undoes both; returns whether it does.
+    fn merge(&mut self, other: &Self) -> bool {
+        let action = match (self.action, other.action) {
+            (Action::Left(_), _) | (_, Action::Left(_)) => return false,
+            (Action::Now, action) | (action, Action::Now) => action,
+            (Action::AfterMillis(one), Action::AfterMillis(other)) => {
+                Action::AfterMillis(one.max(other))
+            }
+        };
+        let is_same = (&self.set, self.family, self.kind) == (&other.set, other.family, other.kind);
+        if is_same {
+            self.action = action;
+            self.missing.extend_from_slice(&other.missing);
+            self.surplus.extend_from_slice(&other.surplus);
+        }
+        is_same
     }
 }
 
@@ -368,7 +392,7 @@ impl fmt::Display for SetReport {
         }
         f.write_str(match self.kind {
             Kind::MissingRow => " is missing:",
-            Kind::NameClash => " is missing, and somebody else has a set of its name:",
+            Kind::NameClash => " is missing, and another client has a set of its name:",
             Kind::Addresses => ":",
             Kind::UnwantedRow => " is of no name in the store:",
         })?;

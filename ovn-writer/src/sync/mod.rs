@@ -276,7 +276,7 @@ impl Reconciler {
                 self.queue.put_back(name, mark);
                 break;
             }
-            let plan = self.examine(&name, replica, now);
+            let plan = self.examine(&name, replica, true, now);
             let findings = self.admit(&name, mark, plan, now);
             if findings.is_empty() {
                 continue;
@@ -320,7 +320,7 @@ impl Reconciler {
         let mut plans = Vec::new();
         if self.wake(now) {
             while let Some((name, _)) = self.next_name(now) {
-                let plan = self.examine(&name, replica, now);
+                let plan = self.examine(&name, replica, false, now);
                 plans.push((name, plan));
             }
         }
@@ -433,8 +433,14 @@ impl Reconciler {
         true
     }
 
-    fn examine(&mut self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
-        let plan = self.state.examine(name, replica, now);
+    fn examine(
+        &mut self,
+        name: &DnsName,
+        replica: &NorthboundReplica,
+        is_carried_out: bool,
+        now: Instant,
+    ) -> Plan {
+        let plan = self.state.examine(name, replica, is_carried_out, now);
         if let Some(due) = plan.due {
             self.queue.look_at(name.clone(), due);
         }

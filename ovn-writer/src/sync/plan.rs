@@ -283,6 +283,11 @@ impl<'a> Planner<'a, '_> {
             return;
         }
         let addresses = wanted.of_family(identity.family);
+        if let Removable::Only(_) = removable {
+            self.plan.foreign += surplus(row, addresses)
+                .filter(|address| !removable.contains(address.as_ref()))
+                .count();
+        }
         if !wanted.is_complete {
             let missing = difference(row, addresses, Removable::None);
             self.add_by_cause(row, identity, wanted, missing);
@@ -293,9 +298,6 @@ impl<'a> Planner<'a, '_> {
         }
         let all = difference(row, addresses, removable);
         self.add_by_cause(row, identity, wanted, all);
-        self.plan.foreign += surplus(row, addresses)
-            .filter(|address| !removable.contains(address.as_ref()))
-            .count();
     }
 
     /// What may be taken out of a row, if the store says so.

@@ -98,7 +98,7 @@ impl SyncState {
         let is_marked = |row: &AddressSet| {
             row.is_marked_managed() && row.store().is_some_and(|s| options.is_ours(s))
         };
-        self.is_managed |= self.references.are_managed() || rows().any(is_marked);
+        self.is_managed |= self.references.managed_rules() > 0 || rows().any(is_marked);
         self.inserted
             .retain(|uuid, _| replica.0.get(*uuid).is_some());
         self.index.clear();
@@ -123,7 +123,7 @@ impl SyncState {
         changes: &NorthboundChanges,
     ) -> HashSet<DnsName> {
         let touched = self.references.update(replica, changes);
-        self.is_managed |= self.references.are_managed();
+        self.is_managed |= self.references.managed_rules() > 0;
         let mut names = self.index.names(&touched, self.desired.names());
         let rows = touched
             .rows
@@ -136,7 +136,7 @@ impl SyncState {
     /// What follows from what all names have in common: the names that are to be looked at again.
     pub(super) fn wake(&mut self, now: Instant) -> HashSet<DnsName> {
         let mut again = HashSet::default();
-        if !self.references.are_managed() {
+        if self.references.managed_rules() == 0 {
             self.managed_since = None;
         } else if self.managed_since.is_none() {
             self.managed_since = Some(now);
@@ -237,11 +237,12 @@ impl SyncState {
         stores
     }
 
-    /// Works out what is different in a name, and remembers what must be.
+    /// Works out what is different in a name, and remembers what must be. `is_carried_out`: what is to be done now is done.
     pub(super) fn examine(
         &mut self,
         name: &DnsName,
         replica: &NorthboundReplica,
+        is_carried_out: bool,
         now: Instant,
     ) -> Plan {
         let rows = rows_of(name, replica, &self.references, &self.inserted);
@@ -279,7 +280,9 @@ impl SyncState {
             self.index.remove(name);
             return plan;
         }
-        self.desired.compared(name, true);
+        if is_carried_out {
+            self.desired.compared(name, true);
+        }
         if !state.clocks.are_still() || state.differences != Differences::default() {
             self.states.insert(name.clone(), state);
         }

@@ -153,7 +153,7 @@ async fn a_set_whose_name_somebody_else_has_is_no_missing_one() {
     };
     assert_eq!(found.differences, counts);
     let expected = "www.example.com.\n  \
-        a4029995183407368296 v4 of default-network-controller is missing, and somebody else has a set of its name: +10.0.0.1\n  \
+        a4029995183407368296 v4 of default-network-controller is missing, and another client has a set of its name: +10.0.0.1\n  \
         a4029997382430624718 v6 of default-network-controller is missing: +2001:db8::1\n\
         1 objects, 0 rows: 1 missing rows, 1 name clashes, 1 missing addresses, 0 surplus addresses, 0 unwanted rows";
     assert_eq!(found.to_string(), expected);
@@ -162,7 +162,7 @@ async fn a_set_whose_name_somebody_else_has_is_no_missing_one() {
     assert_eq!(set["kind"], "name_clash");
     assert_eq!(
         set["action"],
-        serde_json::json!({"left": "somebody else has a set of its name"})
+        serde_json::json!({"left": "another client has a set of its name"})
     );
 }
 
