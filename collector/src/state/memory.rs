@@ -248,6 +248,7 @@ impl Memory {
                     None => self.removed.forgive(&entry.dns_name, ip),
                 }
                 known.hold(now, limits.grace);
+                known.rendered = known.expiry();
                 addresses.push(known);
             }
             if !addresses.is_empty() {
@@ -434,9 +435,8 @@ impl Memory {
             addresses.retain(|address| {
                 let goes = goes(name, address);
                 if goes {
-                    let (dns_name, ip) = (&name.dns_name, address.ip);
-                    self.removed.add(dns_name, ip, why, address.expiry(), now);
-                    gone.push((dns_name.clone(), ip));
+                    self.removed.add(&name.dns_name, address, why, now);
+                    gone.push((name.dns_name.clone(), address.ip));
                 }
                 !goes
             });

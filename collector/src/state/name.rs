@@ -60,7 +60,7 @@ pub(super) struct Address {
     pub(super) led: Timestamp,
     /// ... and when the last of them was seen that did not give it.
     pub(super) missed: Timestamp,
-    /// The expiry that was last compared with the status.
+    /// The latest expiry that was compared with the status, or that a status had; zero for an address that was in none.
     pub(super) rendered: Timestamp,
     /// Where it was last seen.
     pub(super) source: Source,
@@ -228,6 +228,7 @@ impl Address {
         self.seen = self.seen.max(other.seen);
         self.led = self.led.max(other.led);
         self.missed = self.missed.max(other.missed);
+        self.rendered = self.rendered.max(other.rendered);
         if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) {
             self.looked_up = other.looked_up;
             self.ttl = other.ttl;

@@ -6,11 +6,13 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
+use super::name::Address;
+
 /// For how long that is remembered: longer than a stale watch event or a retried write takes.
 const REMEMBER: Duration = Duration::from_secs(60);
 
-/// How many are remembered at once; beyond it the older half is forgotten. At worst such an address comes back once with a
-/// stale status, and is the first to go again.
+/// How many are remembered at once. Beyond it those are forgotten that no status has shown, and if they are too few the older
+/// half. At worst such an address comes back with a stale status.
 const MOST: usize = 8192;
 
 #[derive(Clone, Debug, Default)]
@@ -22,6 +24,8 @@ struct Gone {
     /// The expiry that it had: a later one is news.
     expiry: Timestamp,
     since: Timestamp,
+    /// A status has shown it, so that a late one may.
+    shown: bool,
 }
 
 /// Why an address was taken away.
@@ -40,19 +44,20 @@ impl Removed {
     }
 
     /// The address has gone just now.
-    pub(super) fn add(
-        &mut self,
-        dns_name: &DnsName,
-        ip: IpAddr,
-        why: Why,
-        expiry: Timestamp,
-        since: Timestamp,
-    ) {
+    pub(super) fn add(&mut self, dns_name: &DnsName, address: &Address, why: Why, now: Timestamp) {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, gone| gone.shown);
+        }
         if self.0.len() >= MOST {
             self.forget_older_half();
         }
-        let gone = Gone { why, expiry, since };
-        self.0.insert((dns_name.clone(), ip), gone);
+        let gone = Gone {
+            why,
+            expiry: address.expiry(),
+            since: now,
+            shown: address.rendered > Timestamp::default(),
+        };
+        self.0.insert((dns_name.clone(), address.ip), gone);
     }
 
     /// Why the address was taken away, if what is said of it now is no news since.
