@@ -23,6 +23,7 @@ use crate::{
     dns::{Reply, ask},
     northbound::Northbound,
     process::Process,
+    skip,
     wait::eventually,
 };
 
@@ -58,12 +59,12 @@ pub struct Pod {
 }
 
 impl Datapath {
-    /// Starts all of it on the northbound database in the folder; `None` without the right to make networks.
-    pub async fn start(folder: &Path, northbound: &Northbound) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not tried: only root can make networks");
-            return None;
-        }
+    /// Starts all of it on the northbound database in the folder.
+    ///
+    /// # Errors
+    /// The reason, if this process may not make networks: in most places only root may.
+    pub async fn start(folder: &Path, northbound: &Northbound) -> Result<Self, String> {
+        skip::needs(&["unshare", "--net", "true"])?;
         let databases = [
             ("sb", "/usr/share/ovn/ovn-sb.ovsschema"),
             ("conf", "/usr/share/openvswitch/vswitch.ovsschema"),
@@ -114,7 +115,7 @@ impl Datapath {
             vsctl(folder, &["br-exists", "br-int"])
         })
         .await;
-        Some(Self {
+        Ok(Self {
             pods: Vec::new(),
             controller,
             northd,

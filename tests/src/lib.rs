@@ -13,6 +13,7 @@
 //! - [`upstream`]: a DNS server that does what it is told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`], [`allowed`]: how tests ask and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`awake`]: what benches keep from sleeping.
+//! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(
     clippy::expect_used,
@@ -41,6 +42,7 @@ pub mod pki;
 pub mod process;
 pub mod programs;
 pub mod service;
+pub mod skip;
 pub mod soak;
 pub mod store;
 pub mod upstream;

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::{process::Process, wait::eventually};
+use crate::{process::Process, skip, wait::eventually};
 
 /// The interface inside.
 const INSIDE: &str = "eth0";
@@ -19,12 +19,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes one; `None` without the right to, which only root has.
-    pub async fn new(folder: &Path) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not tried: only root can make networks");
-            return None;
-        }
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The reason, if this process may not make networks: in most places only root may.
+    pub async fn new(folder: &Path) -> Result<Self, String> {
+        skip::needs(&["unshare", "--net", "true"])?;
         let sleep = ["--net", "--", "sleep", "infinity"];
         let holder = Process::start(folder, "network", Path::new("unshare"), sleep, &[]);
         let pid = holder.pid();
@@ -50,7 +50,7 @@ impl Network {
         network.ip_inside(&["addr", "add", &with_mask(network.inside()), "dev", INSIDE]);
         network.ip_inside(&["link", "set", "lo", "up"]);
         network.plug(true);
-        Some(network)
+        Ok(network)
     }
 
     /// The address of this end of the cable.

@@ -14,8 +14,8 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Starts the server of `NAME.db`; `None` without the right to make networks, which only root has.
-    pub(crate) async fn start(folder: &Path, name: &str) -> Option<Self> {
+    /// Starts the server of `NAME.db`; an error is the reason why this process may not make networks.
+    pub(crate) async fn start(folder: &Path, name: &str) -> Result<Self, String> {
         let network = Network::new(folder).await?;
         let enter = network.enter();
         let before = enter.iter().skip(1).map(String::as_str);
@@ -23,7 +23,7 @@ impl Apart {
         let options = ["--remote=ptcp:0:0.0.0.0".to_owned()];
         let process = serve(Path::new(&enter[0]), &before, folder, name, &options);
         let port = port(&process).await;
-        Some(Self {
+        Ok(Self {
             _process: process,
             network,
             port,

@@ -6,7 +6,7 @@ use ovn_writer::{
     address_set::NORTHBOUND,
     ovsdb::{ClientOptions, Error, Outcome},
 };
-use tests::workdir::Workdir;
+use tests::{or_skip, workdir::Workdir};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -31,9 +31,7 @@ fn impatient() -> ClientOptions {
 async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubled() {
     let workdir = Workdir::new();
     create(workdir.path(), "nb", |_| {});
-    let Some(server) = Apart::start(workdir.path(), "nb").await else {
-        return;
-    };
+    let server = or_skip!(Apart::start(workdir.path(), "nb").await);
     server.reachable().await;
     let mut client = client_with(&server.remote(), impatient());
     up(&mut client).await;

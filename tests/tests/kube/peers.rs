@@ -12,6 +12,8 @@ use serde_json::json;
 use tests::{
     dnstap::{Sender, data, event, response},
     kube::ApiServer,
+    network::Network,
+    or_skip,
     programs::Program,
     wait::eventually,
     workdir::Workdir,
@@ -42,12 +44,12 @@ fn own_address() -> Option<IpAddr> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_no_slice_lists_yet_is_heard_when_one_does_and_closed_when_it_leaves() {
     let workdir = Workdir::new();
-    let network = tests::network::Network::new(workdir.path()).await;
-    let address = network.as_ref().map(|network| network.outside());
-    let Some(address) = address.or_else(own_address) else {
-        eprintln!("not tried: this host has no address but loopback");
-        return;
+    let network = Network::new(workdir.path()).await;
+    let address = match &network {
+        Ok(network) => Some(network.outside()),
+        Err(_) => own_address(),
     };
+    let address = or_skip!(address.ok_or("this host has no address but loopback"));
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let client = server.client().await;

@@ -11,6 +11,7 @@ use tests::{
     coredns::{CoreDns, free_port},
     kube::ApiServer,
     network::Network,
+    or_skip,
     programs::Program,
     wait::eventually,
     workdir::Workdir,
@@ -86,9 +87,7 @@ impl Replica {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_replicas_one_probes_and_the_other_takes_over_when_it_is_killed() {
     let workdir = Workdir::new();
-    let Some(network) = Network::new(workdir.path()).await else {
-        return;
-    };
+    let network = or_skip!(Network::new(workdir.path()).await);
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let client = server.client().await;

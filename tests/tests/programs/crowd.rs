@@ -12,8 +12,9 @@ use std::{
 use tests::{
     coredns::free_port,
     dnstap::{Control, DNSTAP, Sender, answer, control, data, event, response},
+    or_skip,
     programs::Program,
-    soak,
+    skip, soak,
     store::Store,
     wait::{PATIENCE, eventually, eventually_within},
     workdir::Workdir,
@@ -337,10 +338,13 @@ async fn a_socket_for_which_there_is_no_room_is_one_clear_line() {
         let listen = format!("unix://{folder}/collector.sock");
         expect_refusal(&store, &listen, cause).await;
     }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not tried: only root can make a full disk");
-        return;
-    }
+}
+
+#[tokio::test]
+async fn a_socket_on_a_full_disk_is_one_clear_line() {
+    or_skip!(skip::needs(&["unshare", "--mount", "true"]));
+    let workdir = Workdir::new();
+    let store = Store::new(workdir.join("store")).address();
     // A file system with room for its root alone, seen by the program alone.
     let full = workdir.join("full");
     fs::create_dir(&full).unwrap();

@@ -10,6 +10,7 @@ use tests::{
     coredns::{CoreDns, free_port, write_zone},
     dnstap::{Sender, data, event, response},
     network::Network,
+    or_skip,
     pki::{Authority, Validity},
     programs::Program,
     store::Store,
@@ -220,9 +221,7 @@ async fn over_a_unix_socket_only_processes_of_named_users_may_speak_if_any_are_n
 #[tokio::test]
 async fn a_coredns_that_no_packet_reaches_is_given_up_and_streams_again_when_they_pass() {
     let workdir = Workdir::new();
-    let Some(network) = Network::new(workdir.path()).await else {
-        return;
-    };
+    let network = or_skip!(Network::new(workdir.path()).await);
     let store = wanting(&workdir);
     let listener = SocketAddr::new(network.outside(), free_port().port());
     let allowed = format!("{}/32", network.inside());

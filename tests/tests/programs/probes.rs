@@ -12,6 +12,7 @@ use tests::{
     admin::get_over_unix,
     coredns::{CoreDns, free_port},
     network::Network,
+    or_skip,
     programs::Program,
     store::Store,
     upstream::{Scripted, Speech},
@@ -266,9 +267,7 @@ async fn a_coredns_without_a_dnstap_line_is_named_and_so_is_one_that_lacks_it_in
 #[tokio::test]
 async fn a_coredns_whose_packets_are_dropped_is_named_until_they_pass() {
     let workdir = Workdir::new();
-    let Some(network) = Network::new(workdir.path()).await else {
-        return;
-    };
+    let network = or_skip!(Network::new(workdir.path()).await);
     let listener = SocketAddr::new(network.outside(), free_port().port());
     let listen = format!("tcp://{listener}");
     let allowed = format!("{}/32", network.inside());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::{store::Store, wait::eventually_within, workdir::Workdir};
+use tests::{or_skip, store::Store, wait::eventually_within, workdir::Workdir};
 
 use super::expect_at;
 use crate::{namespace::Apart, server::create};
@@ -13,9 +13,7 @@ const W: &str = "www.example.com.";
 async fn a_network_that_is_cut_is_noticed_and_what_happened_meanwhile_made_up_for() {
     let workdir = Workdir::new();
     create(workdir.path(), "nb", |_| {});
-    let Some(server) = Apart::start(workdir.path(), "nb").await else {
-        return;
-    };
+    let server = or_skip!(Apart::start(workdir.path(), "nb").await);
     server.reachable().await;
     let store = Store::new(workdir.join("store"));
     store.write_status(W, &["10.0.0.1"]);

@@ -2,7 +2,7 @@
 //!
 //! A store's test module names a function that makes a [`Subject`], and gets one test a sentence:
 //!
-//! ```ignore
+//! ```text
 //! runtime::store_contract!(subject);
 //! ```
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tests::{datapath::Pod, wait::eventually};
+use tests::{datapath::Pod, or_skip, wait::eventually};
 
 use super::{
     is_dropped, passes,
@@ -114,9 +114,7 @@ fn echoes(mut stream: &TcpStream) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_reaches_what_it_looks_up_if_its_rule_allows_the_name_and_only_as_long() {
     let times = ["--min-ttl", "1s", "--grace", "1s", "--flush-probe", "10ms"];
-    let Some(town) = Town::start(&zone(FIRST), &NAMES, &times).await else {
-        return;
-    };
+    let town = or_skip!(Town::start(&zone(FIRST), &NAMES, &times).await);
     let pod = town.pod;
     // The collector knew the address before anybody asked.
     passes(pod, WWW).await;
@@ -144,9 +142,7 @@ async fn a_pod_reaches_what_it_looks_up_if_its_rule_allows_the_name_and_only_as_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_allowed_connection_is_refused_while_everything_is_restarted_in_turn() {
-    let Some(mut town) = Town::start(&zone(FIRST), &NAMES, &[]).await else {
-        return;
-    };
+    let mut town = or_skip!(Town::start(&zone(FIRST), &NAMES, &[]).await);
     passes(town.pod, WWW).await;
     is_dropped(town.pod, OTHER).await;
     let traffic = Traffic::start(town.pod, WWW, OTHER);

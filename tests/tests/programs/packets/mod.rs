@@ -11,6 +11,7 @@ use std::{
 use tests::{
     datapath::{Datapath, Pod},
     northbound::Northbound,
+    or_skip,
     store::Store,
     wait::eventually,
     workdir::Workdir,
@@ -49,9 +50,7 @@ async fn is_dropped(pod: Pod, to: Ipv4Addr) {
 async fn a_pod_reaches_the_addresses_in_the_set_of_an_allowed_name_and_no_others() {
     let workdir = Workdir::new();
     let northbound = Northbound::start(workdir.path()).await;
-    let Some(mut datapath) = Datapath::start(workdir.path(), &northbound).await else {
-        return;
-    };
+    let mut datapath = or_skip!(Datapath::start(workdir.path(), &northbound).await);
     let pod = datapath.pod(&northbound, "pod", &[POD]).await;
     let outside = datapath.pod(&northbound, "outside", &[ONE, OTHER]).await;
     outside.serve(PORT);

@@ -66,8 +66,12 @@ pub(crate) struct Town {
 
 impl Town {
     /// Starts it with these records of `example.com` and an EgressFirewall that allows these names to the pod, and nothing else.
-    /// `None` without the right to make networks.
-    pub(crate) async fn start(zone: &str, names: &[&str], collector: &[&str]) -> Option<Self> {
+    /// An error is the reason why this process may not make networks.
+    pub(crate) async fn start(
+        zone: &str,
+        names: &[&str],
+        collector: &[&str],
+    ) -> Result<Self, String> {
         let workdir = Workdir::new();
         let network = Network::new(workdir.path()).await?;
         let northbound = Northbound::start(workdir.path()).await;
@@ -93,7 +97,7 @@ impl Town {
         collector.ready().await;
         ovn_writer.ready().await;
         let coredns = CoreDns::start_in(workdir.path(), &network).await;
-        Some(Self {
+        Ok(Self {
             coredns,
             collector,
             ovn_writer,
