@@ -10,13 +10,17 @@
 //! - A status is written to the subresource `status`, as a whole.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use futures_util::Stream;
-use kube::api::{DeleteParams, GetParams, PostParams, Preconditions};
+use kube::{
+    api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions},
+    core::{ObjectList, PartialObjectMeta, Request},
+};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -25,6 +29,9 @@ use crate::cluster::{Cluster, Prepared, Refusal, Watching, decoded, watch};
 
 /// How many statuses are written at once, or objects read; and how many made or deleted.
 const AT_ONCE: usize = 32;
+
+/// How many keys a page of a list has.
+const PAGE: u32 = 500;
 
 /// The server is left alone for no longer than this, whatever it asks for.
 const MAX_QUIET: Duration = Duration::from_secs(60);
@@ -93,6 +100,26 @@ impl KubeStore {
         PostParams {
             dry_run: false,
             field_manager: Some(self.cluster.manager().to_owned()),
+        }
+    }
+
+    /// Reads the metadata alone, page by page, of one version of the store.
+    async fn try_list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, Refusal> {
+        let requests = match scope {
+            Scope::All => Request::new(K::url_path(&(), None)),
+            Scope::Namespace(namespace) => Cluster::requests::<K>(namespace),
+        };
+        let mut page = ListParams::default().limit(PAGE);
+        let mut keys = BTreeSet::new();
+        loop {
+            let _turn = self.statuses.acquire().await;
+            let request = requests.list_metadata(&page);
+            let list: ObjectList<PartialObjectMeta<K>> = self.cluster.send(request).await?;
+            keys.extend(list.items.iter().map(ObjectKey::of));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(keys),
+            }
         }
     }
 
@@ -171,6 +198,20 @@ impl Store for KubeStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
         let watching = Watching::of(scope);
         watch(self.cluster.client(), watching, self.cluster.bad_objects())
+    }
+
+    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
+        let keys = self.try_list_keys::<K>(scope).await;
+        keys.map_err(|refusal| match refusal {
+            Refusal::Unavailable {
+                reason,
+                retry_after,
+            } => StoreError::Unavailable {
+                reason,
+                retry_after,
+            },
+            refusal => StoreError::unavailable(refusal.to_string()),
+        })
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {

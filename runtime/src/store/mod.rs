@@ -189,6 +189,15 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// keeps no object: who needs them keeps what is needed.
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
 
+    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete list, made now.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: a part of the list cannot be had, or the kind is not served.
+    fn list_keys<K: Kind>(
+        &self,
+        scope: &Scope,
+    ) -> impl Future<Output = Result<BTreeSet<ObjectKey>, StoreError>> + Send;
+
     /// One object as it is now.
     ///
     /// # Errors

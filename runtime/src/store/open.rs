@@ -1,5 +1,7 @@
 //! The store that a flag names.
 
+use std::collections::BTreeSet;
+
 use futures_util::{Stream, future::Either};
 
 use super::{
@@ -56,6 +58,13 @@ impl Store for OpenStore {
         match self {
             Self::Dir(store) => Either::Left(store.watch(scope)),
             Self::Kube(store) => Either::Right(store.watch(scope)),
+        }
+    }
+
+    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
+        match self {
+            Self::Dir(store) => store.list_keys::<K>(scope).await,
+            Self::Kube(store) => store.list_keys::<K>(scope).await,
         }
     }
 

@@ -29,12 +29,14 @@ mod batch;
 mod file;
 mod hints;
 mod layout;
+mod list;
 mod lock;
 mod manifest;
 mod objects;
 mod watch;
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     panic::resume_unwind,
     path::{Path, PathBuf},
@@ -149,6 +151,11 @@ impl DirStore {
 impl Store for DirStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
         events(Watch::new(Arc::clone(&self.folder), scope))
+    }
+
+    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
+        let (folder, scope) = (Arc::clone(&self.folder), scope.clone());
+        blocking(move || folder.list_keys::<K>(&scope)).await
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {

@@ -22,7 +22,7 @@ use super::{
     hints::{Hints, Work},
     layout::{self, Entry, file_name},
     manifest::{self, Manifest},
-    objects::{Folder, vanished},
+    objects::Folder,
 };
 
 /// How often everything is looked at without a hint.
@@ -261,7 +261,7 @@ impl<K: Kind> Watch<K> {
         };
         self.watch_folder(&self.folder.root.clone());
         match self.look_at_namespaces(&root) {
-            Ok(found) => self.missing(&found),
+            Ok(found) => self.folder.missing::<K>(&self.scope, &found),
             Err(reason) => Some(reason),
         }
     }
@@ -380,22 +380,6 @@ impl<K: Kind> Watch<K> {
             self.folder.populated().insert(path.to_owned());
         }
         Ok(())
-    }
-
-    /// Why something is missing, if it is.
-    fn missing(&self, found: &HashSet<PathBuf>) -> Option<String> {
-        let plural = K::plural(&());
-        let populated = self.folder.populated();
-        let mut missing: Vec<_> = populated
-            .iter()
-            .filter(|path| path.ends_with(&*plural) && !found.contains(*path))
-            .filter(|path| match &self.scope {
-                Scope::All => true,
-                Scope::Namespace(only) => **path == self.folder.path_of::<K>(only),
-            })
-            .collect();
-        missing.sort();
-        missing.first().map(|path| vanished(path))
     }
 
     /// Looks at a file, unless `read` is not set and it shows no change.

@@ -134,3 +134,22 @@ async fn a_malformed_file_is_named_with_its_line_and_never_overwritten() {
         assert_eq!(fs::read_to_string(dir.file("a")).unwrap(), text);
     }
 }
+
+#[tokio::test]
+async fn a_list_of_keys_has_what_does_not_decode_and_none_where_a_folder_vanished() {
+    let dir = Dir::new();
+    dir.store.create(&resolver("ns", "a")).await.unwrap();
+    fs::write(dir.file("broken"), "spec: {half").unwrap();
+    fs::write(dir.folder().join("notes.txt"), "").unwrap();
+    let scope = Scope::Namespace("ns".to_owned());
+    let list = async || dir.store.list_keys::<DnsNameResolver>(&scope).await;
+    let keys = list().await.unwrap();
+    let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["a", "broken"]);
+    fs::rename(dir.folder(), dir.folder().with_extension("aside")).unwrap();
+    let error = list().await.unwrap_err();
+    assert!(
+        error.to_string().contains("had objects and is gone"),
+        "{error}"
+    );
+}
