@@ -347,11 +347,13 @@ fn a_name_of_which_only_retained_addresses_are_left_is_looked_up_as_one_without(
     world.answer(WWW, &["1.1.1.1"]);
     world.settle();
     world.skip();
-    assert_eq!(world.due(), ["www.example.com."]);
-    world.round(WWW, FamilyOutcome::NoData);
-    world.settle();
-    let waited = world.skip();
-    assert!((5_000..=5_100).contains(&waited), "{waited}");
+    for _ in 0..6 {
+        assert_eq!(world.due(), ["www.example.com."]);
+        world.round(WWW, FamilyOutcome::NoData);
+        world.settle();
+        let waited = world.skip();
+        assert!((5_000..=6_250).contains(&waited), "{waited}");
+    }
     assert_eq!(world.due(), ["www.example.com."]);
     world.answer(WWW, &["2.2.2.2"]);
     world.settle();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, iter::once, time::Duration};
 
-use proto::api::{DnsName, Family};
+use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::Owner;
@@ -10,7 +10,18 @@ use crate::{
     observation::Source,
     recent::What,
     resolve::{FamilyOutcome, Request, Round},
+    state::{FamilyResult, LookupSummary},
 };
+
+impl From<&FamilyOutcome> for FamilyResult {
+    fn from(outcome: &FamilyOutcome) -> Self {
+        match outcome {
+            FamilyOutcome::Addresses { complete: true, .. } => Self::Complete,
+            outcome if outcome.is_absence() => Self::Absent,
+            _ => Self::Unknown,
+        }
+    }
+}
 
 impl Owner {
     /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
@@ -64,17 +75,20 @@ impl Owner {
     /// Takes in what a look-up of a name in both families gave. Failures count only for who leads.
     pub fn round(&mut self, round: &Round, now: Timestamp) {
         self.beside(round, now);
-        let failed = round.failed();
-        // The clock may have been set back meanwhile.
-        let started = round.started.min(now);
-        let outcomes = [(Family::V4, &round.v4), (Family::V6, &round.v6)];
-        let fruitful = outcomes
-            .iter()
-            .any(|(_, outcome)| matches!(outcome, FamilyOutcome::Addresses { .. }));
+        let outcomes = [&round.v4, &round.v6];
+        let has_addresses =
+            |outcome: &&FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
+        let fruitful = outcomes.iter().any(has_addresses);
         if !fruitful {
             let what = round.worst().map_or(What::NoAddress, What::LookupFailed);
             self.note(round.name.clone(), None, what, Source::LOOKUP, now);
         }
+        let summary = LookupSummary {
+            results: [FamilyResult::from(&round.v4), FamilyResult::from(&round.v6)],
+            failure: round.failed(),
+            // The clock may have been set back meanwhile.
+            started: round.started.min(now),
+        };
         for spec in once(round.name.clone()).chain(round.name.wildcard()) {
             let Some(entry) = self.entries.get_mut(&spec).filter(|_| self.leader) else {
                 continue;
@@ -82,24 +96,8 @@ impl Owner {
             // Whatever it gave, addresses that waited to be asked for may go now.
             self.dirty.insert(spec.clone());
             let (memory, limits) = (&mut entry.memory, &entry.limits);
-            if let Some(failure) = &failed {
-                let learned = memory.failed(&round.name, *failure, started, now, limits);
-                self.learned(&spec, learned, now);
-                continue;
-            }
-            for (family, outcome) in outcomes {
-                match outcome {
-                    FamilyOutcome::Addresses { complete: true, .. } | FamilyOutcome::NoData => {
-                        memory.asked(&round.name, family, started);
-                    }
-                    FamilyOutcome::Addresses {
-                        complete: false, ..
-                    }
-                    | FamilyOutcome::Failed(_) => {
-                        memory.family_failed(&round.name, family, started, now, limits);
-                    }
-                }
-            }
+            let learned = memory.looked_up(&round.name, summary, now, limits);
+            self.learned(&spec, learned, now);
         }
         self.schedule.done(&round.name, fruitful, now);
         self.reschedule(&round.name);
@@ -112,7 +110,7 @@ impl Owner {
                 }
             )
         };
-        if outcomes.iter().any(|(_, outcome)| cut_off(outcome)) && self.looks_up() {
+        if outcomes.into_iter().any(cut_off) && self.looks_up() {
             self.schedule.hurry(&round.name, now);
         }
     }

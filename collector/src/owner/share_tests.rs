@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use proto::api::Family;
-
 use super::tests::{World, at, name};
-use crate::{args::ManageObjects, resolve::Request};
+use crate::{
+    args::ManageObjects,
+    resolve::Request,
+    state::{FamilyResult, LookupSummary},
+};
 
 const WWW: &str = "www.example.com";
 const WILDCARD: &str = "*.example.com";
@@ -73,7 +75,13 @@ fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() 
     let wildcard = world.owner.entry_mut("*.example.com.").unwrap();
     let limits = wildcard.limits.clone();
     assert_eq!(wildcard.memory.expire(started, &limits), []);
-    wildcard.memory.asked(&name(WWW), Family::V4, started);
+    let look_up = LookupSummary {
+        results: [FamilyResult::Complete; 2],
+        failure: None,
+        started,
+    };
+    let memory = &mut wildcard.memory;
+    memory.looked_up(&name(WWW), look_up, started, &limits);
     let gone = wildcard
         .memory
         .expire(started + Duration::from_secs(5), &limits);

@@ -254,6 +254,7 @@ impl Exchange {
             rcode,
             truncated: reply.truncated(),
             addresses,
+            refused: refused.is_some(),
         })
     }
 }

@@ -208,12 +208,20 @@ impl Part {
             // What came is as good as any answer. What did not come over UDP, TCP brings; with nothing at hand, only TCP
             // can tell whether there is anything.
             Ok(answer) if udp && answer.truncated => {
-                self.tally.add_part(answer.addresses, clock.now());
+                self.tally.add_part(Some(answer), clock.now());
                 return Some(over_tcp(asked));
             }
             // A datagram larger than it may be arrives cut.
-            Err(Failure::BadReply) if udp => return Some(over_tcp(asked)),
-            reply => self.tally.add(reply, clock.now()),
+            Err(Failure::BadReply) if udp => {
+                self.tally.add_part(None, clock.now());
+                return Some(over_tcp(asked));
+            }
+            reply => {
+                if reply.is_ok() && asked.transport != asked.server.transport() {
+                    self.tally.completed();
+                }
+                self.tally.add(reply, clock.now());
+            }
         }
         if self.open > 0 || !self.tally.open() || self.moves == MOVES {
             return None;

@@ -39,10 +39,20 @@ pub enum FamilyOutcome {
         /// addresses, so the missing ones were not asked for.
         complete: bool,
     },
-    /// A server said NOERROR, and none gave an address that the guards admit.
+    /// Every server that answered said that there is no address, at least one of them NOERROR.
     NoData,
+    /// A server said NOERROR and none gave an address that the guards admit, but not all said that there is none: the guards
+    /// refused addresses, or another server answered with an error.
+    Inconclusive,
     /// No server said NOERROR.
     Failed(Failure),
+}
+
+impl FamilyOutcome {
+    /// Whether every server that answered said that there is no address.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoData | Self::Failed(Failure::NXDOMAIN))
+    }
 }
 
 /// Why a family has no answer.
@@ -123,16 +133,21 @@ impl Failure {
     }
 
     /// Which of several failures counts: an answer says more than silence. NXDOMAIN lets addresses go, so it counts only if
-    /// no server says otherwise.
+    /// every server that answered says so.
     fn rank(self) -> u8 {
         match self {
             Self::NoServer => 0,
             Self::Timeout => 1,
             Self::Network(_) => 2,
-            Self::BadReply => 3,
-            Self::NXDOMAIN => 4,
+            Self::NXDOMAIN => 3,
+            Self::BadReply => 4,
             Self::Rcode(_) => 5,
         }
+    }
+
+    /// Whether a server answered, and not that there is no address.
+    fn contradicts_absence(self) -> bool {
+        self.rank() > Self::NXDOMAIN.rank()
     }
 
     fn weightier(self, other: Self) -> Self {
@@ -222,6 +237,8 @@ pub(super) struct Answer {
     pub(super) truncated: bool,
     /// The addresses that the guards admit; none if the response code is not NOERROR.
     pub(super) addresses: Addresses,
+    /// Whether the guards refused an address.
+    pub(super) refused: bool,
 }
 
 /// What one family has so far.
@@ -231,6 +248,10 @@ pub(super) struct Tally {
     at: Timestamp,
     noerror: bool,
     failure: Option<Failure>,
+    /// The guards refused an address.
+    refused: bool,
+    /// Answers over UDP that were cut off, and of which TCP has not brought the rest.
+    cut_off: usize,
 }
 
 impl Tally {
@@ -239,17 +260,30 @@ impl Tally {
         match reply {
             Ok(answer) if answer.rcode == u16::from(dns::RCODE_NOERROR) => {
                 self.noerror = true;
-                self.add_part(answer.addresses, now);
+                self.add_addresses(answer, now);
             }
             Ok(answer) => self.fail(Failure::Rcode(answer.rcode)),
             Err(failure) => self.fail(failure),
         }
     }
 
-    /// Takes in what a server said before its answer was cut off.
-    pub(super) fn add_part(&mut self, addresses: Addresses, now: Timestamp) {
-        if !addresses.is_empty() {
-            self.addresses.extend(addresses);
+    /// Takes in what a server said before its answer was cut off, if that can be read. It is asked for the rest over TCP.
+    pub(super) fn add_part(&mut self, answer: Option<Answer>, now: Timestamp) {
+        self.cut_off += 1;
+        if let Some(answer) = answer {
+            self.add_addresses(answer, now);
+        }
+    }
+
+    /// TCP has brought the rest of an answer that was cut off.
+    pub(super) fn completed(&mut self) {
+        self.cut_off = self.cut_off.saturating_sub(1);
+    }
+
+    fn add_addresses(&mut self, answer: Answer, now: Timestamp) {
+        self.refused |= answer.refused;
+        if !answer.addresses.is_empty() {
+            self.addresses.extend(answer.addresses);
             self.at = now;
         }
     }
@@ -283,9 +317,16 @@ impl Tally {
                 complete: self.noerror,
             }
         } else if self.noerror {
-            FamilyOutcome::NoData
+            let failed = self.failure.is_some_and(Failure::contradicts_absence);
+            match self.refused || self.cut_off > 0 || failed {
+                true => FamilyOutcome::Inconclusive,
+                false => FamilyOutcome::NoData,
+            }
         } else {
-            FamilyOutcome::Failed(self.failure.unwrap_or(silent))
+            FamilyOutcome::Failed(match self.failure {
+                Some(Failure::NXDOMAIN) if self.cut_off > 0 => Failure::BadReply,
+                failure => failure.unwrap_or(silent),
+            })
         }
     }
 }

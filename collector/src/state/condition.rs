@@ -9,6 +9,9 @@ use runtime::clock::Timestamp;
 use super::{name::Verdict, stored::time};
 use crate::resolve::Failure;
 
+/// The reason of a status that tells of the end of the last rule: the object is deleted next.
+pub(super) const NO_RULE: &str = "NoRule";
+
 /// What the conditions of a name in a status say.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Told {
@@ -21,8 +24,12 @@ pub(super) enum Told {
 }
 
 /// The verdicts that are known again by their words.
-const VERDICTS: [Verdict; 9] = [
+const VERDICTS: [Verdict; 13] = [
     Verdict::Resolved,
+    Verdict::NoAddress,
+    Verdict::Expired,
+    Verdict::Refused,
+    Verdict::NoRule,
     Verdict::Failing(Failure::NXDOMAIN),
     Verdict::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
     Verdict::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
@@ -85,6 +92,20 @@ impl Told {
         self != other && words(self) != words(other)
     }
 
+    /// What it tells if a collector wrote it.
+    pub(super) fn verdict(&self) -> Verdict {
+        match self {
+            Self::Ours(verdict, _) => *verdict,
+            Self::Nothing | Self::Foreign(_) => Verdict::Unknown,
+        }
+    }
+
+    /// The reason why the name is degraded, if it is.
+    pub(super) fn reason(&self) -> Option<Cow<'static, str>> {
+        let (status, reason, _) = self.degraded()?;
+        (status == "True" && !reason.is_empty()).then_some(reason)
+    }
+
     /// The status, reason and transition time of `Degraded`.
     fn degraded(&self) -> Option<(&str, Cow<'static, str>, Timestamp)> {
         match self {
@@ -110,19 +131,34 @@ impl Verdict {
             Self::Unknown => None,
             Self::Resolved => Some(("False", "NOERROR".into())),
             Self::Failing(failure) => Some(("True", failure.reason())),
+            Self::NoAddress => Some(("True", "NoAddress".into())),
+            Self::Expired => Some(("True", "Expired".into())),
+            Self::Refused => Some(("True", "AddressesRefused".into())),
+            Self::NoRule => Some(("True", NO_RULE.into())),
+        }
+    }
+
+    /// The message of the condition.
+    fn message(self) -> Cow<'static, str> {
+        match self {
+            Self::Unknown => "".into(),
+            Self::Resolved => "the last look-up succeeded".into(),
+            Self::Failing(failure) => failure.to_string().into(),
+            Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
+            Self::Expired => "the addresses expired and no answer renewed them".into(),
+            Self::Refused => "the guards refuse the addresses that were known".into(),
+            Self::NoRule => {
+                "no EgressFirewall uses the name: the collector deletes this object next".into()
+            }
         }
     }
 }
 
 fn condition(verdict: Verdict, since: Timestamp) -> Option<Condition> {
     let (status, reason) = verdict.words()?;
-    let message = match verdict {
-        Verdict::Failing(failure) => failure.to_string(),
-        _ => "the last look-up succeeded".to_owned(),
-    };
     Some(Condition {
         last_transition_time: time(since),
-        message,
+        message: verdict.message().into_owned(),
         observed_generation: None,
         reason: reason.into_owned(),
         status: status.to_owned(),

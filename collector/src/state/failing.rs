@@ -19,16 +19,22 @@ pub struct Failing<'a> {
 impl Memory {
     /// The names whose last look-up failed.
     pub fn failing(&self) -> impl Iterator<Item = Failing<'_>> {
-        self.names.iter().filter_map(|name| {
-            let failure = match &name.verdict {
-                Verdict::Failing(failure) => Some(*failure),
-                Verdict::Unknown | Verdict::Resolved => None,
-            };
-            (failure.is_some() || name.failures > 0).then_some(Failing {
-                dns_name: &name.dns_name,
-                failures: name.failures,
-                failure,
+        let names = self.names.iter();
+        let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));
+        let own = self.without_addresses.as_deref();
+        let own = own.map(|known| (&self.spec, known.verdict, known.failures));
+        names
+            .chain(own)
+            .filter_map(|(dns_name, verdict, failures)| {
+                let failure = match verdict {
+                    Verdict::Failing(failure) => Some(failure),
+                    _ => None,
+                };
+                (failure.is_some() || failures > 0).then_some(Failing {
+                    dns_name,
+                    failures,
+                    failure,
+                })
             })
-        })
     }
 }

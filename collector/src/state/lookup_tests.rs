@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use proto::api::Family;
-
 use super::{
-    Stored,
-    tests::{Known, at, name, status},
+    FamilyResult, Stored,
+    tests::{Known, at, status},
 };
 use crate::resolve::Failure;
 
@@ -19,20 +17,6 @@ fn known(spec: &str) -> Known {
 }
 
 impl Known {
-    /// A look-up at that second told what there is, of both families.
-    fn asked(&mut self, text: &str, seconds: f64) -> &mut Self {
-        self.memory.asked(&name(text), Family::V4, at(seconds));
-        self.memory.asked(&name(text), Family::V6, at(seconds));
-        self
-    }
-
-    fn failed(&mut self, text: &str, failure: Failure, seconds: f64) -> &mut Self {
-        let now = at(seconds);
-        self.memory
-            .failed(&name(text), failure, now, now, &self.limits);
-        self
-    }
-
     /// Status, reason and count of the first entry.
     fn degraded(&self) -> (String, String, i32) {
         let entry = &self.stored.resolved_names[0];
@@ -46,15 +30,16 @@ impl Known {
 }
 
 const WWW: &str = "www.example.com";
+const V6_FAILED: [FamilyResult; 2] = [FamilyResult::Complete, FamilyResult::Unknown];
 
 #[test]
 fn an_answer_in_one_family_lets_nothing_of_the_other_go() {
     let mut known = known(WWW);
     known.observe(WWW, &[("1.1.1.1", 10), ("2001:db8::1", 10)], 0.0);
-    known.memory.asked(&name(WWW), Family::V4, at(10.0));
+    known.looked_up(WWW, [FamilyResult::Complete, FamilyResult::Unknown], 10.0);
     assert_eq!(known.expire(100.0), 1);
     known.write(100.0);
-    assert_eq!(known.status(), ["www.example.com. 2001:db8::1 10@0"]);
+    assert_eq!(known.status(), ["www.example.com. 2001:db8::1 5@10"]);
 }
 
 #[test]
@@ -64,7 +49,7 @@ fn from_five_failures_on_a_broken_upstream_keeps_addresses_for_max_stale() {
         known.limits.max_stale = Duration::from_secs(3600);
         known.observe(WWW, &[("1.1.1.1", 10)], 0.0).write(0.0);
         for round in 0..400_u32 {
-            known.failed(WWW, failure, 10.0 + 8.0 * f64::from(round));
+            known.failed(WWW, [failure; 2], 10.0 + 8.0 * f64::from(round));
         }
         assert_eq!(known.expire(3599.9), 0);
         assert_eq!(known.expire(3600.0), 1);
@@ -74,7 +59,8 @@ fn from_five_failures_on_a_broken_upstream_keeps_addresses_for_max_stale() {
 #[test]
 fn a_name_without_an_entry_has_no_failures() {
     let mut known = known(WWW);
-    assert!(!known.failed(WWW, SERVFAIL, 0.0).write(0.0));
+    known.failed(WWW, [SERVFAIL; 2], 0.0);
+    assert!(!known.write(0.0));
 }
 
 #[test]
@@ -87,20 +73,11 @@ fn a_family_that_fails_alone_is_kept_and_is_no_failure_of_the_name() {
     let mut now = 10.0;
     while now < 3600.0 {
         known.observe(WWW, &[("1.1.1.1", 10)], now);
-        known.memory.asked(&name(WWW), Family::V4, at(now));
-        known
-            .memory
-            .family_failed(&name(WWW), Family::V6, at(now), at(now), &known.limits);
+        known.looked_up(WWW, V6_FAILED, now);
         assert_eq!(known.expire(now), 0);
         now += 5.0;
     }
-    known.memory.family_failed(
-        &name(WWW),
-        Family::V6,
-        at(3600.0),
-        at(3600.0),
-        &known.limits,
-    );
+    known.looked_up(WWW, V6_FAILED, 3600.0);
     assert_eq!(known.expire(3605.0), 1, "but not for ever");
     known.write(3605.0);
     assert_eq!(known.degraded().0, "False");
@@ -111,7 +88,7 @@ fn an_address_is_retained_after_it_was_last_seen() {
     let mut known = known(WWW);
     known.limits.retain = Duration::from_secs(3600);
     known.observe(WWW, &[("1.1.1.1", 10)], 0.0);
-    known.asked(WWW, 10.0);
+    known.looked_up(WWW, [FamilyResult::Complete; 2], 10.0);
     assert_eq!(known.expire(3599.9), 0);
     assert_eq!(known.expire(3600.0), 1);
 }

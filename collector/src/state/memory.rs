@@ -10,11 +10,9 @@ use super::{
     evict::Rank,
     name::{Address, Name, Verdict, give_back_room, make_room},
     removed::{Removed, Why},
+    without_addresses::WithoutAddresses,
 };
-use crate::{guards::Guards, observation::Observation, resolve::Failure};
-
-/// From this many failures in a row on, nothing is extended any more.
-pub(super) const FAILURE_THRESHOLD: i32 = 5;
+use crate::{guards::Guards, observation::Observation};
 
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
@@ -22,6 +20,8 @@ pub struct Memory {
     pub(super) spec: DnsName,
     /// In their order, each once, with at least one address.
     pub(super) names: Vec<Name>,
+    /// What there is to say while there are none, if there were any.
+    pub(super) without_addresses: Option<Box<WithoutAddresses>>,
     pub(super) removed: Removed,
     /// The store refused an object that was a tenth larger than this.
     pub(super) most_bytes: u32,
@@ -54,6 +54,7 @@ impl Memory {
         Self {
             spec,
             names: Vec::new(),
+            without_addresses: None,
             removed: Removed::default(),
             most_bytes: u32::MAX,
         }
@@ -130,75 +131,13 @@ impl Memory {
         learned.times = news.times;
         name.verdict = Verdict::Resolved;
         name.failures = 0;
+        name.not_absent(observation.family);
         name.seen = name.seen.max(observation.at);
+        self.without_addresses = None;
         if news.added > 0 {
             self.enforce(limits, observation.at, &mut learned, &|_, _| Rank::Known);
         }
         learned
-    }
-
-    /// Takes in that one of our own look-ups, begun at `started`, told what there is of a name in a family.
-    pub fn asked(&mut self, dns_name: &DnsName, family: Family, started: Timestamp) {
-        let Some(name) = self.name_mut(dns_name) else {
-            return;
-        };
-        let [v4, v6] = &mut name.asked;
-        let asked = if family == Family::V4 { v4 } else { v6 };
-        *asked = started.max(*asked);
-    }
-
-    /// Takes in that a whole round of our own look-ups failed. Only a name with addresses has failures.
-    pub fn failed(
-        &mut self,
-        dns_name: &DnsName,
-        failure: Failure,
-        started: Timestamp,
-        now: Timestamp,
-        limits: &Limits,
-    ) -> Learned {
-        let mut learned = Learned::default();
-        let Some(name) = self.name_mut(dns_name) else {
-            return learned;
-        };
-        learned.urgent = name.verdict != Verdict::Failing(failure);
-        name.verdict = Verdict::Failing(failure);
-        name.failures = name.failures.saturating_add(1);
-        name.tried = name.tried.max(started);
-        if name.failures < FAILURE_THRESHOLD {
-            for address in &mut name.addresses {
-                learned.times |= address.outlive(now, limits);
-            }
-        } else if failure == Failure::NXDOMAIN {
-            name.asked = name.asked.map(|asked| asked.max(started));
-        }
-        learned
-    }
-
-    /// Takes in that a look-up failed in one family while it told what there is in the other. That is no failure of the
-    /// name; the addresses of the family are kept as long as they may be stale.
-    pub fn family_failed(
-        &mut self,
-        dns_name: &DnsName,
-        family: Family,
-        started: Timestamp,
-        now: Timestamp,
-        limits: &Limits,
-    ) {
-        let Some(name) = self.name_mut(dns_name) else {
-            return;
-        };
-        let mut too_stale = false;
-        for address in &mut name.addresses {
-            if address.family() != family {
-            } else if address.seen + limits.max_stale <= now {
-                too_stale = true;
-            } else {
-                address.outlive(now, limits);
-            }
-        }
-        if too_stale {
-            self.asked(dns_name, family, started);
-        }
     }
 
     /// Nothing that was learned by asking counts any more: after a pause, a step of the clock, or a change of leader
@@ -217,6 +156,8 @@ impl Memory {
     /// nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
     /// under a name that `spec.name` does not want is not taken in, so the next [`Memory::render`] removes it.
     ///
+    /// A status that tells of the end of the last rule says nothing of addresses.
+    ///
     /// Where there is no room for all, that goes first which no status shows, then what another replica has thrown out: it is
     /// gone from the status.
     pub fn absorb(
@@ -229,6 +170,9 @@ impl Memory {
     ) -> Learned {
         self.removed.forget(now);
         let mut learned = Learned::default();
+        if stored.is_no_rule(&self.spec) {
+            return learned;
+        }
         let mut returned = Vec::new();
         for entry in &stored.names {
             if !self.spec.matches(&entry.dns_name) {
@@ -258,6 +202,7 @@ impl Memory {
         if stored.names.is_empty() {
             return learned;
         }
+        self.absorb_loss(stored);
         returned.sort_unstable();
         let covered = self.covered(stored);
         let vanished = Self::vanished(before, stored, &covered);
@@ -309,21 +254,29 @@ impl Memory {
         if name.verdict == Verdict::Unknown {
             name.failures = name.failures.max(failures);
         }
+        self.without_addresses = None;
     }
 
     /// Who leads from now on goes on where the last leader was: only who leads has failures, and they stand in the status.
     pub fn take_over(&mut self, stored: &Stored) {
+        if stored.is_no_rule(&self.spec) {
+            return;
+        }
         for entry in &stored.names {
             if let Some(name) = self.name_mut(&entry.dns_name) {
                 name.verdict = Verdict::Unknown;
-                name.failures = entry.failures;
+                name.failures = entry.failures.max(0);
             }
         }
+        self.absorb_loss(stored);
     }
 
     /// Forgets the expired addresses that the status lacks: those that stood in `before`, the one that the object had, as
     /// another replica, which leads, has removed them; and others once their time is over, as nobody else will.
     pub fn follow(&mut self, before: &Stored, stored: &Stored, now: Timestamp, limits: &Limits) {
+        if stored.is_no_rule(&self.spec) {
+            return;
+        }
         let (before, listed) = (before.listed(), stored.listed());
         for name in &mut self.names {
             let dns_name = &name.dns_name;
@@ -389,6 +342,9 @@ impl Memory {
         learned.urgent = news.added > 0;
         learned.times = news.times;
         self.forget_empty();
+        if !self.names.is_empty() {
+            self.without_addresses = None;
+        }
         if news.added > 0 {
             self.enforce(limits, now, &mut learned, &|_, _| Rank::Known);
         }
@@ -412,7 +368,7 @@ impl Memory {
         self.names.get(find(&self.names, dns_name).ok()?)
     }
 
-    fn name_mut(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
+    pub(super) fn name_mut(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
         let found = find(&self.names, dns_name).ok()?;
         self.names.get_mut(found)
     }
@@ -443,7 +399,7 @@ impl Memory {
             give_back_room(&mut addresses);
             name.addresses = addresses;
         }
-        self.forget_empty();
+        self.forget_emptied(Verdict::Expired);
         gone
     }
 

@@ -8,6 +8,7 @@ mod condition;
 mod evict;
 mod facts;
 mod failing;
+mod looked_up;
 #[cfg(test)]
 mod lookup_tests;
 mod memory;
@@ -20,6 +21,7 @@ mod stored;
 mod table_tests;
 #[cfg(test)]
 mod tests;
+mod without_addresses;
 
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ pub(crate) use self::name::make_room;
 pub use self::{
     facts::{AddressFacts, Goes},
     failing::Failing,
+    looked_up::{FamilyResult, LookupSummary},
     memory::{Learned, Memory},
     render::Change,
     stored::Stored,

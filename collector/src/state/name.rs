@@ -29,9 +29,14 @@ pub(super) struct Name {
     pub(super) verdict: Verdict,
     /// When the last of our own look-ups that told what there is began, by family, since the last gap.
     pub(super) asked: [Timestamp; 2],
+    /// Our own look-ups in a row, by family, in which every server that answered said that there is no address.
+    absences: [u8; 2],
     /// When the last of our own look-ups that failed began, since the last gap.
     pub(super) tried: Timestamp,
 }
+
+/// This many look-ups in a row in which every server that answered said that there is no address close a family.
+pub(super) const ABSENCES: u8 = 5;
 
 /// What the condition of a name says.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -43,6 +48,14 @@ pub(super) enum Verdict {
     Resolved,
     /// The last look-up failed.
     Failing(Failure),
+    /// The name exists, and look-ups in a row gave no address of it.
+    NoAddress,
+    /// The addresses expired, and no answer renewed them.
+    Expired,
+    /// The guards refuse the addresses that it had.
+    Refused,
+    /// No EgressFirewall uses the name any more.
+    NoRule,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +104,7 @@ impl Name {
             failures: 0,
             verdict: Verdict::Unknown,
             asked: <[Timestamp; 2]>::default(),
+            absences: [0; 2],
             tried: Timestamp::default(),
         }
     }
@@ -146,16 +160,56 @@ impl Name {
 
     /// When the last look-up of our own that told what there is in the family began.
     pub(super) fn asked(&self, family: Family) -> Timestamp {
-        let [v4, v6] = self.asked;
-        match family {
-            Family::V4 => v4,
-            Family::V6 => v6,
-        }
+        *of_family(&self.asked, family)
+    }
+
+    /// A look-up of our own that began at `started` told what there is in the family.
+    pub(super) fn answered(&mut self, family: Family, started: Timestamp) {
+        let asked = of_family_mut(&mut self.asked, family);
+        *asked = started.max(*asked);
+    }
+
+    /// Look-ups in a row in which every server that answered said that there is no address in the family.
+    pub(super) fn absences(&self, family: Family) -> u8 {
+        *of_family(&self.absences, family)
+    }
+
+    /// One more of them. Returns whether they close the family.
+    pub(super) fn absent(&mut self, family: Family) -> bool {
+        let absences = of_family_mut(&mut self.absences, family);
+        *absences = absences.saturating_add(1);
+        *absences >= ABSENCES
+    }
+
+    /// Anything else: the count begins anew.
+    pub(super) fn not_absent(&mut self, family: Family) {
+        *of_family_mut(&mut self.absences, family) = 0;
+    }
+
+    /// Whether look-ups have closed every family in which there are addresses.
+    pub(super) fn is_closing(&self) -> bool {
+        let mut families = self.addresses.iter().map(Address::family);
+        families.all(|family| self.absences(family) >= ABSENCES)
+    }
+
+    /// Whether an address of the family was in no answer for as long as one may be stale.
+    pub(super) fn is_stale(&self, family: Family, now: Timestamp, limits: &Limits) -> bool {
+        let mut addresses = self.addresses.iter();
+        addresses.any(|address| address.family() == family && address.is_stale(now, limits))
+    }
+
+    /// The addresses of a family that expire about now, and are not too stale, live one more minimum TTL. Returns whether any does.
+    pub(super) fn outlive(&mut self, family: Family, now: Timestamp, limits: &Limits) -> bool {
+        let addresses = self.addresses.iter_mut();
+        let lasting = addresses
+            .filter(|address| address.family() == family && !address.is_stale(now, limits));
+        lasting.fold(false, |any, address| address.outlive(now, limits) || any)
     }
 
     /// Time went by unnoticed, or the clock was set: no look-up before counts, nor any time that is still to come.
     pub(super) fn gap(&mut self, now: Timestamp, grace: Duration) {
         self.asked = <[Timestamp; 2]>::default();
+        self.absences = [0; 2];
         self.tried = Timestamp::default();
         self.seen = self.seen.min(now);
         // Nobody knows who asked meanwhile.
@@ -202,13 +256,18 @@ impl Address {
         }
     }
 
+    /// Whether it was in no answer for as long as an address may be stale.
+    fn is_stale(&self, now: Timestamp, limits: &Limits) -> bool {
+        self.seen + limits.max_stale <= now
+    }
+
     /// Where nothing is looked up, it stays one more TTL and grace from now.
     pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
         self.hold_until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
     }
 
     /// A look-up failed: what expires about now lives one more minimum TTL, if that is longer. Returns whether it does.
-    pub(super) fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
+    fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
         let ttl = limits.clamp(0);
         let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
         let extended = longer && self.expiry() <= now + tolerance(self.ttl);
@@ -233,6 +292,20 @@ impl Address {
             self.looked_up = other.looked_up;
             self.ttl = other.ttl;
         }
+    }
+}
+
+fn of_family<T>([v4, v6]: &[T; 2], family: Family) -> &T {
+    match family {
+        Family::V4 => v4,
+        Family::V6 => v6,
+    }
+}
+
+fn of_family_mut<T>([v4, v6]: &mut [T; 2], family: Family) -> &mut T {
+    match family {
+        Family::V4 => v4,
+        Family::V6 => v6,
     }
 }
 

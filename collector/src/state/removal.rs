@@ -7,11 +7,11 @@ use runtime::clock::Timestamp;
 
 use super::{
     Limits, Memory,
-    memory::FAILURE_THRESHOLD,
+    looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, Verdict},
     removed::Why,
 };
-use crate::{guards::Guards, resolve::Failure};
+use crate::guards::Guards;
 
 impl Memory {
     /// Forgets the addresses whose time is over, and the names that have none left. Returns what went.
@@ -38,7 +38,7 @@ impl Memory {
             });
         }
         if !purged.is_empty() {
-            self.forget_empty();
+            self.forget_emptied(Verdict::Refused);
         }
         purged
     }
@@ -86,9 +86,10 @@ pub(super) fn removal(
         return Some(earliest);
     }
     let forgotten = found.then(|| name.sighted + limits.wildcard_idle);
-    let nxdomain = name.verdict == Verdict::Failing(Failure::NXDOMAIN);
     let unanswered = name.failures >= FAILURE_THRESHOLD && name.tried >= address.expiry();
-    let stale = (unanswered && !nxdomain).then(|| address.seen + limits.max_stale);
+    // What every server says is not there is waited for until it was said often enough.
+    let is_absent = name.absences(address.family()) > 0;
+    let stale = (unanswered && !is_absent).then(|| address.seen + limits.max_stale);
     let at = forgotten.into_iter().chain(stale).min()?;
     Some(earliest.max(at))
 }

@@ -48,11 +48,16 @@ impl Memory {
     /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and
     /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
     /// all stand in its wildcard's entry, and live no longer, gets no entry of its own, and loses the one that it has once they
-    /// expire together; it stays in memory, and its entry returns when they live longer.
+    /// expire together; it stays in memory, and its entry returns when they live longer. An object without any address that had
+    /// some keeps the entry of `spec.name`, which says why.
     pub fn render(&mut self, stored: &Stored, now: Timestamp) -> Option<Change> {
+        // A rule that ended and is back is told of at once: nothing of what was said is left.
+        let ended = stored.is_no_rule(&self.spec).then(Stored::default);
+        let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
         let covered = self.covered(stored);
         let mut count = Count {
             removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
+            flipped: was_ended,
             ..Count::default()
         };
         let mut names: Vec<StoredName> = Vec::with_capacity(self.names.len());
@@ -80,6 +85,9 @@ impl Memory {
                 names.push(new)
             }
         }
+        if self.names.is_empty() {
+            names.extend(self.own_entry(stored, now, &mut count));
+        }
         for address in self.names.iter_mut().flat_map(|name| &mut name.addresses) {
             address.rendered = address.expiry();
         }
@@ -87,7 +95,7 @@ impl Memory {
             names: names.into(),
             ..Stored::default()
         };
-        (next != *stored).then_some(Change {
+        (was_ended || next != *stored).then_some(Change {
             next,
             added: count.added,
             removed: count.removed,
@@ -175,10 +183,10 @@ fn is_near(stored: &StoredAddress, address: &Address) -> bool {
 }
 
 #[derive(Default)]
-struct Count {
+pub(super) struct Count {
     added: usize,
     removed: usize,
-    flipped: bool,
+    pub(super) flipped: bool,
     nearest: Option<Timestamp>,
     missed: Option<Timestamp>,
 }

@@ -7,7 +7,11 @@ use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
 use runtime::clock::Timestamp;
 use smol_str::ToSmolStr;
 
-use super::{Memory, condition::Told};
+use super::{
+    Memory,
+    condition::{NO_RULE, Told},
+    name::Verdict,
+};
 
 /// What the status of an object says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +75,32 @@ impl Stored {
         };
         stored.irregular = stored.status() != *status;
         stored
+    }
+
+    /// The status that is written before an object is deleted whose last rule ended.
+    pub fn no_rule(spec: &DnsName, now: Timestamp) -> Self {
+        let own = StoredName {
+            dns_name: spec.clone(),
+            addresses: Box::default(),
+            told: Told::Ours(Verdict::NoRule, now.floor_second()),
+            failures: 0,
+        };
+        Self {
+            names: [own].into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it tells of the end of the last rule, and nothing of addresses.
+    pub fn is_no_rule(&self, spec: &DnsName) -> bool {
+        let own = self.without_addresses(spec);
+        own.is_some_and(|own| own.told.reason().is_some_and(|reason| reason == NO_RULE))
+    }
+
+    /// The entry of `spec.name`, if neither it nor any other has an address.
+    pub(super) fn without_addresses(&self, spec: &DnsName) -> Option<&StoredName> {
+        let own = self.names.iter().find(|name| name.dns_name == *spec)?;
+        (self.count().1 == 0).then_some(own)
     }
 
     /// The status that says it.

@@ -2,11 +2,11 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use proto::api::{DnsNameResolverStatus, Family};
+use proto::api::DnsNameResolverStatus;
 use serde_json::{Value, json};
 
 use super::{
-    Limits, Stored,
+    FamilyResult, Limits,
     tests::{Known, T0, answer, at, name, status, stored_address},
 };
 use crate::{guards::Guards, resolve::Failure};
@@ -38,12 +38,14 @@ pub(super) enum Step {
     SeenBy(&'static str, &'static str, Answered, f64),
     /// A look-up of our own was answered, in the families of the addresses.
     Got(&'static str, Answered, f64),
-    /// A look-up of our own was answered: there is no address in the family.
-    NoData(&'static str, Family, f64),
-    /// A round of our own look-ups failed.
+    /// So many look-ups of our own, five seconds apart, the last at that second: every server said that there is no IPv4 address.
+    Absences(&'static str, u32, f64),
+    /// A look-up of our own failed.
     Failed(&'static str, Failure, f64),
-    /// A look-up failed in one family only.
-    FamilyFailed(&'static str, Family, f64),
+    /// No server said NOERROR, for a reason of its own in each family.
+    FailedApart(&'static str, [Failure; 2], f64),
+    /// A look-up of our own told this of each family.
+    LookedUp(&'static str, [FamilyResult; 2], f64),
     /// Somebody wrote this status.
     Status(&'static [Written], f64),
     /// Time went by in which nothing could be resolved, or the clock was set.
@@ -127,25 +129,29 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
         }
         Got(asked, addresses, now) => {
             known.observe(asked, addresses, now);
-            for (ip, _) in addresses {
-                let v6 = ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6());
-                let family = if v6 { Family::V6 } else { Family::V4 };
-                known.memory.asked(&name(asked), family, at(now));
+            let ips = addresses.iter().filter_map(|(ip, _)| ip.parse().ok());
+            let (v4, v6): (Vec<IpAddr>, _) = ips.partition(IpAddr::is_ipv4);
+            let results = [v4, v6].map(|ips| match ips.is_empty() {
+                true => FamilyResult::Unknown,
+                false => FamilyResult::Complete,
+            });
+            known.looked_up(asked, results, now);
+        }
+        Absences(asked, count, now) => {
+            for before in (0..count).rev() {
+                let then = now - 5.0 * f64::from(before);
+                let results = [FamilyResult::Absent, FamilyResult::Unknown];
+                known.looked_up(asked, results, then);
             }
         }
-        NoData(asked, family, now) => known.memory.asked(&name(asked), family, at(now)),
         Failed(asked, failure, now) => {
-            let now = at(now);
-            known
-                .memory
-                .failed(&name(asked), failure, now, now, &limits);
+            known.failed(asked, [failure; 2], now);
         }
-        FamilyFailed(asked, family, now) => {
-            let now = at(now);
-            let asked = name(asked);
-            known
-                .memory
-                .family_failed(&asked, family, now, now, &limits);
+        FailedApart(asked, failures, now) => {
+            known.failed(asked, failures, now);
+        }
+        LookedUp(asked, results, now) => {
+            known.looked_up(asked, results, now);
         }
         Status(entries, now) => {
             let entry = |(dns_name, failures, addresses): &Written| {

@@ -3,12 +3,13 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use runtime::clock::Timestamp;
 
+mod absences;
 mod churn;
 mod limits;
 mod properties;
 
-use super::{Limits, Memory, Stored};
-use crate::{guards::Guards, observation::Observation};
+use super::{FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
+use crate::{guards::Guards, observation::Observation, resolve::Failure};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
 
@@ -79,6 +80,42 @@ impl Known {
             &Guards::default(),
         );
         self
+    }
+
+    /// Takes in what a look-up told of each family, which did not fail as a whole.
+    pub(super) fn looked_up(
+        &mut self,
+        asked: &str,
+        results: [FamilyResult; 2],
+        seconds: f64,
+    ) -> Learned {
+        self.take_in(asked, results, None, seconds)
+    }
+
+    /// Takes in a look-up for which no server said NOERROR, for a reason of its own in each family.
+    pub(super) fn failed(&mut self, asked: &str, [v4, v6]: [Failure; 2], seconds: f64) -> Learned {
+        let result = |failure| match failure == Failure::NXDOMAIN {
+            true => FamilyResult::Absent,
+            false => FamilyResult::Unknown,
+        };
+        let failure = if v4 == Failure::NXDOMAIN { v6 } else { v4 };
+        self.take_in(asked, [result(v4), result(v6)], Some(failure), seconds)
+    }
+
+    fn take_in(
+        &mut self,
+        asked: &str,
+        results: [FamilyResult; 2],
+        failure: Option<Failure>,
+        seconds: f64,
+    ) -> Learned {
+        let summary = LookupSummary {
+            results,
+            failure,
+            started: at(seconds),
+        };
+        self.memory
+            .looked_up(&name(asked), summary, at(seconds), &self.limits)
     }
 
     pub(super) fn expire(&mut self, seconds: f64) -> usize {

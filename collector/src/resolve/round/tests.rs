@@ -12,6 +12,16 @@ fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<Answer, Failure> {
         rcode: rcode.into(),
         truncated: false,
         addresses: addresses.collect(),
+        refused: false,
+    })
+}
+
+/// NOERROR with an address that the guards refuse.
+fn refused() -> Result<Answer, Failure> {
+    let answer = answer(0, &[]);
+    answer.map(|answer| Answer {
+        refused: true,
+        ..answer
     })
 }
 
@@ -61,7 +71,52 @@ fn addresses_win_over_no_data_and_no_data_over_failure() {
     ] {
         assert!(matches!(outcome(&replies), FamilyOutcome::Addresses { .. }));
     }
-    assert_eq!(outcome(&[servfail(), empty]), FamilyOutcome::NoData);
+    assert_eq!(outcome(&[servfail(), empty]), FamilyOutcome::Inconclusive);
+}
+
+#[test]
+fn an_absence_is_what_every_server_that_answered_says() {
+    let empty = || answer(0, &[]);
+    let silent = || Err(Failure::Timeout);
+    for replies in [
+        vec![empty()],
+        vec![empty(), nxdomain()],
+        vec![nxdomain(), silent()],
+        vec![silent(), empty()],
+        vec![
+            Err(Failure::Network(io::ErrorKind::ConnectionRefused)),
+            nxdomain(),
+        ],
+    ] {
+        assert!(outcome(&replies).is_absence(), "{replies:?}");
+    }
+    for replies in [
+        vec![silent()],
+        vec![servfail()],
+        vec![refused()],
+        vec![refused(), empty()],
+        vec![nxdomain(), servfail()],
+        vec![nxdomain(), Err(Failure::BadReply)],
+        vec![empty(), servfail()],
+        vec![empty(), answer(dns::RCODE_REFUSED, &[])],
+        vec![empty(), Err(Failure::BadReply)],
+        vec![nxdomain(), answer(0, &[("192.0.2.1", 5)])],
+    ] {
+        assert!(!outcome(&replies).is_absence(), "{replies:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_no_absence_before_tcp_has_brought_the_rest() {
+    let mut cut_off = Tally::default();
+    cut_off.add_part(answer(0, &[]).ok(), NOW);
+    cut_off.add(nxdomain(), NOW);
+    assert!(!cut_off.finish(Failure::Timeout).is_absence());
+    let mut completed = Tally::default();
+    completed.add_part(None, NOW);
+    completed.completed();
+    completed.add(nxdomain(), NOW);
+    assert!(completed.finish(Failure::Timeout).is_absence());
 }
 
 #[test]
@@ -73,7 +128,7 @@ fn nxdomain_counts_only_if_no_server_says_otherwise() {
     assert_eq!(failed(&[nxdomain(), servfail()]), "SERVFAIL");
     assert_eq!(failed(&[servfail(), nxdomain()]), "SERVFAIL");
     assert_eq!(failed(&[Err(Failure::Timeout), nxdomain()]), "NXDOMAIN");
-    assert_eq!(failed(&[nxdomain(), Err(Failure::BadReply)]), "NXDOMAIN");
+    assert_eq!(failed(&[nxdomain(), Err(Failure::BadReply)]), "BadReply");
     assert_eq!(failed(&[Err(Failure::Timeout)]), "Timeout");
     assert_eq!(failed(&[]), "Timeout");
 }

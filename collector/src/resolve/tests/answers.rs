@@ -87,7 +87,7 @@ async fn an_address_has_the_smallest_ttl_of_its_chain() {
 }
 
 #[tokio::test]
-async fn what_the_guards_refuse_is_no_data() {
+async fn what_the_guards_refuse_is_neither_an_address_nor_an_absence() {
     let server = Scripted::start(|asked| {
         let addresses = ["127.0.0.1", "10.96.0.1", A, "::1", "fe80::1"];
         asked.addresses(&addresses, 30).say()
@@ -97,7 +97,7 @@ async fn what_the_guards_refuse_is_no_data() {
     let mut resolving = Resolving::guarded(patient(), &[server.server()], guards);
     let round = resolving.look_up("www.example.com", 0).await;
     assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
-    assert_eq!(round.v6, FamilyOutcome::NoData);
+    assert_eq!(round.v6, FamilyOutcome::Inconclusive);
     resolving.end().await;
 }
 

@@ -1,7 +1,7 @@
 //! Circuit breakers, and what Deny rules turn round.
 
 use super::*;
-use crate::observation::Observation;
+use crate::{observation::Observation, state::Stored};
 
 #[test]
 fn circuit_breakers_do_what_the_page_says() {

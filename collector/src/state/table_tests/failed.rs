@@ -87,7 +87,7 @@ fn a_failed_look_up_does_what_the_page_says() {
             &["www.example.com. NXDOMAIN 5: 2.2.2.2 300@0"],
         ),
         row(
-            "an entry without addresses is removed",
+            "an object that lost its last address keeps its own entry, with the reason",
             WWW,
             &after(
                 &known,
@@ -99,7 +99,37 @@ fn a_failed_look_up_does_what_the_page_says() {
                     Expire(305.0),
                 ],
             ),
-            &[],
+            &["www.example.com. NXDOMAIN 6:"],
+        ),
+        row(
+            "the count of failures goes on without an address",
+            WWW,
+            &after(
+                &known,
+                failing(WWW, Failure::NXDOMAIN, 5),
+                &[
+                    Failed(WWW, Failure::NXDOMAIN, 300.0),
+                    Expire(305.0),
+                    Failed(WWW, Failure::NXDOMAIN, 310.0),
+                    Failed(WWW, SERVFAIL, 315.0),
+                ],
+            ),
+            &["www.example.com. SERVFAIL 8:"],
+        ),
+        row(
+            "an answer ends that",
+            WWW,
+            &after(
+                &known,
+                failing(WWW, Failure::NXDOMAIN, 5),
+                &[
+                    Failed(WWW, Failure::NXDOMAIN, 300.0),
+                    Expire(305.0),
+                    Write(305.0),
+                    Seen(WWW, &[("3.3.3.3", 30)], 310.0),
+                ],
+            ),
+            &["www.example.com. NOERROR 0: 3.3.3.3 30@310"],
         ),
         row(
             "a success ends the row of failures, and the next begins at one",
@@ -126,6 +156,51 @@ fn a_failed_look_up_does_what_the_page_says() {
             &["www.example.com. SERVFAIL 5: 1.1.1.1 5@45 2.2.2.2 300@0"],
         ),
         row(
+            "four NXDOMAIN after a broken server let nothing go either",
+            WWW,
+            &after(
+                &known,
+                failing(WWW, SERVFAIL, 6),
+                &[
+                    Failed(WWW, Failure::NXDOMAIN, 60.0),
+                    Failed(WWW, Failure::NXDOMAIN, 65.0),
+                    Failed(WWW, Failure::NXDOMAIN, 70.0),
+                    Failed(WWW, Failure::NXDOMAIN, 75.0),
+                    Expire(HOUR),
+                ],
+            ),
+            &["www.example.com. NXDOMAIN 10: 1.1.1.1 5@45 2.2.2.2 300@0"],
+        ),
+        row(
+            "nor do five with a new leader among them, or a pause",
+            WWW,
+            &after(
+                &known,
+                failing(WWW, Failure::NXDOMAIN, 4),
+                &[
+                    Gap(48.0),
+                    Failed(WWW, Failure::NXDOMAIN, 50.0),
+                    Expire(HOUR),
+                ],
+            ),
+            &["www.example.com. NXDOMAIN 5: 1.1.1.1 5@45 2.2.2.2 300@0"],
+        ),
+        row(
+            "a time-out in one family starts the count of that family anew, and of no other",
+            WWW,
+            &[
+                Got(WWW, &[("1.1.1.1", 30), ("2001:db8::1", 30)], 0.0),
+                Write(0.0),
+                Failed(WWW, Failure::NXDOMAIN, 30.0),
+                Failed(WWW, Failure::NXDOMAIN, 35.0),
+                FailedApart(WWW, [Failure::NXDOMAIN, Failure::Timeout], 40.0),
+                Failed(WWW, Failure::NXDOMAIN, 45.0),
+                Failed(WWW, Failure::NXDOMAIN, 50.0),
+                Expire(HOUR),
+            ],
+            &["www.example.com. NXDOMAIN 5: 2001:db8::1 5@45"],
+        ),
+        row(
             "a wildcard's own entry fails like any other, and its names do not",
             WILD,
             &after(
@@ -140,14 +215,24 @@ fn a_failed_look_up_does_what_the_page_says() {
             &["a.example.com. NOERROR 0: 2.2.2.2 3000@0"],
         ),
         row(
-            "the count goes on where the status has it after a restart",
+            "the count of failures goes on where the status has it after a restart, and closes nothing",
             WWW,
             &[
                 Status(&[(WWW, 4, &[("1.1.1.1", 5, -5)])], 0.0),
                 Failed(WWW, Failure::NXDOMAIN, 1.0),
-                Expire(4.9),
+                Expire(HOUR),
             ],
             &["www.example.com. NXDOMAIN 5: 1.1.1.1 5@-5"],
+        ),
+        row(
+            "five NXDOMAIN after it do",
+            WWW,
+            &after(
+                &[Status(&[(WWW, 4, &[("1.1.1.1", 5, -5)])], 0.0)],
+                failing(WWW, Failure::NXDOMAIN, 5),
+                &[Expire(50.0)],
+            ),
+            &["www.example.com. NXDOMAIN 9:"],
         ),
         row(
             "a count that somebody wrote below zero is none",
@@ -188,7 +273,9 @@ fn a_failed_look_up_does_what_the_page_says() {
                 failing(WWW, failure, 5),
                 &[Failed(WWW, failure, 400.0), Expire(24.0 * HOUR)],
             ),
-            &[],
+            Vec::leak(vec![&*String::leak(format!(
+                "www.example.com. {reason} 6:"
+            ))]),
         ));
     }
     check(rows);
@@ -197,6 +284,7 @@ fn a_failed_look_up_does_what_the_page_says() {
 #[test]
 fn a_family_that_fails_alone_is_no_failure_of_the_name() {
     const BOTH: Answered = &[("1.1.1.1", 30), ("2001:db8::1", 30)];
+    use FamilyResult::{Absent, Complete, Unknown};
     check(vec![
         row(
             "the addresses of the failed family are extended, the other's live and die apart",
@@ -204,8 +292,7 @@ fn a_family_that_fails_alone_is_no_failure_of_the_name() {
             &[
                 Got(WWW, BOTH, 0.0),
                 Write(0.0),
-                NoData(WWW, Family::V4, 30.0),
-                FamilyFailed(WWW, Family::V6, 30.0),
+                LookedUp(WWW, [Complete, Unknown], 30.0),
                 Expire(35.0),
             ],
             &["www.example.com. NOERROR 0: 2001:db8::1 5@30"],
@@ -216,12 +303,150 @@ fn a_family_that_fails_alone_is_no_failure_of_the_name() {
             &[
                 Got(WWW, BOTH, 0.0),
                 Got(WWW, &[("1.1.1.1", 300)], 3599.0),
-                FamilyFailed(WWW, Family::V6, 3599.0),
-                FamilyFailed(WWW, Family::V6, 3604.0),
+                LookedUp(WWW, [Complete, Unknown], 3604.0),
                 Expire(3609.0),
             ],
             &["www.example.com. NOERROR 0: 1.1.1.1 300@3599"],
         )
         .with(|limits| limits.max_stale = seconds(3600)),
+        row(
+            "a family without an address in five look-ups in a row closes, and the other does not",
+            WWW,
+            &[
+                Got(WWW, BOTH, 0.0),
+                LookedUp(WWW, [Unknown, Absent], 30.0),
+                LookedUp(WWW, [Unknown, Absent], 35.0),
+                LookedUp(WWW, [Unknown, Absent], 40.0),
+                LookedUp(WWW, [Unknown, Absent], 45.0),
+                LookedUp(WWW, [Unknown, Absent], 50.0),
+                Expire(55.0),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 5@50"],
+        ),
+        row(
+            "four are not enough",
+            WWW,
+            &[
+                Got(WWW, BOTH, 0.0),
+                LookedUp(WWW, [Complete, Absent], 10.0),
+                LookedUp(WWW, [Complete, Absent], 15.0),
+                LookedUp(WWW, [Complete, Absent], 20.0),
+                LookedUp(WWW, [Complete, Absent], 29.0),
+                Expire(HOUR),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0 2001:db8::1 5@29"],
+        ),
+        row(
+            "an address in an answer to a pod starts the count anew",
+            WWW,
+            &[
+                Got(WWW, &[("1.1.1.1", 30)], 0.0),
+                Absences(WWW, 4, 20.0),
+                Seen(WWW, &[("1.1.1.1", 30)], 21.0),
+                Absences(WWW, 4, 41.0),
+                Expire(HOUR),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@21"],
+        ),
+        row(
+            "an answer that the guards refused, or a server that failed, starts the count anew",
+            WWW,
+            &[
+                Got(WWW, &[("1.1.1.1", 300)], 0.0),
+                Absences(WWW, 4, 200.0),
+                LookedUp(WWW, [Unknown, Absent], 205.0),
+                Absences(WWW, 4, 300.0),
+                Expire(HOUR),
+            ],
+            &["www.example.com. NOERROR 0: 1.1.1.1 5@300"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_object_without_addresses_says_why() {
+    const TTL: Answered = &[("1.1.1.1", 30)];
+    check(vec![
+        row(
+            "NOERROR without an address",
+            WWW,
+            &[Got(WWW, TTL, 0.0), Absences(WWW, 5, 30.0), Expire(35.0)],
+            &["www.example.com. NoAddress 0:"],
+        ),
+        row(
+            "a name under a wildcard that lost the last one: the wildcard's own entry stands, and no other",
+            WILD,
+            &[
+                Got(A, TTL, 0.0),
+                Got(B, TTL, 0.0),
+                Write(0.0),
+                Absences(B, 5, 30.0),
+                Absences(A, 5, 30.0),
+                Expire(35.0),
+            ],
+            &["*.example.com. NoAddress 0:"],
+        ),
+        row(
+            "one name of two that went leaves no entry",
+            WILD,
+            &[
+                Got(A, TTL, 0.0),
+                Got(B, TTL, 0.0),
+                Write(0.0),
+                Absences(A, 5, 30.0),
+                Expire(35.0),
+            ],
+            &["b.example.com. NOERROR 0: 1.1.1.1 30@0"],
+        ),
+        row(
+            "the wildcard's own entry goes when a name under it is answered",
+            WILD,
+            &[
+                Got(A, TTL, 0.0),
+                Absences(A, 5, 30.0),
+                Expire(35.0),
+                Write(35.0),
+                Seen(B, TTL, 40.0),
+            ],
+            &["b.example.com. NOERROR 0: 1.1.1.1 30@40"],
+        ),
+        row(
+            "nothing is said of an object that never had an address",
+            WWW,
+            &[
+                Failed(WWW, Failure::NXDOMAIN, 0.0),
+                Failed(WWW, Failure::NXDOMAIN, 5.0),
+                Failed(WWW, Failure::NXDOMAIN, 10.0),
+                Failed(WWW, Failure::NXDOMAIN, 15.0),
+                Failed(WWW, Failure::NXDOMAIN, 20.0),
+                Failed(WWW, Failure::NXDOMAIN, 25.0),
+            ],
+            &[],
+        ),
+        row(
+            "an object that is made again without its status says it again",
+            WWW,
+            &[
+                Got(WWW, TTL, 0.0),
+                Absences(WWW, 5, 30.0),
+                Expire(35.0),
+                Write(35.0),
+                Status(&[], 36.0),
+            ],
+            &["www.example.com. NoAddress 0:"],
+        ),
+        row(
+            "a status with addresses that the guards refuse loses them, and says so",
+            WWW,
+            &[Status(&[(WWW, 0, &[("127.0.0.1", 30, 0)])], 0.0)],
+            &["www.example.com. AddressesRefused 0:"],
+        ),
+        row(
+            "with --resolver none the addresses expire",
+            WWW,
+            &[Got(WWW, TTL, 0.0), Expire(35.0)],
+            &["www.example.com. Expired 0:"],
+        )
+        .with(|limits| limits.lookups = false),
     ]);
 }

@@ -4,6 +4,8 @@ use super::*;
 
 const KNOWN: Step = Got(WWW, &[("1.1.1.1", 30)], 0.0);
 const KEPT: &[&str] = &["www.example.com. NOERROR 0: 1.1.1.1 30@0"];
+const CLOSING: &[&str] = &["www.example.com. NoAddress 0: 1.1.1.1 30@0"];
+const GONE: &[&str] = &["www.example.com. NoAddress 0:"];
 
 #[test]
 fn removal_does_what_the_page_says() {
@@ -11,34 +13,34 @@ fn removal_does_what_the_page_says() {
         row(
             "not before expiry + grace",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(34.9)],
-            KEPT,
+            &[KNOWN, Absences(WWW, 5, 30.0), Expire(34.9)],
+            CLOSING,
         ),
         row(
             "at expiry + grace",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(35.0)],
-            &[],
+            &[KNOWN, Absences(WWW, 5, 30.0), Expire(35.0)],
+            GONE,
         ),
         row(
             "the grace is what the EgressFirewalls say",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(89.9)],
-            KEPT,
+            &[KNOWN, Absences(WWW, 5, 30.0), Expire(89.9)],
+            CLOSING,
         )
         .with(|limits| limits.grace = seconds(60)),
         row(
             "not before last seen + retain",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(HOUR - 0.1)],
-            KEPT,
+            &[KNOWN, Absences(WWW, 5, 30.0), Expire(HOUR - 0.1)],
+            CLOSING,
         )
         .with(|limits| limits.retain = seconds(3600)),
         row(
             "at last seen + retain",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 30.0), Expire(HOUR)],
-            &[],
+            &[KNOWN, Absences(WWW, 5, 30.0), Expire(HOUR)],
+            GONE,
         )
         .with(|limits| limits.retain = seconds(3600)),
         row(
@@ -47,10 +49,10 @@ fn removal_does_what_the_page_says() {
             &[
                 KNOWN,
                 Seen(WWW, &[("1.1.1.1", 1)], 20.0),
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Expire(HOUR),
             ],
-            KEPT,
+            CLOSING,
         )
         .with(|limits| limits.retain = seconds(3600)),
         row(
@@ -62,8 +64,8 @@ fn removal_does_what_the_page_says() {
         row(
             "a look-up before the expiry is none after it",
             WWW,
-            &[KNOWN, NoData(WWW, Family::V4, 29.9), Expire(HOUR)],
-            KEPT,
+            &[KNOWN, Absences(WWW, 5, 29.9), Expire(HOUR)],
+            CLOSING,
         ),
         row(
             "the earliest address is asked for when it expires, and once",
@@ -71,11 +73,11 @@ fn removal_does_what_the_page_says() {
             &[
                 Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 60)], 0.0),
                 Next(WWW, Some(30.0)),
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Next(WWW, Some(60.0)),
                 Expire(35.0),
             ],
-            &["www.example.com. NOERROR 0: 2.2.2.2 60@0"],
+            &["www.example.com. NoAddress 0: 2.2.2.2 60@0"],
         ),
         row(
             "after a restart a name is looked up again before anything of it is removed",
@@ -92,22 +94,22 @@ fn removal_does_what_the_page_says() {
             WWW,
             &[
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
-                NoData(WWW, Family::V4, 1.0),
-                Expire(1.0),
+                Absences(WWW, 5, 1.0),
+                Expire(6.0),
             ],
-            &[],
+            GONE,
         ),
         row(
             "after a gap what was asked before does not count",
             WWW,
             &[
                 KNOWN,
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Gap(34.0),
                 Next(WWW, Some(30.0)),
                 Expire(HOUR),
             ],
-            KEPT,
+            CLOSING,
         ),
         row(
             "nor does what failed before",
@@ -129,7 +131,7 @@ fn removal_does_what_the_page_says() {
             "with --resolver none addresses leave at expiry and grace",
             WWW,
             &[KNOWN, Expire(35.0)],
-            &[],
+            &["www.example.com. Expired 0:"],
         )
         .with(|limits| limits.lookups = false),
         row(
@@ -151,7 +153,7 @@ fn removal_does_what_the_page_says() {
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 20.0),
                 Expire(35.0),
             ],
-            &[],
+            &["www.example.com. Expired 0:"],
         )
         .with(|limits| limits.lookups = false),
         row(
@@ -189,22 +191,22 @@ fn a_clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
                 KNOWN,
                 Write(0.0),
                 Gap(-HOUR),
-                NoData(WWW, Family::V4, 30.0 - HOUR),
+                Absences(WWW, 5, 30.0 - HOUR),
                 Expire(35.0 - HOUR),
             ],
-            &[],
+            GONE,
         ),
         row(
             "the clock goes forward an hour: nothing leaves before it was asked",
             WWW,
             &[
                 KNOWN,
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Gap(HOUR),
                 Next(WWW, Some(30.0)),
                 Expire(HOUR),
             ],
-            KEPT,
+            CLOSING,
         ),
         row(
             "there and back again",
@@ -225,7 +227,7 @@ fn a_clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
             WWW,
             &[
                 KNOWN,
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Expire(35.0),
                 Gap(35.0 - HOUR),
                 Seen(WWW, &[("1.1.1.1", 30)], 36.0 - HOUR),
@@ -243,18 +245,18 @@ fn a_status_that_others_wrote_is_taken_in_as_the_page_says() {
             WWW,
             &[
                 KNOWN,
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Expire(35.0),
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, 0)])], 35.1),
             ],
-            &[],
+            GONE,
         ),
         row(
             "but one with news of it does",
             WWW,
             &[
                 KNOWN,
-                NoData(WWW, Family::V4, 30.0),
+                Absences(WWW, 5, 30.0),
                 Expire(35.0),
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, 34)])], 35.1),
             ],
@@ -282,7 +284,7 @@ fn a_name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
                 Next(A, None),
                 Expire(65.0),
             ],
-            &[],
+            &["*.example.com. Expired 0:"],
         )
         .with(|limits| limits.wildcard_idle = seconds(60)),
         row(

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{super::table_tests::check_crd, *};
 use crate::resolve::Failure;
 
-const SPEC: &str = "*.example.com";
+pub(super) const SPEC: &str = "*.example.com";
 
 const NAMES: [&str; 4] = [SPEC, "a.example.com", "b.example.com", "c.example.com"];
 
@@ -87,27 +87,36 @@ fn any_status() -> impl Strategy<Value = DnsNameResolverStatus> {
 }
 
 #[derive(Clone, Debug)]
-enum Happens {
+pub(super) enum Happens {
     Observed(Observation),
     Stored(DnsNameResolverStatus),
-    Asked(&'static str, Family),
-    Failed(&'static str, Failure),
-    FamilyFailed(&'static str, Family),
+    LookedUp(&'static str, [FamilyResult; 2]),
+    Failed(&'static str, [Failure; 2]),
+    /// The last rule ended, and is back: the store has nothing but that in between.
+    RuleEnded,
+    /// A pause, or another leader.
+    Gap,
     Expired,
     Written,
 }
 
 /// What happens, and how long after the last.
-fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
-    let failures = select(&[Failure::NXDOMAIN, Failure::Rcode(2), Failure::Timeout]);
-    let families = || select(&Family::ALL);
+pub(super) fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
+    let failures = || select(&[Failure::NXDOMAIN, Failure::Rcode(2), Failure::Timeout]);
+    let results = || {
+        use FamilyResult::{Absent, Complete, Unknown};
+        select(&[Absent, Absent, Absent, Complete, Unknown])
+    };
     let one = prop_oneof![
         3 => observation(0).prop_map(Happens::Observed),
         1 => any_status().prop_map(Happens::Stored),
-        1 => (select(&NAMES), families()).prop_map(|(name, family)| Happens::Asked(name, family)),
-        2 => (select(&NAMES), failures).prop_map(|(name, failure)| Happens::Failed(name, failure)),
-        1 => (select(&NAMES), families()).prop_map(|(name, family)| Happens::FamilyFailed(name, family)),
-        1 => Just(Happens::Expired),
+        3 => (select(&NAMES), [results(), results()])
+            .prop_map(|(name, results)| Happens::LookedUp(name, results)),
+        2 => (select(&NAMES), [failures(), failures()])
+            .prop_map(|(name, failures)| Happens::Failed(name, failures)),
+        1 => Just(Happens::RuleEnded),
+        1 => Just(Happens::Gap),
+        2 => Just(Happens::Expired),
         2 => Just(Happens::Written),
     ];
     let later = prop_oneof![Just(0.0), 0.0..20.0, 0.0..2000.0];
@@ -116,7 +125,7 @@ fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
 
 impl Known {
     /// Returns how many addresses and names were evicted.
-    fn happen(&mut self, what: &Happens, now: f64) -> usize {
+    pub(super) fn happen(&mut self, what: &Happens, now: f64) -> usize {
         let (limits, time) = (self.limits.clone(), at(now));
         let learned = match what {
             Happens::Observed(observation) => {
@@ -124,24 +133,17 @@ impl Known {
                 observation.at = time;
                 self.memory.observe(&observation, &limits)
             }
-            Happens::Stored(new) => {
-                let before = Stored::new(&self.stored, &self.memory);
-                let read = Stored::new(new, &self.memory);
-                self.stored = new.clone();
-                self.memory
-                    .absorb(&before, &read, time, &limits, &Guards::default())
+            Happens::Stored(new) => self.read_back(new.clone(), now),
+            Happens::LookedUp(asked, results) => self.looked_up(asked, *results, now),
+            Happens::Failed(asked, failures) => self.failed(asked, *failures, now),
+            Happens::RuleEnded => {
+                let ended = Stored::no_rule(self.memory.spec(), time);
+                self.read_back(ended.status(), now)
             }
-            Happens::Asked(asked, family) => {
-                self.memory.asked(&name(asked), *family, time);
-                return 0;
-            }
-            Happens::Failed(asked, failure) => {
-                self.memory
-                    .failed(&name(asked), *failure, time, time, &limits)
-            }
-            Happens::FamilyFailed(asked, family) => {
-                self.memory
-                    .family_failed(&name(asked), *family, time, time, &limits);
+            Happens::Gap => {
+                let stored = Stored::new(&self.stored, &self.memory);
+                self.memory.take_over(&stored);
+                self.memory.gap(time, &limits);
                 return 0;
             }
             Happens::Expired => {
@@ -156,8 +158,17 @@ impl Known {
         learned.evicted_addresses + learned.evicted_names
     }
 
+    /// The store has this status now.
+    fn read_back(&mut self, status: DnsNameResolverStatus, now: f64) -> Learned {
+        let before = Stored::new(&self.stored, &self.memory);
+        let read = Stored::new(&status, &self.memory);
+        self.stored = status;
+        let (limits, guards) = (&self.limits, Guards::default());
+        self.memory.absorb(&before, &read, at(now), limits, &guards)
+    }
+
     /// When each address expires that is known.
-    fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
+    pub(super) fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
         let names = self.memory.names.iter();
         names
             .flat_map(|name| {
@@ -378,6 +389,10 @@ proptest! {
             let before = known.expiries();
             let evicted = known.happen(what, now);
             let after = known.expiries();
+            // A gap takes what it holds future times for.
+            if matches!(what, Happens::Gap) {
+                continue;
+            }
             let alive = |expiry: Timestamp| expiry + known.limits.grace > at(now);
             let gone = before.iter().filter(|(address, expiry)| alive(**expiry) && !after.contains_key(*address));
             let gone: Vec<_> = gone.collect();

@@ -1,0 +1,188 @@
+//! What closes an address for good, and what the status says then, whatever happened before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proto::api::DEGRADED;
+
+use super::{
+    properties::{Happens, SPEC, happenings},
+    *,
+};
+
+/// Look-ups in a row, by name and family, in which every server that answered said that there is no address; and when the last
+/// look-up was that such a row or an answer let addresses go by.
+#[derive(Default)]
+struct Rows {
+    absences: BTreeMap<(DnsName, Family), u32>,
+    closing: BTreeMap<(DnsName, Family), Timestamp>,
+}
+
+impl Rows {
+    fn take(&mut self, what: &Happens, now: Timestamp) {
+        match what {
+            Happens::Observed(observation) => {
+                self.reset(&observation.name, observation.family);
+            }
+            Happens::LookedUp(asked, results) => {
+                for (family, result) in Family::ALL.into_iter().zip(*results) {
+                    self.look_up(&name(asked), family, result, now);
+                }
+            }
+            Happens::Failed(asked, failures) => {
+                for (family, failure) in Family::ALL.into_iter().zip(*failures) {
+                    let result = match failure == Failure::NXDOMAIN {
+                        true => FamilyResult::Absent,
+                        false => FamilyResult::Unknown,
+                    };
+                    self.look_up(&name(asked), family, result, now);
+                }
+            }
+            Happens::Gap => *self = Self::default(),
+            Happens::Stored(_) | Happens::RuleEnded | Happens::Expired | Happens::Written => {}
+        }
+    }
+
+    fn look_up(&mut self, asked: &DnsName, family: Family, result: FamilyResult, now: Timestamp) {
+        let key = (asked.clone(), family);
+        let closes = match result {
+            FamilyResult::Complete => {
+                self.reset(asked, family);
+                true
+            }
+            FamilyResult::Absent => {
+                let row = self.absences.entry(key.clone()).or_default();
+                *row += 1;
+                *row >= 5
+            }
+            FamilyResult::Unknown => {
+                self.reset(asked, family);
+                false
+            }
+        };
+        if closes {
+            self.closing.insert(key, now);
+        }
+    }
+
+    fn reset(&mut self, asked: &DnsName, family: Family) {
+        self.absences.remove(&(asked.clone(), family));
+    }
+
+    /// Nothing is kept of a name without addresses.
+    fn forget_all_but(&mut self, known: &Known) {
+        let is_known = |(name, _): &(DnsName, Family)| known.memory.addresses_of(name) > 0;
+        self.absences.retain(|key, _| is_known(key));
+        self.closing.retain(|key, _| is_known(key));
+    }
+}
+
+fn family_of(ip: IpAddr) -> Family {
+    match ip {
+        IpAddr::V4(_) => Family::V4,
+        IpAddr::V6(_) => Family::V6,
+    }
+}
+
+fn with_lookups() -> Known {
+    let mut known = Known::new(SPEC);
+    known.limits.lookups = true;
+    // Only what look-ups tell lets addresses go here.
+    known.limits.max_stale = Duration::from_secs(1 << 30);
+    known.limits.wildcard_idle = Duration::from_secs(1 << 30);
+    known
+}
+
+proptest! {
+    #[test]
+    fn an_address_leaves_only_by_a_whole_answer_or_five_absences_in_a_row_in_its_own_family(
+        list in happenings(),
+    ) {
+        let (mut known, mut rows) = (with_lookups(), Rows::default());
+        let mut now = 0.0;
+        for (what, later) in &list {
+            now += later;
+            rows.take(what, at(now));
+            let before = known.expiries();
+            known.happen(what, now);
+            let after = known.expiries();
+            for ((name, ip), expiry) in before.iter().filter(|(key, _)| !after.contains_key(*key)) {
+                prop_assert!(matches!(what, Happens::Expired), "{what:?} took {ip} of {name}");
+                let closing = rows.closing.get(&(name.clone(), family_of(*ip)));
+                prop_assert!(closing.is_some_and(|at| at >= expiry), "{ip} of {name} went");
+            }
+            rows.forget_all_but(&known);
+        }
+    }
+
+    #[test]
+    fn what_was_closed_leaves_at_last(list in happenings()) {
+        let (mut known, mut now) = (with_lookups(), 0.0);
+        for (what, later) in &list {
+            now += later;
+            known.happen(what, now);
+        }
+        // Far behind every expiry.
+        now += 1e9;
+        let names: Vec<DnsName> = known.memory.names().cloned().collect();
+        for name in &names {
+            for _ in 0..5 {
+                known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
+                now += 5.0;
+            }
+            known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
+            now += 5.0;
+        }
+        known.expire(now);
+        prop_assert_eq!(known.memory.addresses(), 0);
+    }
+
+    #[test]
+    fn an_object_that_had_an_address_and_has_none_says_why(
+        list in happenings(),
+        lookups in any::<bool>(),
+    ) {
+        let mut known = Known::new(SPEC);
+        known.limits.lookups = lookups;
+        let (mut now, mut had_addresses) = (0.0, false);
+        for (what, later) in &list {
+            now += later;
+            known.happen(what, now);
+            had_addresses |= known.memory.addresses() > 0;
+            if !matches!(what, Happens::Written) || !had_addresses || known.memory.addresses() > 0 {
+                continue;
+            }
+            let [own] = known.stored.resolved_names.as_slice() else {
+                panic!("{:?}", known.stored);
+            };
+            prop_assert_eq!(&*own.dns_name, known.memory.spec().as_str());
+            prop_assert!(own.resolved_addresses.is_empty());
+            let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED).unwrap();
+            prop_assert_eq!(&*degraded.status, "True");
+            prop_assert!(!degraded.reason.is_empty() && degraded.reason != "NoRule");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_ended_and_is_back_has_all_its_addresses(list in happenings()) {
+        let (mut known, mut now) = (with_lookups(), 0.0);
+        for (what, later) in &list {
+            now += later;
+            known.happen(what, now);
+        }
+        known.write(now);
+        let (before, addresses) = (known.expiries(), ips(&known));
+        known.happen(&Happens::RuleEnded, now);
+        prop_assert_eq!(known.expiries(), before);
+        prop_assert!(known.write(now));
+        prop_assert!(!Stored::new(&known.stored, &known.memory).is_no_rule(known.memory.spec()));
+        prop_assert_eq!(ips(&known), addresses);
+    }
+}
+
+/// The addresses in the status, whatever their names.
+fn ips(known: &Known) -> BTreeSet<String> {
+    let names = known.stored.resolved_names.iter();
+    let addresses = names.flat_map(|entry| &entry.resolved_addresses);
+    addresses.map(|address| address.ip.to_string()).collect()
+}
