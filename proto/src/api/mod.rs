@@ -15,8 +15,8 @@ pub use self::{
         EgressFirewallSpec, EgressFirewallStatus, RuleType, RuleTypeError,
     },
     names::{
-        ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName, Family, NameError,
-        address_set_id, address_set_name, object_name,
+        ADDRESS_SET_OWNER_TYPE, AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family,
+        NameError, address_set_id, address_set_name, object_name,
     },
     schema::custom_resource_definitions,
 };

@@ -216,10 +216,43 @@ pub fn address_set_id(owner_controller: &str, name: &str, family: Family) -> Str
 
 /// The `name` column of the address set with this [`address_set_id`]; ACLs refer to it as `$name`.
 pub fn address_set_name(id: &str) -> String {
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    format!("a{hash}")
+    format!("a{}", Fnv64::default().then(id).0)
+}
+
+/// What the address sets of all DNS names in a network have in common: the beginning of their [`address_set_id`], hashed.
+#[derive(Clone, Copy, Debug)]
+pub struct AddressSetHasher(Fnv64);
+
+impl AddressSetHasher {
+    /// That of the network of a controller.
+    pub fn new(owner_controller: &str) -> Self {
+        let controller = Fnv64::default().then(owner_controller);
+        Self(controller.then(":").then(ADDRESS_SET_OWNER_TYPE).then(":"))
+    }
+
+    /// The number behind the `a` in the [`address_set_name`] of this name in each family.
+    pub fn numbers(self, name: &str) -> [(Family, u64); 2] {
+        let name = self.0.then(name).then(":");
+        Family::ALL.map(|family| (family, name.then(family.as_str()).0))
+    }
+}
+
+/// FNV-1a with 64 bits.
+#[derive(Clone, Copy, Debug)]
+struct Fnv64(u64);
+
+impl Default for Fnv64 {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv64 {
+    fn then(self, text: &str) -> Self {
+        Self(text.bytes().fold(self.0, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        }))
+    }
 }
 
 /// FNV-1a with 32 bits.

@@ -60,6 +60,12 @@ fn names_are_those_of_ovn_kubernetes() {
     };
     assert_eq!(set(Family::V4), "a4029995183407368296");
     assert_eq!(set(Family::V6), "a4029997382430624718");
+    let hasher = AddressSetHasher::new(DEFAULT_NETWORK_CONTROLLER);
+    let numbers = [4_029_995_183_407_368_296, 4_029_997_382_430_624_718];
+    assert_eq!(
+        hasher.numbers("www.example.com."),
+        [(Family::V4, numbers[0]), (Family::V6, numbers[1])]
+    );
 }
 
 #[test]
