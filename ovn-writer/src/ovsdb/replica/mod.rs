@@ -2,6 +2,7 @@
 //!
 //! There is no IO here. What does not fit is refused and never guessed at: the copy is then of no more use.
 
+mod by_key;
 mod updates;
 
 use std::{collections::BTreeSet, hash::Hash};
@@ -10,16 +11,13 @@ use foldhash::{HashMap, HashSet};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use self::updates::RowUpdate;
 pub use self::updates::{RowUpdates, TableUpdates};
+use self::{by_key::ByKey, updates::RowUpdate};
 use super::{
     schema::Column,
     transact::Condition,
     value::{Row, TypeError},
 };
-
-/// As long as no more rows have the same key, no room is kept for one more.
-const FEW: usize = 4;
 
 /// How a row is kept: the client's own type, as small as it likes.
 pub trait Record: Sized + Send + 'static {
@@ -129,8 +127,7 @@ pub enum ReplicaError {
 #[derive(Clone, Debug)]
 pub struct Replica<R: Record> {
     rows: HashMap<Uuid, R>,
-    /// In order; there are few rows with the same key.
-    by_key: HashMap<R::Key, Vec<Uuid>>,
+    by_key: ByKey<R::Key>,
     counted: usize,
 }
 
@@ -138,7 +135,7 @@ impl<R: Record> Default for Replica<R> {
     fn default() -> Self {
         Self {
             rows: HashMap::default(),
-            by_key: HashMap::default(),
+            by_key: ByKey::default(),
             counted: 0,
         }
     }
@@ -170,13 +167,23 @@ impl<R: Record> Replica<R> {
         self.rows.get(&uuid)
     }
 
+    /// The keys that rows have, each once, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &R::Key> {
+        self.by_key.keys()
+    }
+
+    /// Whether a row has this key.
+    pub fn has_key(&self, key: &R::Key) -> bool {
+        self.by_key.contains(key)
+    }
+
     /// The rows with this key, in no order.
     pub fn with_key<'a>(
         &'a self,
         key: &R::Key,
     ) -> impl Iterator<Item = (Uuid, &'a R)> + use<'a, R> {
-        let uuids = self.by_key.get(key).into_iter().flatten();
-        uuids.filter_map(|uuid| Some((*uuid, self.rows.get(uuid)?)))
+        let uuids = self.by_key.rows(key);
+        uuids.filter_map(|uuid| Some((uuid, self.rows.get(&uuid)?)))
     }
 
     /// Takes over what happened to rows, and adds the keys of these rows, those before and those after, to `touched`.
@@ -264,28 +271,16 @@ impl<R: Record> Replica<R> {
 
     fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
         if let Some(key) = key {
-            let uuids = self.by_key.entry(key.clone()).or_default();
-            if let Err(at) = uuids.binary_search(&uuid) {
-                if uuids.len() < FEW {
-                    uuids.reserve_exact(1);
-                }
-                uuids.insert(at, uuid);
-            }
+            self.by_key.insert(key.clone(), uuid);
             touched.insert(key);
         }
     }
 
     fn unindex(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
-        let Some(key) = key else { return };
-        if let Some(uuids) = self.by_key.get_mut(&key) {
-            if let Ok(at) = uuids.binary_search(&uuid) {
-                uuids.remove(at);
-            }
-            if uuids.is_empty() {
-                self.by_key.remove(&key);
-            }
+        if let Some(key) = key {
+            self.by_key.remove(&key, uuid);
+            touched.insert(key);
         }
-        touched.insert(key);
     }
 }
 
