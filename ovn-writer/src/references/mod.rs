@@ -7,24 +7,20 @@ pub mod expression;
 pub mod nat;
 pub mod rule;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use foldhash::{HashMap, HashSet};
-use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use uuid::Uuid;
 
 pub use self::{
     expression::Sense,
     nat::{Nat, NatSets},
-    rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleTable, SetName, SetNames},
+    rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames},
 };
 use crate::{
     address_set::AddressSet,
     ovsdb::{Replica, Tables},
 };
-
-/// `k8s.ovn.org/owner-type` of the ACLs of EgressFirewalls.
-const EGRESS_FIREWALL: &str = "EgressFirewall";
 
 /// The tables of the northbound database that the writer follows.
 pub type Northbound = (AddressSet, Rule<Acl>, Rule<Qos>, Rule<Policy>, Nat);
@@ -36,11 +32,15 @@ pub type NorthboundReplica = <Northbound as Tables>::Replica;
 pub type NorthboundChanges = <Northbound as Tables>::Changes;
 
 /// The index.
+///
+/// It costs what changes: rules that come, change and go, and the sets that they name. Rules that name none are not looked at.
 #[derive(Clone, Debug, Default)]
 pub struct References {
-    by_name: BTreeSet<(SetName, RuleTable, SetNames)>,
+    by_name: BTreeSet<(SetName, RuleTable, RuleKey)>,
     by_row: BTreeSet<(Uuid, NatSets)>,
-    controllers: BTreeSet<Box<str>>,
+    /// The sets that EgressFirewalls in other networks than the default one name, by the controller of the network, and how many
+    /// kinds of rules name each.
+    elsewhere: HashMap<Arc<str>, HashMap<SetName, usize>>,
     managed_rules: usize,
 }
 
@@ -51,18 +51,18 @@ pub struct Touched {
     pub names: HashSet<SetName>,
     /// By row.
     pub rows: HashSet<Uuid>,
-    /// Of the names those that ACLs of an EgressFirewall have in another network than the default one, by its controller.
-    pub elsewhere: HashMap<Box<str>, HashSet<SetName>>,
+    /// Of the names those that rules of an EgressFirewall have, or had, in another network than the default one, by its controller.
+    pub elsewhere: HashMap<Arc<str>, HashSet<SetName>>,
 }
 
 impl References {
     /// The index of all that is there.
     pub fn of(replica: &NorthboundReplica) -> Self {
         let mut changes = NorthboundChanges::default();
-        changes.1.extend(keys(&replica.1));
-        changes.2.extend(keys(&replica.2));
-        changes.3.extend(keys(&replica.3));
-        changes.4.extend(keys(&replica.4));
+        changes.1.extend(replica.1.keys().cloned());
+        changes.2.extend(replica.2.keys().cloned());
+        changes.3.extend(replica.3.keys().cloned());
+        changes.4.extend(replica.4.keys().cloned());
         let mut references = Self::default();
         references.update(replica, &changes);
         references
@@ -76,7 +76,7 @@ impl References {
         self.update_rules(&replica.2, &changes.2, &mut touched);
         self.update_rules(&replica.3, &changes.3, &mut touched);
         for sets in &changes.4 {
-            let is_there = replica.4.with_key(sets).next().is_some();
+            let is_there = replica.4.has_key(sets);
             for uuid in sets.iter() {
                 touched.rows.insert(uuid);
                 if is_there {
@@ -92,33 +92,43 @@ impl References {
     fn update_rules<T: rule::OfTable>(
         &mut self,
         replica: &Replica<Rule<T>>,
-        changed: &HashSet<SetNames>,
+        changed: &HashSet<RuleKey>,
         touched: &mut Touched,
     ) {
-        for sets in changed {
-            let mut is_there = false;
-            for (_, rule) in replica.with_key(sets) {
-                is_there = true;
-                let rule = rule.details();
-                if let Some(controller) = rule.controller
-                    && controller != DEFAULT_NETWORK_CONTROLLER
-                    && rule.owner_type == Some(EGRESS_FIREWALL)
-                {
-                    let names = touched.elsewhere.entry(controller.into()).or_default();
-                    names.extend(sets.iter().map(|(name, _)| name.clone()));
-                    if !self.controllers.contains(controller) {
-                        self.controllers.insert(controller.into());
-                    }
+        for key in changed {
+            let is_there = replica.has_key(key);
+            for (name, _) in key.sets.iter() {
+                touched.names.insert(name.clone());
+                let entry = (name.clone(), T::TABLE, key.clone());
+                let is_news = if is_there {
+                    self.by_name.insert(entry)
+                } else {
+                    self.by_name.remove(&entry)
+                };
+                let Some(network) = &key.network else {
+                    continue;
+                };
+                let touched = touched.elsewhere.entry(network.clone()).or_default();
+                touched.insert(name.clone());
+                if is_news {
+                    self.count_elsewhere(network, name, is_there);
                 }
             }
-            for (name, _) in sets.iter() {
-                touched.names.insert(name.clone());
-                let entry = (name.clone(), T::TABLE, sets.clone());
-                if is_there {
-                    self.by_name.insert(entry);
-                } else {
-                    self.by_name.remove(&entry);
-                }
+        }
+    }
+
+    fn count_elsewhere(&mut self, network: &Arc<str>, set: &SetName, is_there: bool) {
+        let sets = self.elsewhere.entry(network.clone()).or_default();
+        let count = sets.entry(set.clone()).or_default();
+        *count = if is_there {
+            count.saturating_add(1)
+        } else {
+            count.saturating_sub(1)
+        };
+        if *count == 0 {
+            sets.remove(set);
+            if sets.is_empty() {
+                self.elsewhere.remove(network);
             }
         }
     }
@@ -164,10 +174,16 @@ impl References {
         })
     }
 
-    /// The controllers whose sets may be named: that of the default network, and those that have ACLs of EgressFirewalls.
-    pub fn controllers(&self) -> impl Iterator<Item = &str> {
-        let others = self.controllers.iter().map(|controller| &**controller);
-        std::iter::once(DEFAULT_NETWORK_CONTROLLER).chain(others)
+    /// The sets that EgressFirewalls in other networks than the default one name, each with the controller of the network.
+    pub fn elsewhere(&self) -> impl Iterator<Item = (&Arc<str>, &SetName)> {
+        let networks = self.elsewhere.iter();
+        networks.flat_map(|(network, sets)| sets.keys().map(move |set| (network, set)))
+    }
+
+    /// Whether an EgressFirewall in the network of this controller, which is not the default one, names the set.
+    pub fn contain_elsewhere(&self, controller: &str, set: &SetName) -> bool {
+        let sets = self.elsewhere.get(controller);
+        sets.is_some_and(|sets| sets.contains_key(set))
     }
 
     /// The number of rules of controllers of ovn-kubernetes, as of the last update. Changes of this number alone are no update,
@@ -176,9 +192,9 @@ impl References {
         self.managed_rules
     }
 
-    fn keys_of(&self, set: &SetName) -> impl Iterator<Item = (RuleTable, &SetNames)> + use<'_> {
+    fn keys_of(&self, set: &SetName) -> impl Iterator<Item = (RuleTable, &RuleKey)> + use<'_> {
         let set = set.clone();
-        let first = (set.clone(), RuleTable::Acl, SetNames::default());
+        let first = (set.clone(), RuleTable::Acl, RuleKey::default());
         let entries = self.by_name.range(first..);
         entries
             .take_while(move |(name, ..)| *name == set)
@@ -186,13 +202,9 @@ impl References {
     }
 }
 
-fn keys<R: crate::ovsdb::Record>(replica: &Replica<R>) -> impl Iterator<Item = R::Key> {
-    replica.iter().filter_map(|(_, row)| row.key())
-}
-
 fn details<'a, T: rule::OfTable>(
     replica: &'a Replica<Rule<T>>,
-    key: &SetNames,
+    key: &RuleKey,
 ) -> impl Iterator<Item = RuleDetails<'a>> {
     replica.with_key(key).map(|(_, rule)| rule.details())
 }

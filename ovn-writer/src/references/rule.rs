@@ -2,6 +2,8 @@
 
 use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
 
+use proto::api::DEFAULT_NETWORK_CONTROLLER;
+
 use super::expression::{self, Sense};
 use crate::{
     external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE},
@@ -10,6 +12,9 @@ use crate::{
         value::TypeError,
     },
 };
+
+/// `k8s.ovn.org/owner-type` of the ACLs of EgressFirewalls.
+const EGRESS_FIREWALL: &str = "EgressFirewall";
 
 /// The keys that matter of a rule's `external_ids`.
 const KEYS: [&str; 3] = [OWNER_CONTROLLER, OWNER_TYPE, OWNER_NAME];
@@ -93,7 +98,8 @@ impl From<&str> for SetName {
     fn from(name: &str) -> Self {
         let digits = name.strip_prefix('a').filter(|digits| {
             // Only what reads back as it was: no sign, no leading zero.
-            digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')
+            digits.bytes().all(|b| b.is_ascii_digit())
+                && (*digits == "0" || !digits.starts_with('0'))
         });
         match digits.and_then(|digits| digits.parse().ok()) {
             Some(number) => Self::Number(number),
@@ -130,6 +136,15 @@ impl SetNames {
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
+}
+
+/// By what rules are found.
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RuleKey {
+    /// The address sets that they name.
+    pub sets: SetNames,
+    /// The controller, if they are of EgressFirewalls in another network than the default one: its sets are its own.
+    pub network: Option<Arc<str>>,
 }
 
 /// A rule, and of it what the writer needs.
@@ -192,6 +207,12 @@ impl<T: OfTable> Rule<T> {
         }
     }
 
+    fn network(&self) -> Option<&str> {
+        let is_egress_firewall = self.external_ids.get(1) == Some(EGRESS_FIREWALL);
+        let controller = self.external_ids.get(0).filter(|_| is_egress_firewall);
+        controller.filter(|controller| *controller != DEFAULT_NETWORK_CONTROLLER)
+    }
+
     fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
         match column {
             "match" => self.sets = SetNames::of(&value.into_string()?),
@@ -211,7 +232,7 @@ impl<T: OfTable> Rule<T> {
 impl<T: OfTable> Record for Rule<T> {
     const TABLE: &'static str = T::TABLE.as_str();
     const COLUMNS: &'static [Column] = T::COLUMNS;
-    type Key = SetNames;
+    type Key = RuleKey;
 
     fn read(columns: Row) -> Result<Self, ColumnError> {
         let mut rule = Self::default();
@@ -227,9 +248,12 @@ impl<T: OfTable> Record for Rule<T> {
         Ok(())
     }
 
-    /// The sets, if there are any: of the other rules only those of ovn-kubernetes matter, and of these only the number.
-    fn key(&self) -> Option<SetNames> {
-        (!self.sets.is_empty()).then(|| self.sets.clone())
+    /// Rules without sets have none: only those of ovn-kubernetes matter, and of these only the number.
+    fn key(&self) -> Option<RuleKey> {
+        (!self.sets.is_empty()).then(|| RuleKey {
+            sets: self.sets.clone(),
+            network: self.network().map(Arc::from),
+        })
     }
 
     /// Whether it is a rule of ovn-kubernetes.

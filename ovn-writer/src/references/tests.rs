@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
@@ -124,7 +125,7 @@ fn nat_refers_to_rows() {
 }
 
 #[test]
-fn controllers_of_egress_firewalls_are_known() {
+fn sets_that_egress_firewalls_of_other_networks_name_are_told_apart() {
     let mut world = World::default();
     let acl = |controller: &str, owner: &str, expression: &str| {
         let ids = [
@@ -133,23 +134,37 @@ fn controllers_of_egress_firewalls_are_known() {
         ];
         json!({"initial": {"match": expression, "external_ids": ["map", ids]}})
     };
-    assert_eq!(
-        world.references.controllers().collect::<Vec<_>>(),
-        [DEFAULT_NETWORK_CONTROLLER]
-    );
     world.update(json!({"ACL": {uuid(1): acl("red", "NetworkPolicy", "ip4.src == $a1")}}));
     assert_ne!(world.references.managed_rules(), 0);
+    let firewall = |controller, expression| acl(controller, "EgressFirewall", expression);
     let touched = world.update(json!({"ACL": {
-        uuid(2): acl("blue", EGRESS_FIREWALL, "ip4.dst == $a2"),
-        uuid(3): acl("green", EGRESS_FIREWALL, "ip4"),
-        uuid(4): acl(DEFAULT_NETWORK_CONTROLLER, EGRESS_FIREWALL, "ip4.dst == $a2"),
+        uuid(2): firewall("blue", "ip4.dst == $a2"),
+        uuid(3): firewall("green", "ip4"),
+        uuid(4): firewall(DEFAULT_NETWORK_CONTROLLER, "ip4.dst == $a2"),
+        uuid(5): firewall("blue", "ip4.dst == {$a2, $a3}"),
     }}));
-    let blue = ("blue".into(), HashSet::from_iter([SetName::Number(2)]));
-    assert_eq!(touched.elsewhere, HashMap::from_iter([blue]));
-    assert_eq!(
-        world.references.controllers().collect::<Vec<_>>(),
-        [DEFAULT_NETWORK_CONTROLLER, "blue"]
-    );
+    let numbers = |numbers: &[u64]| numbers.iter().copied().map(SetName::Number).collect();
+    let blue = |sets: &[u64]| HashMap::from_iter([("blue".into(), numbers(sets))]);
+    assert_eq!(touched.elsewhere, blue(&[2, 3]));
+    let elsewhere = |world: &World| {
+        let mut sets: Vec<_> = (world.references.elsewhere())
+            .map(|(controller, set)| (controller.to_string(), set.clone()))
+            .collect();
+        sets.sort();
+        sets
+    };
+    let [two, three] = [2, 3].map(|n| ("blue".to_owned(), SetName::Number(n)));
+    assert_eq!(elsewhere(&world), [two.clone(), three]);
+    let touched = world.update(json!({"ACL": {uuid(5): {"delete": null}}}));
+    assert_eq!(touched.elsewhere, blue(&[2, 3]));
+    assert_eq!(elsewhere(&world), [two]);
+    let contain =
+        |controller| (world.references).contain_elsewhere(controller, &SetName::Number(2));
+    assert!(contain("blue") && !contain("red"));
+    let touched = world.update(json!({"ACL": {uuid(2): {"delete": null}}}));
+    assert_eq!(touched.elsewhere, blue(&[2]));
+    assert_eq!(elsewhere(&world), []);
+    assert!(world.references.contain(&SetName::Number(2)));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, Family};
 
-use super::{back_off, index::set_name, plan::SetOf};
+use super::{back_off, plan::SetOf};
 use crate::references::SetName;
 
 /// A set that cannot be made, as far as is known.
@@ -72,24 +72,25 @@ impl Clashes {
         }
     }
 
-    /// The sets of a name that somebody else has, in networks with these controllers.
+    /// Of these sets of a name those that somebody else has.
     pub(super) fn of<'a>(
         &self,
         name: &DnsName,
-        controllers: impl Iterator<Item = &'a str>,
+        sets: impl Iterator<Item = (&'a str, Family, SetName)>,
     ) -> Vec<Taken> {
         let Some(names) = &self.names else {
             let of_name = self.refused.get(name).into_iter().flatten();
             return of_name.map(|(taken, _)| taken.clone()).collect();
         };
-        let sets = controllers.flat_map(|controller| {
-            Family::ALL.map(|family| SetOf {
-                controller: controller.into(),
-                family,
+        let set_of = |(controller, family, _): (&str, _, _)| SetOf {
+            controller: controller.into(),
+            family,
+        };
+        sets.filter(|(.., set)| names.contains(set))
+            .map(|set| Taken {
+                set: set_of(set),
+                until: None,
             })
-        });
-        sets.filter(|set| names.contains(&set_name(&set.controller, name, set.family)))
-            .map(|set| Taken { set, until: None })
             .collect()
     }
 }

@@ -1,99 +1,262 @@
 //! From the names of address sets back to the DNS names that they are for.
+//!
+//! The name of a set is a hash of the network's controller, the DNS name and the family. For the default network it is worked out
+//! for every name of the store. For other networks it is not: there may be hundreds of them, and a name is in the rules of few.
+//! Known of those networks are the sets that have a row, and those that an EgressFirewall of the network names.
+//!
+//! | what happens | what it costs |
+//! |---|---|
+//! | a name changes | its rows, and its sets in the networks with a rule that names one |
+//! | a rule of another network comes or goes | the sets that it names |
+//! | … and one of them is of no known name | once, a hash for each name of the store |
+//! | a name comes | a hash for each network with a rule that names a set of no known name |
+
+use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family, address_set_id, address_set_name};
+use proto::api::{AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
 
-use crate::references::{SetName, Touched};
-
-/// The set of a DNS name in a network.
-pub(super) fn set_name(controller: &str, name: &DnsName, family: Family) -> SetName {
-    let id = address_set_id(controller, name.as_str(), family);
-    SetName::from(address_set_name(&id).as_str())
-}
+use super::plan::SetOf;
+use crate::{
+    address_set::AddressSet,
+    references::{NorthboundChanges, NorthboundReplica, References, SetName, Touched},
+};
 
 #[derive(Debug, Default)]
-pub(super) struct Index(HashMap<SetName, DnsName>);
+pub(super) struct Index {
+    /// The names of the store.
+    known: HashSet<DnsName>,
+    by_set: HashMap<SetName, DnsName>,
+    /// The sets of a name besides those that a known one has in the default network: each has a row, or a rule of another network
+    /// names it. Those of other networks are told apart if they are called as they should be.
+    others: HashMap<DnsName, HashMap<SetName, Option<SetOf>>>,
+    /// The sets that rules of other networks name and that are of no known name, by the controller of the network.
+    unknown: HashMap<Arc<str>, HashSet<SetName>>,
+}
 
 impl Index {
-    /// The sets of this name in the default network are known from now on.
+    /// The name is in the store from now on.
     pub(super) fn add(&mut self, name: &DnsName) {
-        for family in Family::ALL {
-            self.add_set(set_name(DEFAULT_NETWORK_CONTROLLER, name, family), name);
+        if !self.known.insert(name.clone()) {
+            return;
+        }
+        let default = sets(DEFAULT_NETWORK_CONTROLLER, name);
+        for (_, set) in &default {
+            let by_set = self.by_set.entry(set.clone());
+            by_set.or_insert_with(|| name.clone());
+            if let Some(others) = self.others.get_mut(name) {
+                others.remove(set);
+            }
+        }
+        let mut found = Vec::new();
+        self.unknown.retain(|controller, unknown| {
+            for (_, set) in &default {
+                unknown.remove(set);
+            }
+            let of_name = sets(controller, name).into_iter();
+            found.extend(of_name.filter_map(|(family, set)| {
+                let controller = (&**controller).into();
+                unknown
+                    .remove(&set)
+                    .then_some((set, SetOf { controller, family }))
+            }));
+            !unknown.is_empty()
+        });
+        for (set, of) in found {
+            self.add_other(name, set, Some(of));
         }
     }
 
-    /// This set is known from now on.
-    pub(super) fn add_set(&mut self, set: SetName, name: &DnsName) {
-        self.0.entry(set).or_insert_with(|| name.clone());
-    }
-
-    /// No set of this name is known any more.
-    pub(super) fn remove(&mut self, name: &DnsName) {
-        for family in Family::ALL {
-            self.0
-                .remove(&set_name(DEFAULT_NETWORK_CONTROLLER, name, family));
+    /// The name is no longer in the store, and has no rows.
+    pub(super) fn remove(&mut self, name: &DnsName, references: &References) {
+        if !self.known.remove(name) {
+            return;
+        }
+        for (_, set) in sets(DEFAULT_NETWORK_CONTROLLER, name) {
+            self.remove_set(&set, name);
+        }
+        for (set, of) in self.others.remove(name).into_iter().flatten() {
+            self.remove_set(&set, name);
+            if let Some(SetOf { controller, .. }) = of
+                && references.contain_elsewhere(&controller, &set)
+            {
+                let unknown = self.unknown.entry((&*controller).into());
+                unknown.or_default().insert(set);
+            }
         }
     }
 
-    /// Nothing is known any more.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// The database was read anew, and the store has these names.
+    pub(super) fn read<'a>(
+        &mut self,
+        replica: &NorthboundReplica,
+        references: &References,
+        names: impl Iterator<Item = &'a DnsName>,
+    ) {
+        *self = Self::default();
+        names.for_each(|name| self.add(name));
+        replica.0.iter().for_each(|(_, row)| self.add_row(row));
+        self.look_up(references.elsewhere());
     }
 
-    /// The names of the sets that were touched. Those of other networks need not be known: they are searched for among `all`.
-    pub(super) fn names<'a>(
-        &self,
+    /// Takes over what changed in the database, and returns the names to whose sets the references changed, perhaps.
+    pub(super) fn changed(
+        &mut self,
+        replica: &NorthboundReplica,
+        changes: &NorthboundChanges,
+        references: &References,
         touched: &Touched,
-        all: impl Iterator<Item = &'a DnsName> + Clone,
     ) -> HashSet<DnsName> {
-        let known = touched.names.iter().filter_map(|set| self.0.get(set));
+        let rows = changes.0.iter().flat_map(|name| replica.0.with_key(name));
+        rows.for_each(|(_, row)| self.add_row(row));
+        let known = touched.names.iter().filter_map(|set| self.by_set.get(set));
         let mut names: HashSet<DnsName> = known.cloned().collect();
+        let mut named = Vec::new();
         for (controller, sets) in &touched.elsewhere {
-            let is_named = |name: &&DnsName| {
-                let mut sets_of = Family::ALL
-                    .map(|family| set_name(controller, name, family))
-                    .into_iter();
-                sets_of.any(|set| sets.contains(&set))
-            };
-            names.extend(all.clone().filter(is_named).cloned());
+            for set in sets {
+                if references.contain_elsewhere(controller, set) {
+                    named.push((controller, set));
+                } else {
+                    self.remove_unknown(controller, set);
+                }
+            }
         }
+        names.extend(self.look_up(named.into_iter()));
         names
     }
+
+    /// The name has these rows, and no others: what it had besides, and no rule names either, is forgotten.
+    pub(super) fn settle<'a>(
+        &mut self,
+        name: &DnsName,
+        rows: impl Iterator<Item = &'a AddressSet> + Clone,
+        references: &References,
+    ) {
+        rows.clone().for_each(|row| self.add_row(row));
+        let Some(mut others) = self.others.remove(name) else {
+            return;
+        };
+        let there: HashSet<SetName> = rows.map(|row| row.name().into()).collect();
+        others.retain(|set, of| {
+            let is_named = |of: &SetOf| references.contain_elsewhere(&of.controller, set);
+            let is_needed = there.contains(set) || of.as_ref().is_some_and(is_named);
+            if !is_needed {
+                self.remove_set(set, name);
+            }
+            is_needed
+        });
+        if !others.is_empty() {
+            self.others.insert(name.clone(), others);
+        }
+    }
+
+    /// The sets of the name that may be there or be missed: those of the default network, and those of other networks that have a
+    /// row or that rules name.
+    pub(super) fn sets(&self, name: &DnsName) -> impl Iterator<Item = (&str, Family, SetName)> {
+        let default = sets(DEFAULT_NETWORK_CONTROLLER, name).into_iter();
+        let default = default.map(|(family, set)| (DEFAULT_NETWORK_CONTROLLER, family, set));
+        let others = self.others.get(name).into_iter().flatten();
+        default.chain(others.filter_map(|(set, of)| {
+            let SetOf { controller, family } = of.as_ref()?;
+            Some((&**controller, *family, set.clone()))
+        }))
+    }
+
+    fn add_row(&mut self, row: &AddressSet) {
+        let Some(identity) = row.identity() else {
+            return;
+        };
+        let (name, family) = (&identity.name, identity.family);
+        let controller = row.controller().filter(|_| row.is_well_named());
+        let set = SetName::from(row.name());
+        let of = match controller {
+            Some(DEFAULT_NETWORK_CONTROLLER) if self.known.contains(name) => return,
+            None | Some(DEFAULT_NETWORK_CONTROLLER) => None,
+            Some(controller) => {
+                self.remove_unknown(controller, &set);
+                let controller = controller.into();
+                Some(SetOf { controller, family })
+            }
+        };
+        self.add_other(name, set, of);
+    }
+
+    fn add_other(&mut self, name: &DnsName, set: SetName, of: Option<SetOf>) {
+        let by_set = self.by_set.entry(set.clone());
+        by_set.or_insert_with(|| name.clone());
+        let others = self.others.entry(name.clone()).or_default();
+        let known = others.entry(set).or_default();
+        if of.is_some() {
+            *known = of;
+        }
+    }
+
+    fn remove_set(&mut self, set: &SetName, name: &DnsName) {
+        if self.by_set.get(set) == Some(name) {
+            self.by_set.remove(set);
+        }
+    }
+
+    fn remove_unknown(&mut self, controller: &str, set: &SetName) {
+        if let Some(unknown) = self.unknown.get_mut(controller) {
+            unknown.remove(set);
+            if unknown.is_empty() {
+                self.unknown.remove(controller);
+            }
+        }
+    }
+
+    /// Finds the names of sets that rules of other networks name, and returns those that could not be found by the sets before.
+    fn look_up<'a>(
+        &mut self,
+        named: impl Iterator<Item = (&'a Arc<str>, &'a SetName)>,
+    ) -> HashSet<DnsName> {
+        let mut new = HashMap::<&Arc<str>, HashSet<&SetName>>::default();
+        for (controller, set) in named {
+            if let Some(name) = self.by_set.get(set).cloned() {
+                // A rule may as well name a set of the default network.
+                let of_name = sets(controller, &name).into_iter();
+                for (family, _) in of_name.filter(|(_, other)| other == set) {
+                    let controller = (&**controller).into();
+                    self.add_other(&name, set.clone(), Some(SetOf { controller, family }));
+                }
+                continue;
+            }
+            let unknown = self.unknown.entry(controller.clone()).or_default();
+            if unknown.insert(set.clone()) {
+                new.entry(controller).or_default().insert(set);
+            }
+        }
+        let mut found = Vec::new();
+        for (controller, wanted) in new {
+            let hasher = AddressSetHasher::new(controller);
+            for name in &self.known {
+                let of_name = hashed(hasher, name).into_iter();
+                found.extend(of_name.filter(|(_, set)| wanted.contains(set)).map(
+                    |(family, set)| {
+                        let controller = (&**controller).into();
+                        (name.clone(), set, SetOf { controller, family })
+                    },
+                ));
+            }
+        }
+        for (name, set, of) in &found {
+            self.remove_unknown(&of.controller, set);
+            self.add_other(name, set.clone(), Some(of.clone()));
+        }
+        found.into_iter().map(|(name, ..)| name).collect()
+    }
+}
+
+/// The sets of a DNS name in the network of a controller.
+pub(super) fn sets(controller: &str, name: &DnsName) -> [(Family, SetName); 2] {
+    hashed(AddressSetHasher::new(controller), name)
+}
+
+fn hashed(hasher: AddressSetHasher, name: &DnsName) -> [(Family, SetName); 2] {
+    let numbers = hasher.numbers(name.as_str());
+    numbers.map(|(family, number)| (family, SetName::Number(number)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::dns;
-
-    #[test]
-    fn names_are_found_by_their_sets_in_every_network() {
-        let all = [dns("a.example."), dns("b.example.")];
-        let one = |name: &DnsName| HashSet::from_iter([name.clone()]);
-        let mut index = Index::default();
-        all.iter().for_each(|name| index.add(name));
-        let of = |controller, name| HashSet::from_iter([set_name(controller, name, Family::V4)]);
-        let touched = Touched {
-            names: of(DEFAULT_NETWORK_CONTROLLER, &all[0]),
-            ..Touched::default()
-        };
-        assert_eq!(index.names(&touched, all.iter()), one(&all[0]));
-        let elsewhere = Touched {
-            elsewhere: HashMap::from_iter([("blue".into(), of("blue", &all[1]))]),
-            ..Touched::default()
-        };
-        assert_eq!(index.names(&elsewhere, all.iter()), one(&all[1]));
-        index.remove(&all[0]);
-        assert!(index.names(&touched, all.iter()).is_empty());
-        // One that is known needs no search.
-        let set = set_name("blue", &all[0], Family::V6);
-        index.add_set(set.clone(), &all[0]);
-        let gone = Touched {
-            names: HashSet::from_iter([set]),
-            ..Touched::default()
-        };
-        assert_eq!(index.names(&gone, all.iter()), one(&all[0]));
-        index.clear();
-        assert!(index.names(&gone, all.iter()).is_empty());
-    }
-}
+mod tests;

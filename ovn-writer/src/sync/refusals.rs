@@ -8,11 +8,12 @@ use super::{
     Reconciler,
     batch::{Batch, Planned},
     change::Change,
-    index::set_name,
+    index::sets,
     plan::SetOf,
     queue::Mark,
 };
 use crate::{
+    address_set::AddressSet,
     ovsdb::Refusal,
     references::{NorthboundReplica, SetName},
 };
@@ -35,10 +36,12 @@ pub(super) struct Refused {
 
 /// Whether the database has this set of the name.
 fn has_set(replica: &NorthboundReplica, name: &DnsName, set: &SetOf) -> bool {
-    let rows = replica.0.with_key(name);
-    let set = set_name(&set.controller, name, set.family);
-    rows.into_iter()
-        .any(|(_, row)| SetName::from(row.name()) == set)
+    let is_it = |row: &AddressSet| {
+        let of_name = sets(&set.controller, name).into_iter();
+        let mut wanted = of_name.filter(|(family, _)| *family == set.family);
+        wanted.any(|(_, wanted)| wanted == SetName::from(row.name()))
+    };
+    replica.0.with_key(name).any(|(_, row)| is_it(row))
 }
 
 /// How long to wait after this many refusals and one more.

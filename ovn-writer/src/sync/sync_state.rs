@@ -7,7 +7,7 @@ use std::{
 };
 
 use foldhash::{HashMap, HashSet};
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, DnsNameResolver, Family};
+use proto::api::{DnsName, DnsNameResolver};
 use runtime::store::Event;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use super::{
     absence::{Absence, AbsenceLimit},
     change::Change,
     clashes::Clashes,
-    index::{Index, set_name},
+    index::Index,
     plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetOf, SetRow, Trigger, plan},
 };
 use crate::{
@@ -101,10 +101,8 @@ impl SyncState {
         self.is_managed |= self.references.managed_rules() > 0 || rows().any(is_marked);
         self.inserted
             .retain(|uuid, _| replica.0.get(*uuid).is_some());
-        self.index.clear();
-        for name in self.desired.names() {
-            self.index.add(name);
-        }
+        let names = self.desired.names();
+        self.index.read(replica, &self.references, names);
         // How long something has been unused or different is not known across a gap.
         for state in self.states.values_mut() {
             state.clocks = Clocks::default();
@@ -124,7 +122,7 @@ impl SyncState {
     ) -> HashSet<DnsName> {
         let touched = self.references.update(replica, changes);
         self.is_managed |= self.references.managed_rules() > 0;
-        let mut names = self.index.names(&touched, self.desired.names());
+        let mut names = (self.index).changed(replica, changes, &self.references, &touched);
         let rows = touched
             .rows
             .iter()
@@ -250,19 +248,12 @@ impl SyncState {
             self.desired.adopt(name, now);
             self.index.add(name);
         }
+        let sets = rows.iter().map(|row| row.set);
+        self.index.settle(name, sets, &self.references);
         let mut state = self.states.remove(name).unwrap_or_default();
         let plan = self.plan(name, &rows, &mut state.clocks, now);
         let wanted = self.desired.wanted(name);
-        // Those of the default network are known of every name of the store.
-        let others = rows.iter().filter(|row| {
-            let is_default = |family| row.is_of(DEFAULT_NETWORK_CONTROLLER, family);
-            wanted.is_none() || !Family::ALL.into_iter().any(is_default)
-        });
-        let others: Vec<_> = others.map(|row| SetName::from(row.set.name())).collect();
         let is_absent = plan.is_in_use && wanted.as_ref().is_some_and(is_absent);
-        for set in others {
-            self.index.add_set(set, name);
-        }
         self.clashes.retain(name, |set| {
             let mut changes = plan.findings.iter().map(|finding| &finding.change);
             changes.any(
@@ -277,7 +268,7 @@ impl SyncState {
         self.differences += state.differences;
         if plan.is_over {
             self.desired.forget(name);
-            self.index.remove(name);
+            self.index.remove(name, &self.references);
             return plan;
         }
         if is_carried_out {
@@ -355,7 +346,7 @@ impl SyncState {
             wanted: wanted.as_ref(),
             rows,
             missed: &missed,
-            taken: &self.clashes.of(name, self.references.controllers()),
+            taken: &self.clashes.of(name, self.index.sets(name)),
             creation: self.creation(now),
             is_managed: self.is_managed(),
             absence_hold: self.absence_hold(),
@@ -389,21 +380,14 @@ impl SyncState {
 
     /// The sets of the name that something refers to, and that are not there.
     fn missed(&self, name: &DnsName, rows: &[SetRow<'_>]) -> Vec<SetOf> {
-        let is_there = |set: &SetName| rows.iter().any(|row| SetName::from(row.set.name()) == *set);
-        let mut missed = Vec::new();
-        for controller in self.references.controllers() {
-            for family in Family::ALL {
-                if rows.iter().any(|row| row.is_of(controller, family)) {
-                    continue;
-                }
-                let set = set_name(controller, name, family);
-                if self.references.contain(&set) && !is_there(&set) {
-                    let controller = controller.into();
-                    missed.push(SetOf { controller, family });
-                }
-            }
-        }
-        missed
+        let there: HashSet<SetName> = rows.iter().map(|row| row.set.name().into()).collect();
+        let sets = self.index.sets(name);
+        let missed = sets.filter(|(.., set)| !there.contains(set) && self.references.contain(set));
+        let set_of = |(controller, family, _): (&str, _, _)| SetOf {
+            controller: controller.into(),
+            family,
+        };
+        missed.map(set_of).collect()
     }
 }
 
