@@ -9,6 +9,15 @@ use tokio::time::Instant;
 
 use crate::{monitor::Update, northbound::Row};
 
+/// A time during which an address of a DNS name was in a set that a rule refers to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stay {
+    /// Since when.
+    pub from: Instant,
+    /// Until when, and by which of the updates; `None` if it is still there.
+    pub to: Option<(Instant, usize)>,
+}
+
 /// For how long an address of a DNS name was in no set that a rule refers to, having been in one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Absence {
@@ -29,44 +38,140 @@ impl Absence {
     }
 }
 
-/// All absences, from the updates of a [`crate::monitor::Monitor::with_rules`].
-pub fn absences(updates: &[Update]) -> Vec<Absence> {
-    let mut rows: BTreeMap<&str, &Row> = BTreeMap::new();
-    let mut rules: BTreeMap<&str, &str> = BTreeMap::new();
+/// A time during which a rule referred to a set that did not exist.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MissingSet {
+    /// The name of the set.
+    pub set: String,
+    /// Since when.
+    pub from: Instant,
+    /// Until when; `None` if it still does.
+    pub to: Option<Instant>,
+}
+
+impl MissingSet {
+    /// How long it took, up to now if it did not end.
+    pub fn length(&self) -> Duration {
+        self.to.unwrap_or_else(Instant::now) - self.from
+    }
+}
+
+/// When each address of each name, lower-case and with its dot, was in a set that a rule refers to. The updates are those of a
+/// [`crate::monitor::Monitor::with_rules`] or of the [`crate::transaction_log`].
+pub fn stays(updates: &[Update]) -> BTreeMap<(String, String), Vec<Stay>> {
+    let mut tables = Tables::default();
     let mut before: BTreeSet<(String, String)> = BTreeSet::new();
-    let mut absences: Vec<Absence> = Vec::new();
-    for update in updates {
-        for (uuid, row) in &update.rows {
-            match row {
-                Some(row) => rows.insert(uuid, row),
-                None => rows.remove(uuid.as_str()),
-            };
+    let mut stays: BTreeMap<(String, String), Vec<Stay>> = BTreeMap::new();
+    for (index, update) in updates.iter().enumerate() {
+        tables.apply(update);
+        let sets = tables.referred_to();
+        let open = tables.rows.values();
+        let open = open.filter(|row| sets.contains(row.name.as_str()));
+        let now: BTreeSet<(String, String)> = open.flat_map(members).collect();
+        for gone in before.difference(&now) {
+            let stay = stays.get_mut(gone).and_then(|all| all.last_mut());
+            stay.expect("it came").to = Some((update.at, index));
         }
-        for (uuid, rule) in &update.rules {
-            match rule {
-                Some(rule) => rules.insert(uuid, rule),
-                None => rules.remove(uuid.as_str()),
-            };
-        }
-        let sets: BTreeSet<&str> = rules.values().flat_map(|rule| sets_in(rule)).collect();
-        let open = rows.values().filter(|row| sets.contains(row.name.as_str()));
-        let now: BTreeSet<(String, String)> = open.flat_map(|row| members(row)).collect();
-        for absence in absences.iter_mut().filter(|absence| absence.to.is_none()) {
-            if now.contains(&(absence.name.clone(), absence.address.clone())) {
-                absence.to = Some(update.at);
-            }
-        }
-        for (name, address) in before.difference(&now).cloned() {
-            absences.push(Absence {
-                name,
-                address,
+        for new in now.difference(&before) {
+            stays.entry(new.clone()).or_default().push(Stay {
                 from: update.at,
                 to: None,
             });
         }
         before = now;
     }
+    stays
+}
+
+/// All absences in the order in which they began.
+pub fn absences(updates: &[Update]) -> Vec<Absence> {
+    let mut absences = Vec::new();
+    for ((name, address), stays) in stays(updates) {
+        let returns = stays.iter().skip(1).map(|stay| Some(stay.from));
+        let returns = returns.chain([None]);
+        for (stay, to) in stays.iter().zip(returns) {
+            let Some((from, _)) = stay.to else { continue };
+            absences.push(Absence {
+                name: name.clone(),
+                address: address.clone(),
+                from,
+                to,
+            });
+        }
+    }
+    absences.sort_by_key(|absence| absence.from);
     absences
+}
+
+/// All times during which a rule referred to a set that did not exist, in the order in which they began.
+pub fn missing_sets(updates: &[Update]) -> Vec<MissingSet> {
+    let mut tables = Tables::default();
+    let mut missing: Vec<MissingSet> = Vec::new();
+    for update in updates {
+        tables.apply(update);
+        let there: BTreeSet<&str> = tables.rows.values().map(|row| row.name.as_str()).collect();
+        let referred = tables.referred_to();
+        let mut now: BTreeSet<&str> = referred.difference(&there).copied().collect();
+        for open in missing.iter_mut().filter(|missing| missing.to.is_none()) {
+            if !now.remove(open.set.as_str()) {
+                open.to = Some(update.at);
+            }
+        }
+        missing.extend(now.into_iter().map(|set| MissingSet {
+            set: set.to_owned(),
+            from: update.at,
+            to: None,
+        }));
+    }
+    missing
+}
+
+/// The sets that came into being while no rule referred to them, by transactions that fit.
+pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -> Vec<String> {
+    let mut tables = Tables::default();
+    let mut made = Vec::new();
+    for update in updates {
+        let is_new = |uuid: &String| !tables.rows.contains_key(uuid) && fits(update);
+        let rows = update.rows.iter();
+        let new: Vec<&Row> = rows
+            .filter_map(|(uuid, row)| row.as_ref().filter(|_| is_new(uuid)))
+            .collect();
+        tables.apply(update);
+        if !new.is_empty() {
+            let sets = tables.referred_to();
+            let unused = new.iter().filter(|row| !sets.contains(row.name.as_str()));
+            made.extend(unused.map(|row| row.to_string()));
+        }
+    }
+    made
+}
+
+/// What is in the tables after some updates.
+#[derive(Default)]
+struct Tables {
+    rows: BTreeMap<String, Row>,
+    rules: BTreeMap<String, String>,
+}
+
+impl Tables {
+    fn apply(&mut self, update: &Update) {
+        apply(&mut self.rows, &update.rows);
+        apply(&mut self.rules, &update.rules);
+    }
+
+    /// The names of the sets that rules refer to.
+    fn referred_to(&self) -> BTreeSet<&str> {
+        self.rules.values().flat_map(|rule| sets_in(rule)).collect()
+    }
+}
+
+fn apply<T: Clone>(table: &mut BTreeMap<String, T>, changes: &BTreeMap<String, Option<T>>) {
+    for (uuid, row) in changes {
+        match row {
+            Some(row) => table.insert(uuid.clone(), row.clone()),
+            None => table.remove(uuid),
+        };
+    }
 }
 
 fn members(row: &Row) -> Vec<(String, String)> {

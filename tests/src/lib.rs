@@ -11,7 +11,8 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told.
-//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`dnstap`], [`allowed`]: how tests ask and look.
+//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]: how tests ask
+//!   and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`awake`]: what benches keep from sleeping.
 //! - [`skip`]: tests that cannot run on this machine.
 
@@ -38,6 +39,7 @@ pub mod monitor;
 pub mod network;
 pub mod northbound;
 pub mod ovnkube;
+pub mod ovsdb;
 pub mod pki;
 pub mod process;
 pub mod programs;
@@ -45,6 +47,7 @@ pub mod service;
 pub mod skip;
 pub mod soak;
 pub mod store;
+pub mod transaction_log;
 pub mod upstream;
 pub mod wait;
 pub mod workdir;

@@ -27,6 +27,8 @@ use crate::{
 pub struct Update {
     /// When it was received.
     pub at: Instant,
+    /// How its client commented on it, if that is known: a monitor is not told.
+    pub comment: Option<String>,
     /// The rows as they are after it; `None` for a row that was deleted.
     pub rows: BTreeMap<String, Option<Row>>,
     /// In the same way what ACLs match, with [`Monitor::with_rules`]. A transaction that changes both tables is two updates then,
@@ -176,6 +178,7 @@ fn read_update(at: Instant, table: &Value) -> Option<Update> {
     };
     let mut update = Update {
         at,
+        comment: None,
         rows: BTreeMap::new(),
         rules: BTreeMap::new(),
     };

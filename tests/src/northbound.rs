@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, fs,
     net::IpAddr,
     path::{Path, PathBuf},
     process::Command,
@@ -38,13 +38,7 @@ pub struct Row {
 impl Northbound {
     /// Makes an empty database in the folder and starts its server.
     pub async fn start(folder: &Path) -> Self {
-        let database = folder.join("nb.db");
-        let created = Command::new("ovsdb-tool")
-            .arg("create")
-            .args([&database, Path::new(SCHEMA)])
-            .output()
-            .expect("ovsdb-tool runs");
-        assert!(created.status.success(), "{}", text(&created.stderr));
+        create(folder);
         let process = Self::serve(folder);
         let server = Self {
             process,
@@ -59,6 +53,14 @@ impl Northbound {
         self.process.kill();
         self.process = Self::serve(&self.folder);
         self.answers().await;
+    }
+
+    /// Takes an empty database in place of the one that is there.
+    pub async fn make_anew(&mut self) {
+        self.process.kill();
+        fs::remove_file(self.folder.join("nb.db")).expect("the database is there");
+        create(&self.folder);
+        self.restart().await;
     }
 
     /// The remote for `--nb` and `--db`.
@@ -111,6 +113,16 @@ impl Northbound {
     async fn answers(&self) {
         eventually("the northbound database answers", async || self.rows()).await;
     }
+}
+
+/// Makes an empty database in the folder.
+fn create(folder: &Path) {
+    let created = Command::new("ovsdb-tool")
+        .arg("create")
+        .args([&folder.join("nb.db"), Path::new(SCHEMA)])
+        .output()
+        .expect("ovsdb-tool runs");
+    assert!(created.status.success(), "{}", text(&created.stderr));
 }
 
 /// All `Address_Set` rows of the database in a folder.
@@ -211,31 +223,29 @@ fn items(list: &Value) -> &[Value] {
 
 /// The columns of a row.
 pub(crate) fn read_row(uuid: String, line: &BTreeMap<&str, &Value>) -> Row {
-    let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let pairs = line["external_ids"][1].as_array();
     Row {
         uuid,
-        name: string(line["name"]),
+        name: line["name"].as_str().unwrap_or_default().to_owned(),
         addresses: read_set(line["addresses"]),
-        external_ids: pairs
-            .into_iter()
-            .flatten()
-            .map(|pair| (string(&pair[0]), string(&pair[1])))
-            .collect(),
+        external_ids: read_map(line["external_ids"]),
     }
 }
 
+/// A map of strings.
+pub(crate) fn read_map(value: &Value) -> BTreeMap<String, String> {
+    let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    items(&value[1])
+        .iter()
+        .map(|pair| (string(&pair[0]), string(&pair[1])))
+        .collect()
+}
+
 /// A set of strings; a set of one stands without its brackets.
-fn read_set(value: &Value) -> BTreeSet<String> {
+pub(crate) fn read_set(value: &Value) -> BTreeSet<String> {
     let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match value {
         Value::String(one) => BTreeSet::from([one.clone()]),
-        _ => value[1]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(string)
-            .collect(),
+        _ => items(&value[1]).iter().map(string).collect(),
     }
 }
 

@@ -14,3 +14,15 @@ pub fn is_long() -> bool {
 pub fn or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
+
+/// A number from which the chances of a test follow. It is printed, and `SEED` sets it.
+///
+/// # Panics
+/// If `SEED` is no number.
+pub fn seed() -> u64 {
+    let given = env::var("SEED").ok();
+    let seed = given.map(|text| text.parse().expect("SEED is a number"));
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("SEED={seed}");
+    seed
+}

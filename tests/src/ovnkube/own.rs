@@ -1,7 +1,8 @@
 //! ovn-kubernetes without `--enable-dns-name-resolver`: it looks names up by itself.
 
 use std::{
-    net::SocketAddr,
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
     path::Path,
     sync::{
         Arc,
@@ -14,8 +15,8 @@ use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use tokio::{task::JoinSet, time::sleep};
 
-use super::set_name;
-use crate::{dns::ask, northbound::nbctl, wait::eventually};
+use super::controller::Controller;
+use crate::{dns::ask, wait::eventually};
 
 /// Its resolver of its own: on a timer it asks one server for each name, and makes the whole `addresses` column of the sets under
 /// the name as it was written equal to that one answer. Of a server that does not answer it takes nothing. It ends when this is
@@ -29,7 +30,7 @@ pub struct OwnResolver {
 impl OwnResolver {
     /// Looks these names up from now on, one round each `every`. Their sets are there.
     pub fn start(folder: &Path, server: SocketAddr, names: &[&str], every: Duration) -> Self {
-        let folder = folder.to_owned();
+        let mut controller = Controller::new(folder.to_owned());
         let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
         let rounds = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&rounds);
@@ -44,13 +45,10 @@ impl OwnResolver {
                         let Ok(reply) = ask(server, name, kind).await else {
                             continue;
                         };
-                        let addresses = reply.addresses();
-                        let quoted: Vec<_> =
-                            addresses.iter().map(|ip| format!("\"{ip}\"")).collect();
-                        let column = format!("addresses=[{}]", quoted.join(","));
-                        let set = set_name(name, family);
-                        // An error means that the database is away: the next round brings it.
-                        let _written = nbctl(&folder, &["set", "Address_Set", &set, &column]);
+                        let addresses: BTreeSet<String> =
+                            reply.addresses().iter().map(IpAddr::to_string).collect();
+                        // If the database is away, the next round brings it.
+                        controller.replace(name, family, &addresses);
                     }
                 }
                 count.fetch_add(1, Ordering::Relaxed);

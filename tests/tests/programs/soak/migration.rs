@@ -14,7 +14,7 @@ use tests::{
     allowed::{Absence, absences},
     monitor::Monitor,
     northbound::Northbound,
-    ovnkube::{OvnKube, OwnResolver, set_name},
+    ovnkube::{Follow, OvnKube, OwnResolver, set_name},
     soak,
     upstream::{Asked, Scripted, Speech},
     wait::eventually,
@@ -171,7 +171,8 @@ async fn from_ovn_kubernetes_own_resolver_to_objects_and_back_nothing_is_shut_ou
     pods_fill(&world, WRITTEN, 4).await;
     gaps(&history, &mut known, "its last round");
     make_sets(northbound, NORMALISED);
-    let ovnkube = OvnKube::follow(world.workdir.path(), &world.store, Duration::ZERO);
+    let statuses = Follow::StatusesOnly(Duration::ZERO);
+    let ovnkube = OvnKube::start(&[world.workdir.path()], &world.store, statuses);
     ovnkube.took(NORMALISED.len()).await;
     turn_to(northbound, &rules, NORMALISED, WRITTEN);
     pods_fill(&world, NORMALISED, 4).await;

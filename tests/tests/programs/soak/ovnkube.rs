@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::api::Family;
 use tests::{
-    ovnkube::{OvnKube, set_name},
+    ovnkube::{Follow, OvnKube, set_name},
     soak,
     wait::{eventually, eventually_within},
     world::{Setup, World},
@@ -30,10 +30,10 @@ async fn full_columns_at_every_status_difference_cost_no_address_and_make_no_sto
         let destroy = ["destroy", "Address_Set", &row.uuid];
         world.northbound.nbctl(&destroy).unwrap();
     }
-    let (folder, store, northbound) = (world.workdir.path(), &world.store, &world.northbound);
     // It hears of a status when the collector has written the next two or three: each of its writes takes away what is new.
-    let behind = Duration::from_millis(2500);
-    let ovnkube = OvnKube::start(folder, store, northbound, &[WILDCARD], behind);
+    let behind = Follow::Late(Duration::from_millis(2500));
+    let ovnkube = OvnKube::start(&[world.workdir.path()], &world.store, behind);
+    ovnkube.settled().await;
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
     let history = world.monitor().await;
@@ -53,11 +53,7 @@ async fn full_columns_at_every_status_difference_cost_no_address_and_make_no_sto
         }
     }
     let patience = Duration::from_secs(120);
-    eventually("ovn-kubernetes has heard of all statuses", async || {
-        let late = ovnkube.late();
-        (late == 0).then_some(()).ok_or_else(|| late.to_string())
-    })
-    .await;
+    ovnkube.settled().await;
     for family in Family::ALL {
         eventually_within(patience, "all addresses are in the set", async || {
             let rows = world.northbound.sets(WILDCARD, family)?;
@@ -83,7 +79,8 @@ async fn full_columns_at_every_status_difference_cost_no_address_and_make_no_sto
     })
     .await;
     // Each status may have cost a change of theirs and one of ours a family.
-    let ((statuses, theirs), changes) = (ovnkube.counts(), history.updates().len());
+    let (statuses, theirs) = (ovnkube.statuses(), ovnkube.writes());
+    let changes = history.updates().len();
     println!("{names} answers, {statuses} statuses: {changes} changes, {theirs} of them theirs");
     assert!(theirs > 0, "they never differed");
     let answers = usize::try_from(names).unwrap();

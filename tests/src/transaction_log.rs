@@ -1,0 +1,97 @@
+//! Every transaction of a northbound database, from the log that a standalone `ovsdb-server` keeps of it (ovsdb(5)): in the order of
+//! the server, at its times, and with the comment by which clients tell their transactions apart.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    monitor::Update,
+    northbound::{Row, read_map, read_set},
+};
+
+/// All transactions since the database was made, of whatever tables; [`Update::rows`] and [`Update::rules`] of each are what it
+/// changed in address sets and ACLs.
+///
+/// # Panics
+/// If the log cannot be read.
+pub fn read(folder: &Path) -> Vec<Update> {
+    let text = fs::read_to_string(folder.join("nb.db")).expect("the log of the database");
+    // A record is a line that says its length, and a line of JSON. The first one is the schema; the last one may be half written.
+    let records = text.lines().skip(1).step_by(2).skip(1);
+    let (now, since_epoch) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH));
+    let since_epoch = since_epoch.expect("a clock after 1970");
+    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    records
+        .map_while(|record| serde_json::from_str::<Value>(record).ok())
+        .map(|record| {
+            let date = record["_date"].as_u64().map(Duration::from_millis);
+            let ago = date.and_then(|date| since_epoch.checked_sub(date));
+            Update {
+                at: now - ago.unwrap_or_default(),
+                comment: record["_comment"].as_str().map(str::to_owned),
+                rows: sets_in(&record, &mut rows),
+                rules: rules_in(&record),
+            }
+        })
+        .collect()
+}
+
+fn sets_in(record: &Value, rows: &mut BTreeMap<String, Row>) -> BTreeMap<String, Option<Row>> {
+    let changed = record["Address_Set"].as_object();
+    let changed = changed.into_iter().flatten().map(|(uuid, columns)| {
+        if columns.is_null() {
+            rows.remove(uuid);
+            return (uuid.clone(), None);
+        }
+        let row = rows.entry(uuid.clone()).or_insert_with(|| Row {
+            uuid: uuid.clone(),
+            name: String::new(),
+            addresses: Default::default(),
+            external_ids: Default::default(),
+        });
+        apply(row, columns);
+        (uuid.clone(), Some(row.clone()))
+    });
+    changed.collect()
+}
+
+/// A set is written as the elements that came or went, a map as the pairs that came, changed or went.
+fn apply(row: &mut Row, columns: &Value) {
+    if let Some(name) = columns["name"].as_str() {
+        name.clone_into(&mut row.name);
+    }
+    if let Some(difference) = columns.get("addresses") {
+        let difference = read_set(difference);
+        row.addresses = row
+            .addresses
+            .symmetric_difference(&difference)
+            .cloned()
+            .collect();
+    }
+    if let Some(difference) = columns.get("external_ids") {
+        for (key, value) in read_map(difference) {
+            if row.external_ids.get(&key) == Some(&value) {
+                row.external_ids.remove(&key);
+            } else {
+                row.external_ids.insert(key, value);
+            }
+        }
+    }
+}
+
+/// An ACL whose match is not in the record has the one that it had.
+fn rules_in(record: &Value) -> BTreeMap<String, Option<String>> {
+    let changed = record["ACL"].as_object().into_iter().flatten();
+    let changed = changed.filter_map(|(uuid, columns)| match columns {
+        Value::Null => Some((uuid.clone(), None)),
+        _ => Some((uuid.clone(), Some(columns["match"].as_str()?.to_owned()))),
+    });
+    changed.collect()
+}
