@@ -72,10 +72,15 @@ impl Store {
                 "    - {{ip: \"{ip}\", ttlSeconds: 30, lastLookupTime: '2026-01-01T00:00:00Z'}}\n"
             )
         };
-        let addresses: String = addresses.iter().map(address).collect();
+        let addresses = if addresses.is_empty() {
+            " []\n".to_owned()
+        } else {
+            let list: String = addresses.iter().map(address).collect();
+            format!("\n{list}")
+        };
         let text = format!(
             "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {{name: \"{name}\"}}\nstatus:\n  \
-             resolvedNames:\n  - dnsName: \"{name}\"\n    resolvedAddresses:\n{addresses}"
+             resolvedNames:\n  - dnsName: \"{name}\"\n    resolvedAddresses:{addresses}"
         );
         let file = self.object_file(name);
         fs::create_dir_all(self.objects_folder()).expect("the objects' folder");
