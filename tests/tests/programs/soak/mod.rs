@@ -1,6 +1,7 @@
 //! What must hold for long, with CoreDNS before an upstream that changes, fails and keeps silent. Each of these has a long
 //! version, see [`tests::soak`].
 
+mod beside;
 mod burst;
 mod churn;
 mod completeness;
@@ -8,6 +9,7 @@ mod dead;
 mod first;
 mod foreign;
 mod migration;
+mod missing_sets;
 mod ovnkube;
 mod restarted;
 mod rotating;
