@@ -175,6 +175,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
     let all = Wanted {
         names: BTreeMap::from([(wanted, Terms::default())]),
         in_sync: true,
+        ..Wanted::default()
     };
     let (_wanted, wanted) = watch::channel(all);
     let (_peers, peers) = watch::channel(Default::default());

@@ -86,6 +86,7 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
     let wanted = Wanted {
         names: names.iter().map(|name| (name.clone(), terms)).collect(),
         in_sync: true,
+        ..Wanted::default()
     };
     owner.want(&wanted, at(0));
     (owner, wanted)

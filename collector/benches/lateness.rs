@@ -10,7 +10,7 @@
 mod server;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fs,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -142,6 +142,10 @@ impl Store for Counting {
         self.store.watch(scope)
     }
 
+    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
+        self.store.list_keys::<K>(scope).await
+    }
+
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
         self.store.get(key).await
     }
@@ -243,6 +247,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         Wanted {
             names: names.collect(),
             in_sync: true,
+            ..Wanted::default()
         }
     };
 
@@ -339,6 +344,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         owner::task::Gates {
             objects: health.gate("objects", "not yet"),
             writes: health.gate("writes", "not yet"),
+            held: health.gate("held", "not yet"),
         },
         shutdown.clone(),
     ));

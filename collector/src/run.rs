@@ -394,9 +394,11 @@ impl Program {
                 .health
                 .gate("dns-name-resolvers", "they were not listed yet"),
             writes: self.health.gate("store-writes", "unknown"),
+            held: self.health.gate("names-in-use", "unknown"),
         };
-        // Until one fails there is nothing to say against them.
+        // Until something fails there is nothing to say against them.
         gates.writes.ready();
+        gates.held.ready();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
             "owner",

@@ -210,6 +210,13 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("Full", words));
     }
+    if name.held {
+        let words = format!(
+            "no EgressFirewall has {} any more: it is kept, as too many went at once or an EgressFirewall cannot be read",
+            name.name
+        );
+        reasons.push(Reason::new("Held", words));
+    }
     if name.failed_writes > 0 {
         let words = format!(
             "the store did not take the status of {}, {} times in a row; the log says why",
@@ -222,7 +229,7 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
             .failure
             .map_or("before this run".to_owned(), |it| it.to_string());
         let words = format!(
-            "{} cannot be looked up, {} times in a row ({failure}): what is known of it stays for now",
+            "{} cannot be looked up, {} times in a row ({failure})",
             failing.name, failing.failures
         );
         reasons.push(Reason::new("Degraded", words));

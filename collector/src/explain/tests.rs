@@ -35,6 +35,7 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
     NameFacts {
         name: name(of),
         wanted: true,
+        held: false,
         objects: vec![key("ovn-kubernetes", "dns-1")],
         addresses,
         more_addresses: 0,
@@ -315,6 +316,7 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     let shown = vec![(address(WWW, "192.0.2.1", -10, 30), true)];
     let mut known = known(vec![NameFacts {
         left_out: 4,
+        held: true,
         failed_writes: 2,
         failures: vec![FailureView {
             name: name(WWW),
@@ -325,7 +327,10 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     }]);
     rule(&mut known, WWW);
     assert!(explain(WWW, &known).is_there);
-    assert_eq!(reasons(WWW, &known), ["Full", "NotWritten", "Degraded"]);
+    assert_eq!(
+        reasons(WWW, &known),
+        ["Full", "Held", "NotWritten", "Degraded"]
+    );
 }
 
 #[test]

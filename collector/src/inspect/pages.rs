@@ -290,6 +290,7 @@ fn trouble(name: &NameStatus) -> Markup {
             (name.evictions.addresses) " addresses left out" br;
         }
         @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
+        @if name.held { "held: no EgressFirewall has it any more" br; }
         @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
     }
 }

@@ -33,7 +33,7 @@ pub struct Status {
     pub egress_firewalls: usize,
     /// What is wrong with them.
     pub faults: Vec<FaultStatus>,
-    /// EgressFirewalls that do not decode and were never known; while there are any, no object is deleted.
+    /// EgressFirewalls that do not decode and were never known; while there are any, objects that no rule is known to use are kept.
     pub unknown_egress_firewalls: Vec<String>,
     /// Objects that do not decode, at most 100 of each kind. What was known of them holds.
     pub bad_objects: Vec<BadObjectStatus>,
@@ -217,7 +217,9 @@ pub struct NameStatus {
     pub allowed: bool,
     /// It stands in a Deny rule.
     pub denied: bool,
-    /// It does, and its object had no room for all addresses: those that came last were left out, and are open.
+    /// It is kept although no EgressFirewall has it any more, until that is believed.
+    pub held: bool,
+    /// It stands in a Deny rule, and its object had no room for all addresses: those that came last were left out, and are open.
     pub full: bool,
     /// How many names have addresses: more than one only for a wildcard.
     pub names: usize,
@@ -385,6 +387,7 @@ impl NameStatus {
             || self.objects.len() != 1
             || lost
             || self.failed_writes > 0
+            || self.held
     }
 }
 
@@ -418,6 +421,7 @@ fn of_name(view: NameView, now: Timestamp) -> NameStatus {
         objects: view.objects.iter().map(ToString::to_string).collect(),
         allowed: view.allowed,
         denied: view.denied,
+        held: view.held,
         full: view.denied && view.evictions.addresses > 0,
         names: view.names,
         addresses: view.addresses,

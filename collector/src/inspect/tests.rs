@@ -40,6 +40,7 @@ fn name_view(name: &str) -> NameView {
         objects: vec![key("dns-1")],
         allowed: true,
         denied: false,
+        held: false,
         names: 1,
         addresses: 3,
         next_lookup: Some(Timestamp::from_millis(1_800_000_012_000)),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kube::{ResourceExt, core::ObjectMeta};
-use proto::api::{DnsName, DnsNameResolver, DnsNameResolverSpec, object_name};
+use proto::api::{
+    DnsName, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, object_name,
+};
 use runtime::{
     clock::Timestamp,
     store::{ObjectKey, Precondition},
@@ -12,7 +14,7 @@ use runtime::{
 use super::{evictions::Evicted, writes};
 use crate::{
     publish::Write,
-    state::{Change, Limits, Memory, Stored},
+    state::{Limits, Memory, Stored},
 };
 
 /// The label and its value by which objects are known as the collector's own.
@@ -27,10 +29,12 @@ pub(super) struct Entry {
     pub(super) memory: Memory,
     /// The bounds for this name: the flags, and what its EgressFirewalls say.
     pub(super) limits: Arc<Limits>,
-    /// Whether an EgressFirewall uses the name, and in which rules.
+    /// Whether an EgressFirewall uses the name, or did and its absence is not believed yet; and in which rules.
     pub(super) wanted: bool,
     pub(super) allowed: bool,
     pub(super) denied: bool,
+    /// Its last rule has ended: the collector's own objects of it are deleted.
+    pub(super) released: bool,
     /// Usually one; a foreign one of the same name is kept up too.
     pub(super) objects: Vec<Object>,
     /// What was remembered of it is not taken in yet.
@@ -60,6 +64,7 @@ impl Entry {
             wanted: false,
             allowed: false,
             denied: false,
+            released: false,
             fresh: true,
             missing_since: now,
             objects: Vec::new(),
@@ -89,6 +94,7 @@ impl Entry {
         }
         for object in &mut self.objects {
             object.written = object.written.min(now);
+            object.no_rule_since = object.no_rule_since.map(|since| since.min(now));
         }
     }
 
@@ -121,6 +127,8 @@ pub(super) struct Object {
     /// Whether the collector made it.
     pub(super) is_ours: bool,
     pub(super) status: Stored,
+    /// Since when the status tells of the end of the last rule.
+    pub(super) no_rule_since: Option<Timestamp>,
     /// When this process last wrote it, and what that cost the API server.
     pub(super) written: Timestamp,
     pub(super) cost: usize,
@@ -138,6 +146,7 @@ impl Object {
             version: version(object).into(),
             is_ours: object.labels().get(label).is_some_and(|it| it == value),
             status,
+            no_rule_since: None,
             written: Timestamp::default(),
             cost: 0,
             superseded: Vec::new(),
@@ -159,6 +168,9 @@ impl Object {
             return;
         }
         self.superseded = old.superseded;
+        if self.no_rule_since.is_some() && old.no_rule_since.is_some() {
+            self.no_rule_since = old.no_rule_since;
+        }
         if self.version != old.version {
             self.superseded.push(old.version);
             if self.superseded.len() > SUPERSEDED {
@@ -202,10 +214,15 @@ impl Object {
         }
     }
 
-    /// The write that changes its status.
-    pub(super) fn write(&self, namespace: &str, spec: &DnsName, change: &Change) -> Write {
+    /// The write that replaces its status.
+    pub(super) fn write(
+        &self,
+        namespace: &str,
+        spec: &DnsName,
+        status: DnsNameResolverStatus,
+    ) -> Write {
         Write::Status(Box::new(DnsNameResolver {
-            status: Some(change.status()),
+            status: Some(status),
             ..self.bare(namespace, spec)
         }))
     }

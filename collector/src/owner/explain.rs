@@ -45,6 +45,8 @@ pub struct NameFacts {
     pub name: DnsName,
     /// Whether a rule uses it.
     pub wanted: bool,
+    /// Whether it is kept although no EgressFirewall has it any more, until that is believed.
+    pub held: bool,
     /// Its objects.
     pub objects: Vec<ObjectKey>,
     /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
@@ -147,6 +149,7 @@ impl Owner {
         NameFacts {
             name: spec.clone(),
             wanted: entry.wanted,
+            held: self.is_held(spec),
             objects: entry.objects.iter().map(|it| self.key(&it.name)).collect(),
             addresses: told,
             more_addresses,

@@ -33,6 +33,7 @@ impl Owner {
         let was_asking = self.schedule.gap(now);
         self.repairs.gap(now, was_asking);
         self.paused_until = None;
+        self.absences.restart(now);
         self.lookups_seen = self.lookups_seen.min(now);
         let names: BTreeSet<DnsName> = self
             .entries

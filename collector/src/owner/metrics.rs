@@ -2,6 +2,7 @@
 
 use metrics::gauge;
 use runtime::{
+    clock::Timestamp,
     metrics::{Label, Metric},
     networks::Purpose,
 };
@@ -16,6 +17,11 @@ pub const METRICS: &[Metric] = &[
         "collector_names_without_addresses",
         &[],
         "Names in use, wildcards not counted, of which no address is known",
+    ),
+    Metric::gauge(
+        "collector_held_names",
+        &[],
+        "Names that no EgressFirewall has any more and whose objects are kept, as too many went at once or rules cannot be read",
     ),
     Metric::gauge(
         "collector_objects",
@@ -106,7 +112,8 @@ struct Census {
 
 impl Owner {
     /// Sets the gauges.
-    pub fn report(&self) {
+    pub fn report(&self, now: Timestamp) {
+        self.report_held(now);
         let census = self.census();
         gauge!("collector_names").set(self.entries.len() as f64);
         gauge!("collector_names_without_addresses").set(census.bare as f64);

@@ -1,14 +1,19 @@
 //! The owner of all statuses: the one place that computes changes. Synchronous and without IO; [`task`] feeds it and
 //! carries its writes and look-ups out.
 //!
+//! - `absence`: names that no EgressFirewall has any more, and when that is believed.
 //! - `entry`: what is kept of one name.
 //! - `explain`, `view`: what there is to see of them.
 //! - `guarding`: what goes when a guard comes.
 //! - `newcomers`: what is known already of a name that is wanted from now on.
+//! - `objects`: what the store has.
 //! - `lookups`: when names are looked up, and what comes of it.
 //! - `repair`: what is asked for again since events were lost.
 //! - `writes`: what is written when.
 
+mod absence;
+#[cfg(test)]
+mod absence_tests;
 mod budget;
 mod dirty;
 mod entry;
@@ -20,6 +25,7 @@ mod lookup_tests;
 mod lookups;
 mod metrics;
 mod newcomers;
+mod objects;
 mod outcomes;
 mod repair;
 #[cfg(test)]
@@ -40,7 +46,7 @@ mod write_tests;
 mod writes;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -52,9 +58,11 @@ use runtime::{
     clock::Timestamp,
     store::{Event, ObjectKey},
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
+pub(crate) use self::absence::ABSENT_AFTER;
 use self::{
+    absence::Absences,
     budget::Budget,
     dirty::Dirty,
     entry::{Entry, Object},
@@ -77,7 +85,7 @@ use crate::{
     policy::{Terms, Wanted},
     recent::{Note, Recent, What},
     remember::Remembered,
-    state::{Learned, Limits, Stored, make_room},
+    state::{Learned, Limits},
 };
 
 /// How the owner does its work.
@@ -114,6 +122,9 @@ pub struct Owner {
     objects: HashMap<Arc<str>, DnsName>,
     /// Whether every name in use is known, so that others are not in use.
     wanted_in_sync: bool,
+    /// There are rules of which no name is known.
+    unknown_rules: bool,
+    absences: Absences,
     /// Whether every object of the store is known, so that what is not known does not exist.
     objects_in_sync: bool,
     /// Objects that are there and cannot be read.
@@ -157,6 +168,8 @@ impl Owner {
             entries: HashMap::new(),
             objects: HashMap::new(),
             wanted_in_sync: false,
+            unknown_rules: false,
+            absences: Absences::default(),
             objects_in_sync: false,
             unreadable: BTreeSet::new(),
             in_flight: HashMap::new(),
@@ -235,16 +248,25 @@ impl Owner {
             self.wanted_in_sync = wanted.in_sync;
             self.dirty.extend(self.entries.keys().cloned());
         }
-        for (name, entry) in &mut self.entries {
-            if entry.wanted && !wanted.names.contains_key(name) {
-                (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
-                entry.limits = Arc::clone(&self.limits);
-                self.dirty.insert(name.clone());
-            }
+        self.unknown_rules = wanted.unknown_rules;
+        self.absences.update(&wanted.absent, now);
+        let absences = &self.absences;
+        let is_kept = |name| wanted.names.contains_key(name) && !absences.is_believed(name);
+        let dropped = self.entries.iter();
+        let dropped = dropped.filter(|(name, entry)| entry.wanted && !is_kept(name));
+        let dropped: Vec<DnsName> = dropped.map(|(name, _)| name.clone()).collect();
+        for name in &dropped {
+            self.release(name);
         }
         // Few terms for many names.
         let mut shared: HashMap<Terms, Arc<Limits>> = HashMap::new();
         for (name, terms) in &wanted.names {
+            if self.absences.is_believed(name) {
+                continue;
+            }
+            if !wanted.absent.contains_key(name) {
+                self.absences.remove(name);
+            }
             let limits = shared
                 .entry(*terms)
                 .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
@@ -256,7 +278,7 @@ impl Owner {
             if entry.wanted && entry.limits == *limits {
                 continue;
             }
-            entry.wanted = true;
+            (entry.wanted, entry.released) = (true, false);
             entry.limits = Arc::clone(limits);
             let fresh = std::mem::take(&mut entry.fresh);
             self.dirty.insert(name.clone());
@@ -267,59 +289,10 @@ impl Owner {
         }
     }
 
-    /// Takes in what the watch of the objects says.
-    pub fn event(&mut self, event: Event<DnsNameResolver>, now: Timestamp) {
-        match event {
-            Event::Synced(objects) => {
-                info!(
-                    objects = objects.len(),
-                    "DNSNameResolver objects are in sync"
-                );
-                let listed = objects.iter().filter_map(|it| it.metadata.name.as_deref());
-                let listed: HashSet<&str> = listed
-                    .chain(self.unreadable.iter().map(|key| &*key.name))
-                    .collect();
-                let gone = self
-                    .objects
-                    .keys()
-                    .filter(|name| !listed.contains(&***name));
-                let gone: Vec<ObjectKey> = gone.map(|name| self.key(name)).collect();
-                for key in gone {
-                    self.event(Event::Deleted(key), now);
-                }
-                for object in objects {
-                    self.event(Event::Applied(object), now);
-                }
-                self.objects_in_sync = true;
-                self.dirty.extend(self.entries.keys().cloned());
-            }
-            Event::OutOfSync(reason) => {
-                warn!(%reason, "DNSNameResolver objects cannot be read; nothing is made or deleted meanwhile");
-                self.objects_in_sync = false;
-            }
-            // Making such an object is refused, and nothing is deleted that is not known.
-            Event::Undecodable(keys) => self.unreadable = keys,
-            Event::Applied(object) => {
-                let key = ObjectKey::of(&object);
-                if let Some(later) = self.in_flight.get_mut(&key) {
-                    later.push_back(Event::Applied(object));
-                } else if !self
-                    .object_mut(&key)
-                    .is_some_and(|known| known.is_late(&object))
-                {
-                    self.apply(key, &object, now);
-                }
-            }
-            Event::Deleted(key) => match self.in_flight.get_mut(&key) {
-                Some(later) => later.push_back(Event::Deleted(key)),
-                None => self.remove(&key, now),
-            },
-        }
-    }
-
     /// Forgets the addresses whose time is over, and asks again for what was missed.
     pub fn tick(&mut self, now: Timestamp) {
         self.repair(now);
+        self.look_at_absences(now);
         while let Some((at, spec)) = self.wakes.first().cloned() {
             if at > now {
                 break;
@@ -349,6 +322,7 @@ impl Owner {
             wake,
             self.paused_until,
             self.next_repair(),
+            self.next_absence(),
             self.schedule.next(),
         ];
         all.into_iter().flatten().min()
@@ -369,79 +343,6 @@ impl Owner {
     pub fn unwritten(&self) -> usize {
         let entries = self.entries.values();
         entries.filter(|entry| entry.failures > 0).count()
-    }
-
-    fn apply(&mut self, key: ObjectKey, object: &DnsNameResolver, now: Timestamp) {
-        let known = self.entries.get(object.spec.name.as_str());
-        let spec = known.map(|entry| entry.memory.spec().clone());
-        let parsed = || DnsName::parse(&object.spec.name).ok();
-        let spec = spec.or_else(|| parsed().filter(|spec| spec.as_str() == object.spec.name));
-        let Some(spec) = spec else {
-            counter!("collector_objects_ignored_total").increment(1);
-            warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
-            self.remove(&key, now);
-            return;
-        };
-        if self
-            .objects
-            .get(&*key.name)
-            .is_some_and(|known| *known != spec)
-        {
-            self.remove(&key, now);
-        }
-        let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
-            self.names_changed = true;
-            Box::new(Entry::new(spec.clone(), &self.limits, now))
-        });
-        let status = match &object.status {
-            Some(status) => Stored::new(status, &entry.memory),
-            None => Stored::default(),
-        };
-        // One that was made again has lost nothing.
-        let known = entry.object_mut(&key.name);
-        let known = known.filter(|known| known.is_version_of(object));
-        let before = known.map(|known| std::mem::take(&mut known.status));
-        let before = before.unwrap_or_default();
-        let guards = &self.config.guards;
-        let learned = entry
-            .memory
-            .absorb(&before, &status, now, &entry.limits, guards);
-        if !self.leader {
-            entry.memory.follow(&before, &status, now, &entry.limits);
-        } else if !self.is_reaped && before.was_reaped(&status, &entry.memory, now) {
-            self.is_reaped = true;
-            info!(object = %key, "somebody else removes addresses by the times of statuses: these are kept up to date from now on");
-        }
-        let object = Object::new(object, status);
-        match entry.object_mut(&key.name) {
-            Some(known) => known.replace(object),
-            None => {
-                self.objects.insert(Arc::clone(&object.name), spec.clone());
-                make_room(&mut entry.objects);
-                entry.objects.push(object);
-            }
-        }
-        let fresh = std::mem::take(&mut entry.fresh);
-        let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
-        self.learned(&spec, learned, now);
-        for name in names {
-            self.reschedule(&name);
-        }
-        if fresh {
-            self.newcomers.insert(spec.clone());
-        }
-        self.dirty.insert(spec);
-    }
-
-    fn remove(&mut self, key: &ObjectKey, now: Timestamp) {
-        let Some(spec) = self.objects.remove(&*key.name) else {
-            return;
-        };
-        if let Some(entry) = self.entries.get_mut(&spec) {
-            entry.objects.retain(|object| *object.name != *key.name);
-            entry.missing_since = now;
-        }
-        self.dirty.insert(spec);
     }
 
     fn learned(&mut self, spec: &DnsName, learned: Learned, now: Timestamp) {

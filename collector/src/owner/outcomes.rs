@@ -72,6 +72,8 @@ impl Owner {
     fn too_large(&mut self, key: &ObjectKey, write: &Write, now: Timestamp) {
         if let Some(spec) = self.objects.get(&*key.name).cloned()
             && let Some(entry) = self.entries.get_mut(&spec)
+            // What tells of the end of its rules has no address that could be left out.
+            && !entry.released
         {
             let found = entry.objects.iter().find(|it| *it.name == *key.name);
             let stored = found.map(|object| object.status.clone());

@@ -66,7 +66,7 @@ fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() 
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
     world.settle();
     world.want(&[WILDCARD]);
-    world.settle();
+    world.settle_deletions();
     assert_eq!(world.addresses(), ["*.example.com. 1.1.1.1"]);
     let names = looked_up(&mut world, 40);
     assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
@@ -95,7 +95,7 @@ fn a_name_that_a_wildcard_wants_too_outlives_its_own_rule() {
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
     world.settle();
     world.want(&[WILDCARD]);
-    world.settle();
+    world.settle_deletions();
     assert_eq!(world.addresses(), ["*.example.com. 1.1.1.1"]);
     let names = looked_up(&mut world, 40);
     assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
@@ -110,7 +110,7 @@ fn a_rule_that_goes_and_comes_back_has_the_addresses_that_pods_still_use() {
     world.observe_as("a.example.net", "2.2.2.2", Some("10.0.0.1"));
     world.settle();
     world.want(&[]);
-    world.settle();
+    world.settle_deletions();
     assert_eq!(world.addresses(), [""; 0]);
     world.now += 20_000;
     world.want(&[WWW, "*.example.net"]);
@@ -124,7 +124,7 @@ fn a_rule_that_goes_and_comes_back_has_the_addresses_that_pods_still_use() {
     assert_eq!(world.addresses(), expected);
     // For no longer than they live.
     world.want(&[]);
-    world.settle();
+    world.settle_deletions();
     world.now += 20_000;
     world.want(&[WWW]);
     world.settle();

@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use metrics::counter;
-use proto::api::DnsNameResolver;
+use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
@@ -84,6 +84,8 @@ pub struct Gates {
     pub objects: Gate,
     /// The store takes writes.
     pub writes: Gate,
+    /// The names whose objects are kept are in rules.
+    pub held: Gate,
 }
 
 /// After so many writes in a row that failed, the store counts as one that takes none.
@@ -218,7 +220,12 @@ impl<S: Store> Task<S> {
     }
 
     fn report(&mut self) {
-        self.owner.report();
+        let now = self.clock.now();
+        self.owner.report(now);
+        match self.owner.held(now) {
+            (0, _) => self.gates.held.ready(),
+            (count, some) => self.gates.held.impaired(held_in_words(count, &some)),
+        }
         for told in self.owner.take_evictions(self.clock.now()) {
             self.reporter
                 .report(told.about, Severity::Warning, told.reason, told.note);
@@ -240,9 +247,10 @@ impl<S: Store> Task<S> {
             Outcome::Failed(_) => {
                 self.failed_writes = self.failed_writes.saturating_add(1);
                 if self.failed_writes == FAILED_WRITES {
+                    // One tenant may bring this about, with names that the store is slow to take.
                     self.gates
                         .writes
-                        .not_ready("the store takes no writes: the log has the reason");
+                        .impaired("the store takes no writes: the log has the reason");
                 }
             }
             Outcome::Refused | Outcome::TooLarge => {}
@@ -352,6 +360,15 @@ impl<S: Store> Task<S> {
         }
         Ok(())
     }
+}
+
+fn held_in_words(count: usize, some: &[DnsName]) -> String {
+    let some: Vec<_> = some.iter().map(DnsName::as_str).collect();
+    format!(
+        "{count} names are held that no EgressFirewall has any more, such as {}: too many went at once, or an EgressFirewall \
+         cannot be read",
+        some.join(", ")
+    )
 }
 
 /// How far the wall clock is from where it should be, so long after it showed `before`.

@@ -40,6 +40,8 @@ pub struct NameView {
     pub allowed: bool,
     /// It stands in a Deny rule.
     pub denied: bool,
+    /// It is kept although no EgressFirewall has it any more, until that is believed.
+    pub held: bool,
     /// How many names have addresses: more than one only for a wildcard.
     pub names: usize,
     /// How many addresses are known, each name's counted for itself.
@@ -108,6 +110,7 @@ impl Owner {
             objects: entry.objects.iter().map(key).collect(),
             allowed: entry.allowed,
             denied: entry.denied,
+            held: self.is_held(name),
             names: entry.memory.names().count(),
             addresses: entry.memory.addresses(),
             // What is overdue, or has no time because it was never looked up, is next.

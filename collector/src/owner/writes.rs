@@ -26,6 +26,10 @@ const SEEN_FOR: Duration = Duration::from_secs(3600);
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
 
+/// An object stays for so long with a status that tells of the end of its last rule: whoever reads a folder without notifications
+/// looks once a second.
+const NO_RULE_FOR: Duration = Duration::from_secs(2);
+
 /// As many writes of addresses and of objects are under way at most: enough to keep a store busy. What waits is not computed
 /// yet, so it is written as it is when its turn comes.
 const MAX_IN_FLIGHT: usize = 64;
@@ -156,13 +160,14 @@ impl Owner {
                 again.push(create_at);
             }
         }
-        let unused = manage && self.wanted_in_sync && !wanted;
+        let unused = manage && self.wanted_in_sync && entry.released;
         let mut waiting = false;
         let namespace = &self.config.namespace;
         let Entry {
             objects,
             memory,
             limits,
+            unwritten_since,
             ..
         } = &mut **entry;
         let turn = match self.leader {
@@ -180,7 +185,19 @@ impl Owner {
                 continue;
             }
             if unused && object.is_ours {
-                writes.push(object.delete(key));
+                match object.no_rule_since.map(|since| since + NO_RULE_FOR) {
+                    Some(at) if at <= now => writes.push(object.delete(key)),
+                    Some(at) => again.push(at),
+                    None => {
+                        let status = Stored::no_rule(spec, now).status();
+                        writes.push(object.write(namespace, spec, status));
+                        *unwritten_since = None;
+                    }
+                }
+                continue;
+            }
+            // Who leads takes that back, if there is a rule again.
+            if object.no_rule_since.is_some() && !(self.leader && wanted) {
                 continue;
             }
             let Some(change) = memory.render(&object.status, now) else {
@@ -196,7 +213,7 @@ impl Owner {
                 again.push(at);
                 continue;
             }
-            let write = object.write(namespace, spec, &change);
+            let write = object.write(namespace, spec, change.status());
             if urgent {
                 writes.push(write);
             } else {

@@ -1,13 +1,17 @@
 //! Which names are in use, by the EgressFirewalls of all namespaces; and what is wrong with them, which their authors are
 //! told.
 //!
+//! - `absence`: EgressFirewalls that went.
 //! - `rules`: EgressFirewalls → the names in use, and on which terms.
+//! - `list`: complete lists of them, made when some went.
 //! - [`faults`]: what is wrong with an EgressFirewall.
 //! - `speaker`: who says so, and how often.
 //! - `uses`: which rules use a name, for who asks.
 //! - [`rebinding`]: answers that somebody should know of.
 
+mod absence;
 pub mod faults;
+mod list;
 pub mod rebinding;
 mod rules;
 mod speaker;
@@ -42,6 +46,7 @@ use tracing::{info, warn};
 pub use self::uses::{NameUses, RuleUse, UsesAsked};
 use self::{
     faults::Faults,
+    list::Lists,
     rebinding::{Rebinding, Teller},
     rules::Rules,
     speaker::Speaker,
@@ -58,10 +63,14 @@ pub const METRICS: &[Metric] = &[Metric::gauge(
 /// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted {
-    /// Every name that a rule names and that can be an object.
+    /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
     pub names: BTreeMap<DnsName, Terms>,
-    /// Whether `names` is complete, so that what is not in it is not in use.
+    /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
+    pub absent: BTreeMap<DnsName, bool>,
+    /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
     pub in_sync: bool,
+    /// There is an EgressFirewall that cannot be read and never could: its rules may have any name.
+    pub unknown_rules: bool,
 }
 
 /// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
@@ -103,7 +112,7 @@ impl Terms {
 /// The names that these EgressFirewalls use.
 pub fn names_in_use(firewalls: &[EgressFirewall], defaults: Terms) -> BTreeMap<DnsName, Terms> {
     let mut rules = Rules::new(defaults);
-    rules.reset(firewalls, &BTreeSet::new());
+    rules.reset(firewalls, &BTreeSet::new(), Instant::now());
     rules.settle()
 }
 
@@ -172,6 +181,10 @@ pub async fn run<S: Store>(
         mut rebindings,
         mut questions,
     } = inputs;
+    let mut readiness = Readiness {
+        gate,
+        was_in_sync: false,
+    };
     let mut rules = Rules::new(defaults);
     let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
@@ -180,7 +193,9 @@ pub async fn run<S: Store>(
     // Whether the rules are those of the store, but for EgressFirewalls that do not decode.
     let mut out_of_sync = Some("they were not listed yet".to_owned());
     let mut events = pin!(store.watch::<EgressFirewall>(Scope::All));
+    let mut lists = Lists::new(store);
     loop {
+        let is_in_sync = out_of_sync.is_none();
         let event = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = speaker.speak(&rules, &undecodable) => continue,
@@ -194,25 +209,37 @@ pub async fn run<S: Store>(
                 let _gone = asked.answer.send(uses);
                 continue;
             }
-            event = events.next() => event,
+            (keys, began) = lists.next(rules.absences.next_list()), if is_in_sync => {
+                rules.absences.list(&keys, began);
+                None
+            }
+            event = events.next() => match event {
+                Some(event) => Some(event),
+                None => bail!("the watch of EgressFirewalls ended"),
+            },
         };
+        let now = Instant::now();
         match event {
-            None => bail!("the watch of EgressFirewalls ended"),
+            None => {}
             Some(Event::Synced(firewalls)) => {
                 info!(
                     egress_firewalls = firewalls.len(),
                     "EgressFirewalls are in sync"
                 );
-                rules.reset(&firewalls, &unreadable);
-                gate.ready();
+                if !is_in_sync {
+                    rules.absences.restart(now);
+                }
+                rules.reset(&firewalls, &unreadable, now);
                 out_of_sync = None;
             }
             Some(Event::Applied(firewall)) => rules.apply(&firewall),
-            Some(Event::Deleted(key)) => rules.remove(&key),
-            Some(Event::Undecodable(keys)) => unreadable = keys,
+            Some(Event::Deleted(key)) => rules.remove(&key, now),
+            Some(Event::Undecodable(keys)) => {
+                rules.keep(&keys);
+                unreadable = keys;
+            }
             Some(Event::OutOfSync(reason)) => {
                 warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
-                gate.not_ready(reason.as_str());
                 out_of_sync = Some(reason);
             }
         }
@@ -220,7 +247,8 @@ pub async fn run<S: Store>(
         let unknown: BTreeSet<ObjectKey> = unknown.cloned().collect();
         speaker.changed(unknown.difference(&undecodable).cloned());
         undecodable = unknown;
-        let names = rules.settle();
+        readiness.show(out_of_sync.as_deref(), &undecodable);
+        let mut names = rules.settle();
         speaker.changed(rules.take_changed());
         metrics::gauge!("collector_egress_firewall_names_refused").set(rules.refused() as f64);
         let faults = rules.faulty();
@@ -231,15 +259,46 @@ pub async fn run<S: Store>(
             undecodable: undecodable.clone(),
             dns: rules.dns(),
         }));
+        let mut absent = BTreeMap::new();
+        for (name, (terms, listed)) in rules.absences.names(&names) {
+            absent.insert(name.clone(), listed);
+            names.insert(name, terms);
+        }
         let next = Wanted {
             names,
-            // Names that no other uses may be those of one that was never read.
-            in_sync: out_of_sync.is_none() && undecodable.is_empty(),
+            absent,
+            in_sync: out_of_sync.is_none(),
+            unknown_rules: !undecodable.is_empty(),
         };
         wanted.send_if_modified(|current| {
             let changed = *current != next;
             *current = next;
             changed
         });
+    }
+}
+
+/// Tells by a gate whether the rules are known. Any tenant can cause a state in which some are not, so once they were known this
+/// ends no readiness.
+struct Readiness {
+    gate: Gate,
+    was_in_sync: bool,
+}
+
+impl Readiness {
+    fn show(&mut self, out_of_sync: Option<&str>, undecodable: &BTreeSet<ObjectKey>) {
+        self.was_in_sync |= out_of_sync.is_none();
+        match (out_of_sync, undecodable.first()) {
+            (Some(reason), _) if !self.was_in_sync => self.gate.not_ready(reason),
+            (Some(reason), _) => {
+                let words = format!("they cannot be read, and what was known of them holds: {reason}");
+                self.gate.impaired(words);
+            }
+            (None, Some(first)) => self.gate.impaired(format!(
+                "{} cannot be read and never could, such as {first}: objects that no rule is known to use are kept",
+                undecodable.len()
+            )),
+            (None, None) => self.gate.ready(),
+        }
     }
 }

@@ -9,9 +9,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
 use runtime::{args::parse_duration, store::ObjectKey};
+use tokio::time::Instant;
 
 use super::{
     DnsRules, Terms,
+    absence::Absences,
     faults::{Fault, Faults, Subjects, quoted},
     uses::{self, NameUses, RuleUse, UsesAsked},
 };
@@ -31,6 +33,8 @@ pub(super) struct Rules {
     /// What the flags say.
     defaults: Terms,
     firewalls: BTreeMap<ObjectKey, Firewall>,
+    /// Those that went.
+    pub(super) absences: Absences,
     /// Those whose faults changed.
     changed: BTreeSet<ObjectKey>,
 }
@@ -73,20 +77,41 @@ impl Rules {
         if known.is_none_or(|known| known.faults != firewall.faults) {
             self.changed.insert(key.clone());
         }
+        self.absences.remove(&key);
         self.firewalls.insert(key, firewall);
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey) {
-        self.firewalls.remove(key);
+    pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(firewall) = self.firewalls.remove(key) {
+            self.absences.add(key.clone(), firewall, now);
+        }
     }
 
     /// These are all there are, and what is known of those that cannot be read.
-    pub(super) fn reset(&mut self, objects: &[EgressFirewall], unreadable: &BTreeSet<ObjectKey>) {
+    pub(super) fn reset(
+        &mut self,
+        objects: &[EgressFirewall],
+        unreadable: &BTreeSet<ObjectKey>,
+        now: Instant,
+    ) {
         let mut keys = unreadable.clone();
         keys.extend(objects.iter().map(ObjectKey::of));
-        self.firewalls.retain(|key, _| keys.contains(key));
+        let gone = self.firewalls.keys().filter(|key| !keys.contains(key));
+        let gone: Vec<ObjectKey> = gone.cloned().collect();
+        for key in gone {
+            self.remove(&key, now);
+        }
         for object in objects {
             self.apply(object);
+        }
+    }
+
+    /// These are there and cannot be read: what was known of them holds.
+    pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
+        for key in unreadable {
+            if let Some(firewall) = self.absences.remove(key) {
+                self.firewalls.insert(key.clone(), firewall);
+            }
         }
     }
 
@@ -94,8 +119,7 @@ impl Rules {
     pub(super) fn settle(&mut self) -> BTreeMap<DnsName, Terms> {
         let mut all: BTreeMap<DnsName, Terms> = BTreeMap::new();
         for firewall in self.firewalls.values() {
-            for (name, uses) in &firewall.names {
-                let terms = firewall.terms_of(*uses);
+            for (name, terms) in firewall.names() {
                 all.entry(name.clone()).or_default().join(terms);
             }
         }
@@ -231,6 +255,12 @@ impl Firewall {
             names: names.into_iter().collect(),
             faults,
         }
+    }
+
+    /// Its names, each with its terms.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&DnsName, Terms)> {
+        let names = self.names.iter();
+        names.map(|(name, uses)| (name, self.terms_of(*uses)))
     }
 
     /// The terms of a name that stands in these rules.

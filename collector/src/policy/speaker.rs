@@ -102,7 +102,7 @@ impl Speaker {
 /// The reason and the note of what cannot be read.
 const UNREADABLE: (&str, &str) = (
     "Unreadable",
-    "it cannot be read: its names are not known, and no DNSNameResolver is deleted until it can",
+    "it cannot be read: its names are not known, and DNSNameResolvers that no rule is known to use are kept until it can",
 );
 
 fn reference(key: &ObjectKey) -> ObjectReference {

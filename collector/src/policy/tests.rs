@@ -12,7 +12,7 @@ use super::{
     *,
 };
 
-fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
+pub(super) fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
     let rules: Vec<_> = names
         .iter()
         .map(|name| serde_json::json!({"type": "Allow", "to": {"dnsName": name}}))
@@ -26,7 +26,7 @@ fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
     .unwrap()
 }
 
-fn key(namespace: &str) -> ObjectKey {
+pub(super) fn key(namespace: &str) -> ObjectKey {
     ObjectKey {
         namespace: namespace.to_owned(),
         name: "default".to_owned(),
@@ -49,7 +49,7 @@ fn names_are_normalised_and_shared_between_namespaces() {
     rules.apply(&firewall("a", &["WWW.Example.com", "*.example.com."]));
     rules.apply(&firewall("b", &["www.example.com."]));
     assert_eq!(texts(&mut rules), ["*.example.com.", "www.example.com."]);
-    rules.remove(&key("a"));
+    rules.remove(&key("a"), Instant::now());
     assert_eq!(texts(&mut rules), ["www.example.com."]);
 }
 
@@ -123,7 +123,8 @@ fn a_new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
     rules.apply(&firewall("a", &["one.example.com"]));
     rules.apply(&firewall("c", &["three.example.com"]));
     let unreadable = BTreeSet::from([key("c"), key("d")]);
-    rules.reset(&[firewall("b", &["two.example.com"])], &unreadable);
+    let listed = [firewall("b", &["two.example.com"])];
+    rules.reset(&listed, &unreadable, Instant::now());
     assert_eq!(
         texts(&mut rules),
         ["three.example.com.", "two.example.com."]
@@ -213,7 +214,7 @@ fn who_allows_a_name_that_another_namespace_denies_is_told_and_not_by_whom() {
     rules.apply(&firewall("allows", &[name, "more.example.com"]));
     rules.settle();
     assert_eq!(rules.take_changed(), BTreeSet::new());
-    rules.remove(&key("secret"));
+    rules.remove(&key("secret"), Instant::now());
     assert_eq!(notes(&mut rules, "allows"), []);
 }
 

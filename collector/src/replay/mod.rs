@@ -150,6 +150,7 @@ impl<W: Write> Replay<W> {
         let wanted = Wanted {
             names,
             in_sync: true,
+            ..Wanted::default()
         };
         owner.want(&wanted, begin);
         Self {

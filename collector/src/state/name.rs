@@ -200,10 +200,13 @@ impl Name {
 
     /// The addresses of a family that expire about now, and are not too stale, live one more minimum TTL. Returns whether any does.
     pub(super) fn outlive(&mut self, family: Family, now: Timestamp, limits: &Limits) -> bool {
-        let addresses = self.addresses.iter_mut();
-        let lasting = addresses
-            .filter(|address| address.family() == family && !address.is_stale(now, limits));
-        lasting.fold(false, |any, address| address.outlive(now, limits) || any)
+        let mut any = false;
+        for address in &mut self.addresses {
+            if address.family() == family && !address.is_stale(now, limits) {
+                any |= address.outlive(now, limits);
+            }
+        }
+        any
     }
 
     /// Time went by unnoticed, or the clock was set: no look-up before counts, nor any time that is still to come.

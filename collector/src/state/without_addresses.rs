@@ -76,19 +76,20 @@ impl Memory {
     /// The entry of `spec.name` of a status without any address, if there is anything to say: the object had addresses, as far
     /// as this process or `stored` knows.
     pub(super) fn own_entry(
-        &self,
+        &mut self,
         stored: &Stored,
         now: Timestamp,
         count: &mut Count,
     ) -> Option<StoredName> {
-        let known = self.without_addresses.as_deref().copied();
         let (_, addresses) = stored.count();
-        // What a status has and nothing is known of was not admitted.
-        let refused = (addresses > 0).then_some(WithoutAddresses {
-            verdict: Verdict::Refused,
-            failures: 0,
-        });
-        let WithoutAddresses { verdict, failures } = known.or(refused)?;
+        if self.without_addresses.is_none() && addresses > 0 {
+            // What a status has and nothing is known of was not admitted.
+            self.without_addresses = Some(Box::new(WithoutAddresses {
+                verdict: Verdict::Refused,
+                failures: 0,
+            }));
+        }
+        let WithoutAddresses { verdict, failures } = *self.without_addresses.as_deref()?;
         let mut names = stored.names.iter();
         let old = names.find(|old| old.dns_name == self.spec);
         let was = old.map_or(&Told::Nothing, |old| &old.told);

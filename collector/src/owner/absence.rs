@@ -1,0 +1,232 @@
+//! Names that no EgressFirewall has any more although none was seen to drop them: when their absence is believed.
+//!
+//! A name that an edit takes out of a present EgressFirewall has no rule from then on. Names whose EgressFirewalls went, and
+//! objects that no EgressFirewall used when they were first seen, may be away by mistake: a store that is restored, or a kind
+//! that is deleted, looks like the end of all rules. Such names are held: all goes on for them as before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use metrics::gauge;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+use tracing::info;
+
+use super::Owner;
+
+/// An absence is believed no sooner: a store that loses objects one after the other is to be seen as what it is.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// What is away for so long, with the store in sync all the time, is believed however much it is.
+pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// Names whose absence was believed count for so long against the limit.
+const COUNTED: Duration = Duration::from_secs(3600);
+
+/// So many names may be away in any store, and believed.
+const FEW: usize = 10;
+
+/// In a large store it is this part of the names in use.
+const PART: usize = 20;
+
+/// Names that are away for so long are told of.
+const TOLD_AFTER: Duration = Duration::from_secs(15);
+
+/// How often the absent names are looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many names are named.
+const MAX_NAMED: usize = 3;
+
+/// The names that are away.
+#[derive(Debug, Default)]
+pub(super) struct Absences {
+    names: BTreeMap<DnsName, Absence>,
+    /// Names that EgressFirewalls had which went, and whose absence was believed before that of the EgressFirewalls.
+    believed: BTreeSet<DnsName>,
+    /// How many names were believed to be away, and when.
+    counted: VecDeque<(Timestamp, usize)>,
+    /// When to look at them next.
+    due: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    /// Since when the name is away.
+    first: Timestamp,
+    /// Since when the stores are in sync besides.
+    since: Timestamp,
+    /// A complete list lacks every EgressFirewall that had the name. `None`: an object that no EgressFirewall used when it was
+    /// first seen.
+    listed: Option<bool>,
+}
+
+impl Absences {
+    /// Takes in the names of EgressFirewalls that went, with whether a complete list lacks them. Whatever else EgressFirewalls
+    /// had and is not here is no longer away.
+    pub(super) fn update(&mut self, absent: &BTreeMap<DnsName, bool>, now: Timestamp) {
+        self.believed.retain(|name| absent.contains_key(name));
+        self.names
+            .retain(|name, known| known.listed.is_none() || absent.contains_key(name));
+        for (name, listed) in absent {
+            if !self.believed.contains(name) {
+                let known = self.add(name, now);
+                known.listed = Some(*listed);
+            }
+        }
+    }
+
+    /// An object is there that no EgressFirewall used since it was first seen.
+    fn add(&mut self, name: &DnsName, now: Timestamp) -> &mut Absence {
+        self.due = Timestamp::default();
+        self.names.entry(name.clone()).or_insert(Absence {
+            first: now,
+            since: now,
+            listed: None,
+        })
+    }
+
+    pub(super) fn remove(&mut self, name: &DnsName) {
+        self.names.remove(name);
+    }
+
+    /// Whether the end of the name's rules was believed, though the absence of the EgressFirewalls is not yet.
+    pub(super) fn is_believed(&self, name: &DnsName) -> bool {
+        self.believed.contains(name)
+    }
+
+    /// The delays begin anew: a store was out of sync, the process slept, or the clock was set.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        for absence in self.names.values_mut() {
+            (absence.since, absence.first) = (now, absence.first.min(now));
+        }
+        for (at, _) in &mut self.counted {
+            *at = (*at).min(now);
+        }
+        self.due = Timestamp::default();
+    }
+
+    /// The names whose absence is believed now, of a store with so many names in use. What is unknown of rules may be those
+    /// of objects that no EgressFirewall uses.
+    fn believe(&mut self, in_use: usize, unknown_rules: bool, now: Timestamp) -> Vec<DnsName> {
+        while self
+            .counted
+            .front()
+            .is_some_and(|(at, _)| *at + COUNTED <= now)
+        {
+            self.counted.pop_front();
+        }
+        let counted: usize = self.counted.iter().map(|(_, names)| names).sum();
+        let all = self.names.len() + counted;
+        let is_few = all <= FEW.max(in_use / PART) && 2 * all <= in_use;
+        if unknown_rules {
+            let unused = self.names.values_mut().filter(|it| it.listed.is_none());
+            unused.for_each(|absence| absence.since = now);
+        }
+        let names = self.names.iter();
+        let believed = names.filter(|(_, absence)| {
+            let is_settled = match absence.listed {
+                Some(listed) => listed,
+                None => absence.since + SETTLED <= now,
+            };
+            // Of EgressFirewalls that went their own task tells when they are away for long enough.
+            let is_old = absence.listed.is_none() && absence.since + ABSENT_AFTER <= now;
+            is_settled && (is_few || is_old)
+        });
+        let believed: Vec<DnsName> = believed.map(|(name, _)| name.clone()).collect();
+        for name in &believed {
+            if let Some(absence) = self.names.remove(name)
+                && absence.listed.is_some()
+            {
+                self.believed.insert(name.clone());
+            }
+        }
+        if !believed.is_empty() {
+            self.counted.push_back((now, believed.len()));
+        }
+        believed
+    }
+
+    /// How many names are away for longer than it takes to believe a few.
+    fn held(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
+        let names = self.names.iter();
+        let held = names.filter(move |(_, absence)| absence.first + TOLD_AFTER <= now);
+        held.map(|(name, _)| name)
+    }
+}
+
+impl Owner {
+    /// When the absent names are to be looked at.
+    pub(super) fn next_absence(&self) -> Option<Timestamp> {
+        (!self.absences.names.is_empty()).then_some(self.absences.due)
+    }
+
+    /// An object of the name is there: if no rule has it, and none had since it was first seen, the name is away.
+    pub(super) fn note_unused(&mut self, name: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.get(name) else {
+            return;
+        };
+        if !entry.wanted && !entry.released && entry.objects.iter().any(|object| object.is_ours) {
+            self.absences.add(name, now);
+        }
+    }
+
+    /// Lets go of the names whose absence is believed by now.
+    pub(super) fn look_at_absences(&mut self, now: Timestamp) {
+        if self.next_absence().is_none_or(|due| due > now) {
+            return;
+        }
+        self.absences.due = now + INTERVAL;
+        if !self.wanted_in_sync || !self.objects_in_sync {
+            self.absences.restart(now);
+            self.absences.due = now + INTERVAL;
+            return;
+        }
+        let wanted = self.entries.values().filter(|entry| entry.wanted);
+        let unused = self
+            .absences
+            .names
+            .values()
+            .filter(|it| it.listed.is_none());
+        let in_use = wanted.count() + unused.count();
+        let believed = self.absences.believe(in_use, self.unknown_rules, now);
+        if believed.is_empty() {
+            return;
+        }
+        info!(
+            names = believed.len(),
+            "no EgressFirewall has these names any more: their objects are deleted"
+        );
+        for name in believed {
+            self.release(&name);
+        }
+    }
+
+    /// The last rule of the name has ended.
+    pub(super) fn release(&mut self, name: &DnsName) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
+            entry.released = true;
+            entry.limits = Arc::clone(&self.limits);
+            self.dirty.insert(name.clone());
+        }
+    }
+
+    /// How many names are held although no EgressFirewall has them any more, and some of them.
+    pub fn held(&self, now: Timestamp) -> (usize, Vec<DnsName>) {
+        let some = self.absences.held(now).take(MAX_NAMED).cloned().collect();
+        (self.absences.held(now).count(), some)
+    }
+
+    /// Whether the name is held although no EgressFirewall has it any more.
+    pub(super) fn is_held(&self, name: &DnsName) -> bool {
+        self.absences.names.contains_key(name)
+    }
+
+    pub(super) fn report_held(&self, now: Timestamp) {
+        gauge!("collector_held_names").set(self.absences.held(now).count() as f64);
+    }
+}

@@ -1,0 +1,148 @@
+//! What the store has: the objects and their statuses, as the watch and the replies to writes tell.
+
+use std::{collections::HashSet, sync::Arc};
+
+use metrics::counter;
+use proto::api::{DnsName, DnsNameResolver};
+use runtime::{
+    clock::Timestamp,
+    store::{Event, ObjectKey},
+};
+use tracing::{info, warn};
+
+use super::{
+    Owner,
+    entry::{Entry, Object},
+};
+use crate::state::{Stored, make_room};
+
+impl Owner {
+    /// Takes in what the watch of the objects says.
+    pub fn event(&mut self, event: Event<DnsNameResolver>, now: Timestamp) {
+        match event {
+            Event::Synced(objects) => {
+                info!(
+                    objects = objects.len(),
+                    "DNSNameResolver objects are in sync"
+                );
+                let listed = objects.iter().filter_map(|it| it.metadata.name.as_deref());
+                let listed: HashSet<&str> = listed
+                    .chain(self.unreadable.iter().map(|key| &*key.name))
+                    .collect();
+                let gone = self
+                    .objects
+                    .keys()
+                    .filter(|name| !listed.contains(&***name));
+                let gone: Vec<ObjectKey> = gone.map(|name| self.key(name)).collect();
+                for key in gone {
+                    self.event(Event::Deleted(key), now);
+                }
+                for object in objects {
+                    self.event(Event::Applied(object), now);
+                }
+                self.objects_in_sync = true;
+                self.dirty.extend(self.entries.keys().cloned());
+            }
+            Event::OutOfSync(reason) => {
+                warn!(%reason, "DNSNameResolver objects cannot be read; nothing is made or deleted meanwhile");
+                self.objects_in_sync = false;
+            }
+            // Making such an object is refused, and nothing is deleted that is not known.
+            Event::Undecodable(keys) => self.unreadable = keys,
+            Event::Applied(object) => {
+                let key = ObjectKey::of(&object);
+                if let Some(later) = self.in_flight.get_mut(&key) {
+                    later.push_back(Event::Applied(object));
+                } else if !self
+                    .object_mut(&key)
+                    .is_some_and(|known| known.is_late(&object))
+                {
+                    self.apply(key, &object, now);
+                }
+            }
+            Event::Deleted(key) => match self.in_flight.get_mut(&key) {
+                Some(later) => later.push_back(Event::Deleted(key)),
+                None => self.remove(&key, now),
+            },
+        }
+    }
+
+    pub(super) fn apply(&mut self, key: ObjectKey, object: &DnsNameResolver, now: Timestamp) {
+        let known = self.entries.get(object.spec.name.as_str());
+        let spec = known.map(|entry| entry.memory.spec().clone());
+        let parsed = || DnsName::parse(&object.spec.name).ok();
+        let spec = spec.or_else(|| parsed().filter(|spec| spec.as_str() == object.spec.name));
+        let Some(spec) = spec else {
+            counter!("collector_objects_ignored_total").increment(1);
+            warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
+            self.remove(&key, now);
+            return;
+        };
+        if self
+            .objects
+            .get(&*key.name)
+            .is_some_and(|known| *known != spec)
+        {
+            self.remove(&key, now);
+        }
+        let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
+            self.names_changed = true;
+            Box::new(Entry::new(spec.clone(), &self.limits, now))
+        });
+        let status = match &object.status {
+            Some(status) => Stored::new(status, &entry.memory),
+            None => Stored::default(),
+        };
+        let is_no_rule = status.is_no_rule(&spec);
+        // One that was made again has lost nothing.
+        let known = entry.object_mut(&key.name);
+        let known = known.filter(|known| known.is_version_of(object));
+        let before = known.map(|known| std::mem::take(&mut known.status));
+        let before = before.unwrap_or_default();
+        let guards = &self.config.guards;
+        let learned = entry
+            .memory
+            .absorb(&before, &status, now, &entry.limits, guards);
+        if !self.leader {
+            entry.memory.follow(&before, &status, now, &entry.limits);
+        } else if !self.is_reaped && !is_no_rule && before.was_reaped(&status, &entry.memory, now) {
+            self.is_reaped = true;
+            info!(object = %key, "somebody else removes addresses by the times of statuses: these are kept up to date from now on");
+        }
+        let mut object = Object::new(object, status);
+        object.no_rule_since = is_no_rule.then_some(now);
+        match entry.object_mut(&key.name) {
+            Some(known) => known.replace(object),
+            None => {
+                self.objects.insert(Arc::clone(&object.name), spec.clone());
+                make_room(&mut entry.objects);
+                entry.objects.push(object);
+            }
+        }
+        let fresh = std::mem::take(&mut entry.fresh);
+        let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
+        self.learned(&spec, learned, now);
+        for name in names {
+            self.reschedule(&name);
+        }
+        if fresh {
+            self.newcomers.insert(spec.clone());
+        }
+        self.note_unused(&spec, now);
+        self.dirty.insert(spec);
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey, now: Timestamp) {
+        let Some(spec) = self.objects.remove(&*key.name) else {
+            return;
+        };
+        if let Some(entry) = self.entries.get_mut(&spec) {
+            entry.objects.retain(|object| *object.name != *key.name);
+            entry.missing_since = now;
+            if !entry.wanted && entry.objects.is_empty() {
+                self.absences.remove(&spec);
+            }
+        }
+        self.dirty.insert(spec);
+    }
+}

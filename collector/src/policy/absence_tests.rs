@@ -1,0 +1,162 @@
+//! EgressFirewalls that go: which names are away, and until when.
+
+use super::*;
+use crate::policy::{
+    rules::Rules,
+    tests::{firewall, key},
+};
+
+const MINUTES: Duration = Duration::from_secs(60);
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// EgressFirewalls of so many namespaces, with a name each.
+fn rules(count: usize) -> Rules {
+    let mut rules = Rules::default();
+    for i in 0..count {
+        rules.apply(&firewall(&namespace(i), &[&name(i)]));
+    }
+    rules
+}
+
+fn namespace(i: usize) -> String {
+    format!("n{i}")
+}
+
+fn name(i: usize) -> String {
+    format!("n{i}.example.com.")
+}
+
+fn keys(namespaces: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectKey> {
+    let namespaces = namespaces.into_iter();
+    namespaces.map(|i| key(&namespace(i))).collect()
+}
+
+/// The names that are away, with whether a list says so.
+fn absent(rules: &mut Rules) -> Vec<(String, bool)> {
+    let present = rules.settle();
+    let names = rules.absences.names(&present).into_iter();
+    names
+        .map(|(name, (_, listed))| (name.to_string(), listed))
+        .collect()
+}
+
+#[test]
+fn up_to_three_that_go_are_believed_once_a_later_list_lacks_them() {
+    for count in 1..=3 {
+        let (mut rules, start) = (rules(3), Instant::now());
+        for i in 0..count {
+            rules.remove(&key(&namespace(i)), start);
+        }
+        assert_eq!(rules.absences.next_list(), Some(start + seconds(5)));
+        let rest = keys(count..3);
+        // One that was begun before says nothing.
+        rules.absences.list(&rest, start + seconds(4));
+        assert_eq!(absent(&mut rules).len(), count);
+        rules.absences.list(&rest, start + seconds(5));
+        assert_eq!(absent(&mut rules), []);
+        assert_eq!(rules.absences.next_list(), None);
+    }
+}
+
+#[test]
+fn more_of_them_are_away_for_ten_minutes() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..4 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    let rest = keys(4..100);
+    assert_eq!(absent(&mut rules)[0], (name(0), false));
+    rules.absences.list(&rest, start + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 4);
+    assert!(names.iter().all(|(_, listed)| *listed));
+    assert_eq!(rules.absences.next_list(), Some(start + 10 * MINUTES));
+    rules
+        .absences
+        .list(&rest, start + 10 * MINUTES - seconds(1));
+    assert_eq!(absent(&mut rules).len(), 4);
+    rules.absences.list(&rest, start + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn one_that_goes_while_many_are_away_is_believed() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..50 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    rules.absences.list(&keys(50..100), start + seconds(5));
+    rules.remove(&key(&namespace(50)), start + MINUTES);
+    rules
+        .absences
+        .list(&keys(51..100), start + MINUTES + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 50);
+    assert!(!names.contains(&(name(50), true)));
+}
+
+#[test]
+fn a_list_waits_until_none_has_gone_for_a_while_but_not_for_ever() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..60_u32 {
+        let now = start + seconds(1) * i;
+        rules.remove(&key(&namespace(i as usize)), now);
+        let expected = (now + seconds(5)).min(start + seconds(30));
+        assert_eq!(rules.absences.next_list(), Some(expected));
+    }
+    rules.absences.list(&keys(60..100), start + seconds(30));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 60);
+    assert_eq!(names.iter().filter(|(_, listed)| *listed).count(), 26);
+}
+
+#[test]
+fn what_a_list_still_has_is_away_from_then_on() {
+    let (mut rules, start) = (rules(2), Instant::now());
+    rules.remove(&key(&namespace(0)), start);
+    rules.absences.list(&keys(0..2), start + seconds(5));
+    assert_eq!(rules.absences.next_list(), Some(start + seconds(10)));
+    rules.apply(&firewall(&namespace(0), &[&name(0)]));
+    assert_eq!(absent(&mut rules), []);
+    assert_eq!(rules.absences.next_list(), None);
+}
+
+#[test]
+fn a_store_that_was_out_of_sync_begins_every_delay_anew() {
+    let (mut rules, start) = (rules(5), Instant::now());
+    rules.reset(&[], &BTreeSet::new(), start);
+    rules.absences.list(&BTreeSet::new(), start + seconds(5));
+    let back = start + 9 * MINUTES;
+    rules.absences.restart(back);
+    assert!(absent(&mut rules).iter().all(|(_, listed)| !listed));
+    rules.absences.list(&BTreeSet::new(), start + 11 * MINUTES);
+    assert_eq!(absent(&mut rules).len(), 5);
+    rules.absences.list(&BTreeSet::new(), back + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn a_name_that_another_egress_firewall_has_is_not_away_and_one_that_an_edit_drops_is_not_kept() {
+    let (mut rules, start) = (rules(3), Instant::now());
+    rules.apply(&firewall(&namespace(1), &[&name(0), &name(1)]));
+    rules.remove(&key(&namespace(0)), start);
+    assert_eq!(absent(&mut rules), []);
+    rules.apply(&firewall(&namespace(1), &[]));
+    // The one that went had it, and nothing is known of that one yet.
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
+fn one_that_is_there_and_cannot_be_read_has_the_names_that_it_had() {
+    let (mut rules, start) = (rules(2), Instant::now());
+    rules.remove(&key(&namespace(0)), start);
+    rules.keep(&keys([0]));
+    assert_eq!(absent(&mut rules), []);
+    let names: Vec<_> = rules.settle().keys().map(ToString::to_string).collect();
+    assert_eq!(names, [name(0), name(1)]);
+    rules.remove(&key(&namespace(0)), start);
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
