@@ -221,6 +221,7 @@ async fn ask(
                 outcome => return Ok(outcome),
             },
             (Event::Down { error, .. }, _) => return Err(VerifyError::Lost(Some(error))),
+            (Event::Responsive(_), _) => {}
             (Event::Up { .. } | Event::Changed(_) | Event::Ended { .. }, _) => {
                 return Err(VerifyError::Lost(None));
             }
@@ -265,7 +266,7 @@ async fn read_database(
         loop {
             match client.next().await {
                 Event::Up { .. } => return,
-                Event::Changed(_) | Event::Ended { .. } => {}
+                Event::Changed(_) | Event::Ended { .. } | Event::Responsive(_) => {}
                 Event::Down { remote, error, .. } => reason = Some(format!("{remote}: {error}")),
             }
         }

@@ -235,6 +235,8 @@ impl Writer {
                 }
             }
             ovsdb::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
+            // It is in the next report.
+            ovsdb::Event::Responsive(_) => {}
             ovsdb::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
@@ -363,7 +365,8 @@ impl Writer {
     /// Says what is true now.
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
-        let is_read = self.store_synced && rows.is_some();
+        let is_responsive = self.client.is_responsive();
+        let is_read = self.store_synced && rows.is_some() && is_responsive;
         // How many names are absent is known when all were compared.
         let absence = self.sync.absent(now());
         if self.store_synced && (rows.is_none() || self.sync.is_idle()) {
@@ -380,6 +383,9 @@ impl Writer {
             }
         }
         match self.sync.refused() {
+            _ if !is_responsive => self.database_gate.not_ready(
+                "the server does not answer; its connection is kept, and changes wait for it",
+            ),
             _ if !is_read || !self.sync.is_idle() => {}
             0 => self.database_gate.ready(),
             // One name that the server refuses shall not take the others out.

@@ -64,6 +64,8 @@ pub enum Event<C> {
         /// How.
         outcome: Outcome,
     },
+    /// The server of a unix socket does not answer, or does so again: [`Client::is_responsive`]. The replica stays.
+    Responsive(bool),
     /// There is no replica, until the next [`Event::Up`].
     Down {
         /// Which remote was lost, or not reached.
@@ -136,6 +138,14 @@ impl<T: Tables> Client<T> {
         match &self.state {
             State::Connecting(..) => None,
             State::Up(link) => Some(&link.replica),
+        }
+    }
+
+    /// Whether the server answered when it was asked last, if the client is not [down](Event::Down).
+    pub fn is_responsive(&self) -> bool {
+        match &self.state {
+            State::Connecting(..) => true,
+            State::Up(link) => link.session.is_responsive(),
         }
     }
 
@@ -273,11 +283,12 @@ impl<T: Tables> Link<T> {
         })
     }
 
-    /// Takes over what happens next: [`Event::Changed`] or [`Event::Ended`], or nothing that is one.
+    /// Takes over what happens next: an event, but for [`Event::Up`] and [`Event::Down`], or nothing that is one.
     async fn next(&mut self) -> Result<Option<Event<T::Changes>>, Error> {
         let notification = match self.session.next().await? {
             Told::Notification(notification) => notification,
             Told::Ended(id, outcome) => return Ok(Some(Event::Ended { id, outcome })),
+            Told::Responsive(responsive) => return Ok(Some(Event::Responsive(responsive))),
         };
         let mut changes = T::Changes::default();
         let any_counted = T::counted(&self.replica) > 0;

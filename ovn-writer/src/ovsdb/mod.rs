@@ -83,6 +83,7 @@
 //!         Event::Up { remote, .. } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
 //!         Event::Changed(names) => println!("changed: {names:?}"),
 //!         Event::Ended { outcome, .. } => println!("a transaction ended: {outcome:?}"),
+//!         Event::Responsive(responsive) => println!("the server answers: {responsive}"),
 //!         Event::Down { remote, error, .. } => println!("{remote}: {error}"),
 //!     }
 //! }

@@ -80,6 +80,8 @@ pub(super) enum Told {
     Notification(Notification),
     /// A transaction ended. The updates that it brought were told before.
     Ended(TransactionId, Outcome),
+    /// The server does not answer, though the connection is there, or does so again.
+    Responsive(bool),
 }
 
 impl Session {
@@ -146,6 +148,11 @@ impl Session {
         id
     }
 
+    /// Whether the server answered when it was asked last.
+    pub(super) fn is_responsive(&self) -> bool {
+        self.connection.is_responsive()
+    }
+
     /// The transactions that have no outcome yet.
     pub(super) fn under_way(&self) -> Vec<TransactionId> {
         self.transactions.iter().map(|sent| sent.id).collect()
@@ -173,6 +180,9 @@ impl Session {
                     return Ok(Told::Notification(notification));
                 }
                 Some(Received::Reply(reply)) => return self.replied(reply),
+                Some(Received::Responsive(responsive)) => {
+                    return Ok(Told::Responsive(responsive));
+                }
                 None => {}
             }
         }
@@ -288,6 +298,8 @@ impl Session {
                     })?;
                     self.untold.push_back(Told::Notification(notification));
                 }
+                // The deadline says as much.
+                Some(Received::Responsive(_)) => {}
                 None => return Err(Error::Deadline { method, deadline }),
             }
         }

@@ -9,13 +9,14 @@ use ovn_writer::{
         transport::TransportError,
     },
 };
+use runtime::store::Event as StoreEvent;
 use rustix::process::Signal;
 use tests::workdir::Workdir;
 use tokio::time::timeout;
 
 use crate::{
-    follow::{add, client, down, event, insert, make_row, transact, up},
-    harness::Database,
+    follow::{Follower, add, client, down, event, insert, make_row, transact, up},
+    harness::{Database, RunningWriter, policy},
     server::{Server, create},
 };
 
@@ -105,6 +106,37 @@ async fn a_server_that_hangs_is_left_and_found_again() {
     assert!(error.to_string().contains(&inactive), "{error}");
     database.northbound.process().signal(Signal::CONT);
     up(&mut client).await;
+}
+
+async fn until_responsive(client: &mut Follower, responsive: bool) {
+    while client.is_responsive() != responsive {
+        let told = event(client).await;
+        assert!(matches!(told, Event::Responsive(_)), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_local_server_that_hangs_is_told_of_and_kept() {
+    let mut database = Database::start().await;
+    let mut options = ClientOptions::new(NORTHBOUND);
+    options.session.transport.local_probe = Duration::from_millis(300);
+    let remote = database.northbound.remote();
+    let writer = RunningWriter::connected(&remote, options.clone(), policy(), |writer| writer);
+    writer.store(StoreEvent::Synced(Vec::new())).await;
+    writer.ready().await;
+    let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
+    up(&mut client).await;
+    database.northbound.process().signal(Signal::STOP);
+    until_responsive(&mut client, false).await;
+    assert!(client.replica().is_some());
+    writer.not_ready("the server does not answer").await;
+    database.northbound.process().signal(Signal::CONT);
+    until_responsive(&mut client, true).await;
+    // The same session goes on.
+    writer.ready().await;
+    make_row(&mut client, "a1").await;
+    assert_eq!(client.replica().unwrap().len(), 1);
+    writer.stop().await;
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
     loop {
         match event(client).await {
             Event::Up { remote, resumed } => return (remote.to_string(), resumed),
-            Event::Down { .. } | Event::Changed(_) | Event::Ended { .. } => {}
+            Event::Down { .. } | Event::Changed(_) | Event::Ended { .. } | Event::Responsive(_) => {
+            }
         }
     }
 }

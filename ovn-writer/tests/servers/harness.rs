@@ -49,8 +49,17 @@ impl RunningWriter {
         policy: Policy,
         change: impl FnOnce(Writer) -> Writer,
     ) -> Self {
-        let (remotes, options): (Remotes, _) =
-            (remotes.parse().unwrap(), ClientOptions::new(NORTHBOUND));
+        Self::connected(remotes, ClientOptions::new(NORTHBOUND), policy, change)
+    }
+
+    /// Starts it with other options of its connection, too.
+    pub(crate) fn connected(
+        remotes: &str,
+        options: ClientOptions,
+        policy: Policy,
+        change: impl FnOnce(Writer) -> Writer,
+    ) -> Self {
+        let remotes: Remotes = remotes.parse().unwrap();
         let health = Health::new();
         let writer = change(Writer::new(&remotes, options, policy, &health));
         let (store, mut events) = mpsc::channel(16);
@@ -78,6 +87,20 @@ impl RunningWriter {
         self.says(words, |condition| {
             let reason = condition.reason.as_deref().unwrap_or_default();
             condition.holds && (condition.name != "store" || reason.contains(words))
+        })
+        .await;
+    }
+
+    /// Waits until this is what keeps it from being ready.
+    pub(crate) async fn not_ready(&self, words: &str) {
+        eventually(words, async || {
+            let conditions = self.health.conditions();
+            let is_it = |condition: &Condition| {
+                let reason = condition.reason.as_deref().unwrap_or_default();
+                !condition.holds && reason.contains(words)
+            };
+            let any = conditions.iter().any(is_it);
+            any.then_some(()).ok_or_else(|| format!("{conditions:?}"))
         })
         .await;
     }

@@ -21,7 +21,7 @@ async fn end(server: &Server, unasked: &[u8]) -> (bool, Error) {
         loop {
             match client.next().await {
                 Event::Up { .. } => was_up = true,
-                Event::Changed(_) | Event::Ended { .. } => {}
+                Event::Changed(_) | Event::Ended { .. } | Event::Responsive(_) => {}
                 Event::Down {
                     error,
                     was_up: said,
@@ -272,7 +272,7 @@ async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
         let mut seen = Vec::new();
         loop {
             match client.next().await {
-                Event::Up { .. } => {}
+                Event::Up { .. } | Event::Responsive(_) => {}
                 Event::Changed(_) => {
                     seen.extend(
                         client

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     super::remote::{HostPort, Remote},
-    Connection, TransportError, TransportOptions,
+    Connection, Probe, TransportError, TransportOptions,
     local::Local,
     tls::{Handshake, TlsError},
 };
@@ -27,17 +27,18 @@ pub(crate) async fn connect(
     options: &TransportOptions,
 ) -> Result<Connection, TransportError> {
     let limit = options.connect_timeout;
+    let network_probe = options.inactivity_probe.map(Probe::of_network);
     match remote {
         Remote::Unix(path) => {
             let stream = Local::new(within(limit, UnixStream::connect(path)).await??)?;
             // What does not fit waits until this side has nothing else to do, and meanwhile the server would wait.
             set_socket_send_buffer_size(stream.socket(), SEND_BUFFER).map_err(io::Error::from)?;
-            // The kernel says when the other side of a local socket is gone; servers do not probe there either.
-            Ok(Connection::new(stream, None, options))
+            let probe = Probe::of_local_socket(options.local_probe);
+            Ok(Connection::new(stream, Some(probe), options))
         }
         Remote::Tcp(address) => {
             let stream = tcp(address, limit).await?;
-            Ok(Connection::new(stream, options.inactivity_probe, options))
+            Ok(Connection::new(stream, network_probe, options))
         }
         Remote::Ssl(address) => {
             let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
@@ -46,7 +47,7 @@ pub(crate) async fn connect(
             let stream = within(limit, handshake.make(stream))
                 .await?
                 .map_err(TransportError::Handshake)?;
-            Ok(Connection::new(stream, options.inactivity_probe, options))
+            Ok(Connection::new(stream, network_probe, options))
         }
     }
 }

@@ -104,20 +104,24 @@ pub struct TransportOptions {
     /// TLS handshake.
     pub connect_timeout: Duration,
     /// On TCP and TLS: after how long a silence the server is asked whether it is there; it then has as long again to answer.
-    /// `None` never asks. On unix sockets this is never done.
+    /// `None` never asks.
     pub inactivity_probe: Option<Duration>,
+    /// On unix sockets: after how long a silence the server is asked whether it is there. If it does not answer for a third of
+    /// this, it counts as unresponsive until something comes. The connection is kept: the kernel says when the server is gone.
+    pub local_probe: Duration,
     /// For `ssl:` remotes.
     pub tls: Option<TlsOptions>,
 }
 
 impl Default for TransportOptions {
-    /// [`Limits::default`], 5 s for both times, and no TLS.
+    /// [`Limits::default`], 30 s for unix sockets, 5 s for the other times, and no TLS.
     fn default() -> Self {
         let five = Duration::from_secs(5);
         Self {
             limits: Limits::default(),
             connect_timeout: five,
             inactivity_probe: Some(five),
+            local_probe: Duration::from_secs(30),
             tls: None,
         }
     }
@@ -127,6 +131,35 @@ impl Default for TransportOptions {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// When to ask the server whether it is there.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// After how long a silence.
+    after: Duration,
+    /// How long it has to answer.
+    patience: Duration,
+    /// Whether the connection ends if it does not.
+    is_fatal: bool,
+}
+
+impl Probe {
+    fn of_network(after: Duration) -> Self {
+        Self {
+            after,
+            patience: after,
+            is_fatal: true,
+        }
+    }
+
+    fn of_local_socket(after: Duration) -> Self {
+        Self {
+            after,
+            patience: after / 3,
+            is_fatal: false,
+        }
+    }
+}
 
 /// A connection.
 pub(crate) struct Connection {
@@ -140,12 +173,14 @@ pub(crate) struct Connection {
     broken: Option<(io::Error, Instant)>,
     /// Since when too many echo answers wait.
     held_up: Option<Instant>,
-    /// After how long a silence to ask, if at all.
-    probe: Option<Duration>,
+    probe: Option<Probe>,
     /// When the last bytes came, or the question went out.
     heard: Instant,
     /// Whether the question is out.
     probed: bool,
+    /// Whether the server answers, and whether the session knows.
+    responsive: bool,
+    told_responsive: bool,
     /// When the server was last told that we are there. It does not see what is read of that which the kernel took from it.
     told: Instant,
     timer: Timer,
@@ -156,12 +191,14 @@ pub(crate) struct Connection {
 pub(crate) enum Received {
     Reply(Reply),
     Notification(Notification),
+    /// The server does not answer a [`Probe`] that is not fatal, or does so again.
+    Responsive(bool),
 }
 
 impl Connection {
     fn new(
         stream: impl Stream + 'static,
-        probe: Option<Duration>,
+        probe: Option<Probe>,
         options: &TransportOptions,
     ) -> Self {
         let now = Instant::now();
@@ -176,6 +213,8 @@ impl Connection {
             probe,
             heard: now,
             probed: false,
+            responsive: true,
+            told_responsive: true,
             told: now,
             timer: Timer::default(),
         }
@@ -211,6 +250,11 @@ impl Connection {
         }
     }
 
+    /// Whether the server answered when it was asked last.
+    pub(crate) fn is_responsive(&self) -> bool {
+        self.responsive
+    }
+
     fn poll_receive(
         &mut self,
         until: Option<Instant>,
@@ -218,6 +262,10 @@ impl Connection {
     ) -> Poll<Result<Option<Received>, TransportError>> {
         self.write(context);
         loop {
+            if self.told_responsive != self.responsive {
+                self.told_responsive = self.responsive;
+                return Poll::Ready(Ok(Some(Received::Responsive(self.responsive))));
+            }
             let received = match self.poll_message(context)? {
                 Poll::Ready(Incoming::Reply(reply)) => Received::Reply(reply),
                 Poll::Ready(Incoming::Notification(notification)) => {
@@ -307,7 +355,16 @@ impl Connection {
         }
         match self.held_up {
             Some(since) => Some(since + ECHO_PATIENCE),
-            None => self.probe.map(|probe| self.heard + probe),
+            // Asked once, a local server answers before it does anything else when it is back.
+            None if !self.responsive => None,
+            None => self.probe.map(|probe| {
+                let wait = if self.probed {
+                    probe.patience
+                } else {
+                    probe.after
+                };
+                self.heard + wait
+            }),
         }
     }
 
@@ -322,7 +379,13 @@ impl Connection {
         }
         match self.probe {
             _ if self.held_up.is_some() => Err(TransportError::EchoFlood),
-            Some(probe) if self.probed => Err(TransportError::Inactive(probe * 2)),
+            Some(probe) if self.probed && probe.is_fatal => {
+                Err(TransportError::Inactive(probe.after + probe.patience))
+            }
+            Some(_) if self.probed => {
+                self.responsive = false;
+                Ok(())
+            }
             _ => {
                 self.tell();
                 self.heard = self.told;
@@ -346,6 +409,7 @@ impl Connection {
     fn listens_again(&mut self) {
         self.heard = Instant::now();
         self.probed = false;
+        self.responsive = true;
     }
 }
 

@@ -5,11 +5,12 @@ use std::{io::Write, os::unix::net};
 use tokio::{
     io::{AsyncWriteExt, DuplexStream},
     net::UnixStream,
+    time::sleep,
 };
 
 use super::*;
 
-fn pipe(probe: Option<Duration>) -> (Connection, DuplexStream) {
+fn pipe(probe: Option<Probe>) -> (Connection, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(256);
     (
         Connection::new(ours, probe, &TransportOptions::default()),
@@ -138,7 +139,7 @@ async fn whoever_is_slow_to_take_what_the_kernel_holds_tells_the_server_of_it() 
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_asked_and_then_left() {
     let probe = Duration::from_secs(5);
-    let (mut connection, mut server) = pipe(Some(probe));
+    let (mut connection, mut server) = pipe(Some(Probe::of_network(probe)));
     let started = Instant::now();
     let asked = String::from_utf8(message::PROBE.to_vec()).unwrap();
     let server = tokio::spawn(async move {
@@ -154,6 +155,43 @@ async fn a_silent_server_is_asked_and_then_left() {
     let error = connection.receive(None).await.unwrap_err();
     assert!(matches!(error, TransportError::Inactive(_)), "{error}");
     assert_eq!(started.elapsed(), probe * 3);
+    drop(server.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_server_that_does_not_answer_is_kept_and_told_of_until_it_does() {
+    let probe = Duration::from_secs(30);
+    let (mut connection, mut server) = pipe(Some(Probe::of_local_socket(probe)));
+    let started = Instant::now();
+    let asked = String::from_utf8(message::PROBE.to_vec()).unwrap();
+    let answer = br#"{"id":"probe","result":[],"error":null}"#;
+    let server = tokio::spawn(async move {
+        // It answers late, but soon enough; then not for an hour; then it is heard without being asked.
+        sent(&mut server, &asked).await;
+        sleep(Duration::from_secs(9)).await;
+        server.write_all(answer).await.unwrap();
+        sent(&mut server, &asked).await;
+        sleep(Duration::from_secs(3600)).await;
+        server.write_all(answer).await.unwrap();
+        sleep(Duration::from_secs(29)).await;
+        server.write_all(br#"{"id":1,"result":7}"#).await.unwrap();
+        sent(&mut server, &asked).await;
+        server
+    });
+    let told = connection.receive(None).await.unwrap();
+    assert!(
+        matches!(told, Some(Received::Responsive(false))),
+        "{told:?}"
+    );
+    assert_eq!(started.elapsed().as_secs(), 30 + 9 + 30 + 10);
+    assert!(!connection.is_responsive());
+    let told = connection.receive(None).await.unwrap();
+    assert!(matches!(told, Some(Received::Responsive(true))), "{told:?}");
+    assert_eq!(started.elapsed().as_secs(), 30 + 9 + 30 + 3600);
+    assert_eq!(result(&mut connection).await, "7");
+    let until = Instant::now() + Duration::from_secs(39);
+    assert!(connection.receive(Some(until)).await.unwrap().is_none());
+    assert!(connection.is_responsive() && server.is_finished());
     drop(server.await.unwrap());
 }
 
