@@ -232,6 +232,7 @@ pub fn plan(case: Case<'_>, options: &PlanOptions, clocks: &mut Clocks, now: Ins
         }
     }
     planner.creations(&families);
+    planner.keep_unexplained();
     planner.end();
     planner.plan
 }
@@ -400,6 +401,26 @@ impl<'a> Planner<'a, '_> {
         }
         self.look_again(until);
         (Verdict::At(until), trigger)
+    }
+
+    /// A change of another client that it undid itself may still be explained: by events of the object that are on their way. They
+    /// must not bring back what it has taken out since.
+    fn keep_unexplained(&mut self) {
+        let Some(changes) = self.case.wanted.and_then(|wanted| wanted.changes) else {
+            return;
+        };
+        let delay = self.options.delays.foreign;
+        for (key, (since, is_repair)) in std::mem::take(&mut self.before.foreign) {
+            let (row, address) = key;
+            let is_there = self.case.rows.iter().any(|it| it.uuid == row);
+            let until = since + delay;
+            let is_explained = changes.addresses.contains(&address);
+            if !is_there || is_explained || self.now >= until {
+                continue;
+            }
+            self.clocks.foreign.entry(key).or_insert((since, is_repair));
+            self.look_again(until);
+        }
     }
 
     /// The rows that are to be made; `families` are those that have no row at all.

@@ -98,7 +98,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     let expected = "gone.example.\n  \
         a2 v4 of default-network-controller is of no name in the store: -10.0.0.2 (left: the store never had the name)\n\
         www.example.com.\n  \
-        a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n    \
+        a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9 (in 500 ms)\n    \
         ACL allow to-lport 10000 of team: opens 10.0.0.2; closes 10.0.0.9\n    \
         ACL drop to-lport 9999 of team: opens 10.0.0.9; closes 10.0.0.2\n\
         2 objects, 3 rows: 0 missing rows, 0 name clashes, 1 missing addresses, 1 surplus addresses, 1 unwanted rows";

@@ -356,6 +356,24 @@ fn an_event_that_does_not_explain_a_change_changes_nothing() {
 }
 
 #[test]
+fn what_another_writer_put_in_and_took_out_again_is_not_brought_back_by_late_events() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.1", "10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.1"]), "");
+    // The watch tells that it came, and later that it went.
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.1"]), "in 300ms");
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(1300, &["10.0.0.1"]), "");
+    // What the store brings back much later is put in at once.
+    assert_eq!(set.at(1600, &["10.0.0.1"]), "");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1700, &["10.0.0.1"]), "+10.0.0.2");
+}
+
+#[test]
 fn what_stays_different_is_put_right_after_half_a_second_and_counts_as_a_repair() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
