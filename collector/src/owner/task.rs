@@ -36,6 +36,9 @@ use crate::{
 /// Observations that are taken in before writes are computed.
 const BATCH: usize = 1024;
 
+/// For how long observations are taken in before anything else is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
 /// Gauges are set and the wall clock is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -179,9 +182,7 @@ pub async fn run<S: Store>(
                 networks_come = changed.is_ok();
                 task.guard(&mut networks);
             }
-            _ = observations.recv_many(&mut batch, BATCH) => {
-                task.observe(&mut batch);
-            }
+            () = receive(&mut observations, &mut batch) => task.observe(&mut batch),
             missing = losses.next() => task.owner.missed(missing, task.clock.now()),
             () = leader.changed() => {}
             Some(round) = beside.recv() => task.owner.beside(&round, task.clock.now()),
@@ -198,7 +199,14 @@ pub async fn run<S: Store>(
         task.advance();
         task.request(&requests);
     }
-    task.drain(observations).await
+    task.drain(observations, batch).await
+}
+
+/// Waits for observations, unless there are some left.
+async fn receive(observations: &mut queue::Receiver, batch: &mut Vec<Observation>) {
+    if batch.is_empty() {
+        observations.recv_many(batch, BATCH).await;
+    }
 }
 
 impl<S: Store> Task<S> {
@@ -232,13 +240,21 @@ impl<S: Store> Task<S> {
         }
     }
 
+    /// Takes observations in, for [`SLICE`]. The others stay in the batch: where each evicts a name, all of them take seconds on a
+    /// busy machine, and the end and the lead would wait as long.
     fn observe(&mut self, batch: &mut Vec<Observation>) {
-        let now = self.clock.now();
-        for mut observation in batch.drain(..) {
+        let (now, began) = (self.clock.now(), Instant::now());
+        let mut taken = 0;
+        for observation in batch.iter_mut() {
             // The clock may have been set back since it was read.
             observation.at = observation.at.min(now);
-            self.owner.observe(&observation);
+            self.owner.observe(observation);
+            taken += 1;
+            if began.elapsed() > SLICE {
+                break;
+            }
         }
+        batch.drain(..taken);
     }
 
     fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
@@ -327,13 +343,18 @@ impl<S: Store> Task<S> {
     }
 
     /// The readers have ended, or are about to: takes their last observations, and writes until all is written.
-    async fn drain(mut self, mut observations: queue::Receiver) -> anyhow::Result<()> {
-        let (began, mut batch) = (Instant::now(), Vec::new());
+    async fn drain(
+        mut self,
+        mut observations: queue::Receiver,
+        mut batch: Vec<Observation>,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
         let deadline = began + DRAIN;
         // A queue that is long is always ready: then there is no waiting that could take too long.
         while began.elapsed() < TAKE_IN
-            && let Ok(1..) =
-                timeout_at(began + TAKE_IN, observations.recv_many(&mut batch, BATCH)).await
+            && let Ok(()) =
+                timeout_at(began + TAKE_IN, receive(&mut observations, &mut batch)).await
+            && !batch.is_empty()
         {
             self.observe(&mut batch);
         }
