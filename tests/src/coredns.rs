@@ -1,7 +1,7 @@
 //! A stock CoreDNS with a `dnstap` line, as scripts/setup builds it.
 
 use std::{
-    fs,
+    fs, iter,
     net::{SocketAddr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -87,7 +87,10 @@ impl CoreDns {
             environment.push(("SSL_CERT_FILE", authority.display().to_string()));
         }
         let program = programs::tool("coredns").display().to_string();
-        let own = [program, "-conf".to_owned(), "Corefile".to_owned()];
+        // A block that names no port has this one too: another server may have port 53.
+        let port = address.port().to_string();
+        let own = ["-conf", "Corefile", "-dns.port", &port].map(str::to_owned);
+        let own = iter::once(program).chain(own);
         let mut words = enter.iter().cloned().chain(own);
         let program = words.next().unwrap_or_default();
         let process = Process::start(folder, "coredns", Path::new(&program), words, &environment);

@@ -166,28 +166,6 @@ impl Scripted {
         Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, true).await
     }
 
-    /// Starts a server on port 53 of an address of the loopback network, where resolvers of pods look for one; `None` without the
-    /// right to, which only root has.
-    pub async fn on_port_53(
-        address: IpAddr,
-        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
-    ) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not tried: only root can listen on port 53");
-            return None;
-        }
-        let udp = UdpSocket::bind((address, 53)).await.expect("a UDP port");
-        let tcp = TcpListener::bind((address, 53)).await.expect("a TCP port");
-        let sockets = (udp, tcp);
-        Some(Self::on(
-            sockets,
-            script,
-            Semaphore::MAX_PERMITS,
-            usize::MAX,
-            true,
-        ))
-    }
-
     /// All replies wait for [`Self::open`].
     pub async fn gated(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
         Self::with(script, 0, usize::MAX, true).await
