@@ -1,7 +1,8 @@
 //! Which addresses the rules let through, from moment to moment: what stands in a set does nothing until a rule refers to it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fmt,
     time::Duration,
 };
 
@@ -146,31 +147,97 @@ pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -
     made
 }
 
+/// An address that left a set while a rule referred to the set, before and after.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Closing {
+    /// The name of the set.
+    pub set: String,
+    /// The DNS name that it is for, as its row has it.
+    pub name: String,
+    /// The address as it was spelt.
+    pub address: String,
+}
+
+impl fmt::Display for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.address)
+    }
+}
+
+/// All closings, in their order, as `NAME ADDRESS`.
+pub fn closings(updates: &[Update]) -> Vec<String> {
+    let mut tables = Tables::default();
+    let closings = updates.iter().flat_map(|update| tables.apply(update));
+    closings.map(|closing| closing.to_string()).collect()
+}
+
 /// What is in the tables after some updates.
-#[derive(Default)]
-struct Tables {
-    rows: BTreeMap<String, Row>,
-    rules: BTreeMap<String, String>,
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// The sets, by the uuids of their rows.
+    pub rows: BTreeMap<String, Row>,
+    /// The names of the sets that each rule refers to.
+    rules: BTreeMap<String, BTreeSet<String>>,
+    /// How many rules refer to each set.
+    references: BTreeMap<String, usize>,
 }
 
 impl Tables {
-    fn apply(&mut self, update: &Update) {
-        apply(&mut self.rows, &update.rows);
-        apply(&mut self.rules, &update.rules);
-    }
-
     /// The names of the sets that rules refer to.
     fn referred_to(&self) -> BTreeSet<&str> {
-        self.rules.values().flat_map(|rule| sets_in(rule)).collect()
+        self.references.keys().map(String::as_str).collect()
     }
-}
 
-fn apply<T: Clone>(table: &mut BTreeMap<String, T>, changes: &BTreeMap<String, Option<T>>) {
-    for (uuid, row) in changes {
-        match row {
-            Some(row) => table.insert(uuid.clone(), row.clone()),
-            None => table.remove(uuid),
-        };
+    /// Whether a rule refers to the set of this name.
+    pub fn is_referred_to(&self, set: &str) -> bool {
+        self.references.contains_key(set)
+    }
+
+    /// Takes over the next update, and returns the addresses that left sets to which a rule refers.
+    pub fn apply(&mut self, update: &Update) -> Vec<Closing> {
+        // An update that changes both is judged by the rules that there are before and after.
+        let before = (!update.rules.is_empty()).then(|| self.references.clone());
+        for (uuid, rule) in &update.rules {
+            for set in self.rules.remove(uuid).unwrap_or_default() {
+                if let Entry::Occupied(mut count) = self.references.entry(set) {
+                    *count.get_mut() -= 1;
+                    if *count.get() == 0 {
+                        count.remove();
+                    }
+                }
+            }
+            if let Some(rule) = rule {
+                let sets: BTreeSet<String> = sets_in(rule).map(str::to_owned).collect();
+                for set in &sets {
+                    *self.references.entry(set.clone()).or_default() += 1;
+                }
+                self.rules.insert(uuid.clone(), sets);
+            }
+        }
+        let mut old = Vec::new();
+        for (uuid, row) in &update.rows {
+            old.extend(match row {
+                Some(row) => self.rows.insert(uuid.clone(), row.clone()),
+                None => self.rows.remove(uuid),
+            });
+        }
+        let was_used = |set: &str| before.as_ref().is_none_or(|sets| sets.contains_key(set));
+        old.retain(|row| was_used(&row.name) && self.is_referred_to(&row.name));
+        let mut closings = Vec::new();
+        for old in old {
+            // The name of a set is unique, but a row may take the place of another one within a transaction.
+            let mut now = update.rows.values().flatten();
+            let now = now.find(|row| row.name == old.name);
+            let is_there =
+                |address: &String| now.is_some_and(|row| row.addresses.contains(address));
+            let gone = old.addresses.iter().filter(|address| !is_there(address));
+            closings.extend(gone.map(|address| Closing {
+                set: old.name.clone(),
+                name: old.dns_name().unwrap_or(&old.name).to_owned(),
+                address: address.clone(),
+            }));
+        }
+        closings
     }
 }
 

@@ -201,13 +201,15 @@ impl fmt::Display for Row {
 pub(crate) struct Table<'a>(pub(crate) &'a Value);
 
 impl<'a> Table<'a> {
-    /// The lines, as column name to value.
+    /// The lines, as column name to value. A monitor puts columns of its own before those of the table, and `action` may be both: the
+    /// first one counts.
     pub(crate) fn lines(&self) -> Vec<BTreeMap<&'a str, &'a Value>> {
         let headings = || items(&self.0["headings"]).iter().filter_map(Value::as_str);
-        items(&self.0["data"])
-            .iter()
-            .map(|line| headings().zip(items(line)).collect())
-            .collect()
+        let lines = items(&self.0["data"]).iter().map(|line| {
+            let columns: Vec<_> = headings().zip(items(line)).collect();
+            columns.into_iter().rev().collect()
+        });
+        lines.collect()
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -78,10 +78,37 @@ impl Store {
             let list: String = addresses.iter().map(address).collect();
             format!("\n{list}")
         };
-        let text = format!(
-            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: {{name: \"{name}\"}}\nstatus:\n  \
-             resolvedNames:\n  - dnsName: \"{name}\"\n    resolvedAddresses:{addresses}"
+        self.write_entry(name, &format!("resolvedAddresses:{addresses}"));
+    }
+
+    /// Writes its `DNSNameResolver` with an entry that says, for this reason, that the name has no address.
+    pub fn write_no_address(&self, name: &str, reason: &str) {
+        let condition = format!(
+            "{{type: Degraded, status: 'True', reason: {reason}, message: m, lastTransitionTime: '2026-01-01T00:00:00Z'}}"
         );
+        self.write_entry(
+            name,
+            &format!("resolvedAddresses: []\n    conditions: [{condition}]\n"),
+        );
+    }
+
+    fn write_entry(&self, name: &str, rest: &str) {
+        let entry = format!("  - dnsName: \"{name}\"\n    {rest}");
+        self.write_object(name, &format!("status:\n  resolvedNames:\n{entry}"));
+    }
+
+    /// Writes its `DNSNameResolver` with this at its end, which is the status or nothing.
+    pub fn write_object(&self, name: &str, status: &str) {
+        let head = "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\n";
+        self.replace(name, &format!("{head}spec: {{name: \"{name}\"}}\n{status}"));
+    }
+
+    /// Makes its `DNSNameResolver` one that does not decode.
+    pub fn write_garbage(&self, name: &str) {
+        self.replace(name, "spec: [");
+    }
+
+    fn replace(&self, name: &str, text: &str) {
         let file = self.object_file(name);
         fs::create_dir_all(self.objects_folder()).expect("the objects' folder");
         let new = self
@@ -97,7 +124,8 @@ impl Store {
         fs::remove_file(self.object_file(name)).expect("the manifest was there");
     }
 
-    fn object_file(&self, name: &str) -> PathBuf {
+    /// The file of the object of a name.
+    pub fn object_file(&self, name: &str) -> PathBuf {
         let object = name.replace('*', "any").replace('.', "-");
         self.objects_folder().join(format!("dns-{object}end.yaml"))
     }

@@ -1,8 +1,8 @@
 //! A writer whose store is the test, and a real northbound database.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::Path, pin::pin, time::Duration};
 
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
@@ -13,11 +13,14 @@ use ovn_writer::{
 use proto::api::{DnsNameResolver, Family};
 use runtime::{
     admin::{Condition, Health},
-    store::{Event, ObjectKey},
+    store::{Event, ObjectKey, Scope, Store as _, dir::DirStore},
 };
 use tests::{
+    allowed::closings,
     monitor::Monitor,
     northbound::{Northbound, Row},
+    store::OBJECTS_NAMESPACE,
+    transaction_log,
     wait::eventually,
     workdir::Workdir,
 };
@@ -25,6 +28,9 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::{control, port};
+
+/// How long a name without an object and a rule stays with [`quick`].
+pub(crate) const AWAY: Duration = Duration::from_millis(500);
 
 /// What marks the rows that a writer makes.
 pub(crate) const STORE: &str = "kube/ovn-kubernetes";
@@ -59,12 +65,48 @@ impl RunningWriter {
         policy: Policy,
         change: impl FnOnce(Writer) -> Writer,
     ) -> Self {
+        let (store, mut events) = mpsc::channel(16);
+        let objects = stream::poll_fn(move |context| events.poll_recv(context));
+        let (writer, health) = Self::writer(remotes, options, policy);
+        Self::run((change(writer), health), store, objects)
+    }
+
+    /// Starts it on the objects of a folder. `tell` is called with each event when the writer takes it in.
+    pub(crate) fn follow(
+        remotes: &str,
+        policy: Policy,
+        folder: &Path,
+        tell: impl Fn(&Event<DnsNameResolver>) + Send + 'static,
+    ) -> Self {
+        let (store, mut events) = mpsc::channel(16);
+        let objects = stream::poll_fn(move |context| events.poll_recv(context)).inspect(tell);
+        let writer = Self::writer(remotes, ClientOptions::new(NORTHBOUND), policy);
+        let running = Self::run(writer, store.clone(), objects);
+        let watched = DirStore::open(folder)
+            .unwrap()
+            .watch(Scope::Namespace(OBJECTS_NAMESPACE.to_owned()));
+        // It ends with the writer, which takes the events.
+        tokio::spawn(async move {
+            let mut watched = pin!(watched);
+            while let Some(event) = watched.next().await
+                && store.send(event).await.is_ok()
+            {}
+        });
+        running
+    }
+
+    fn writer(remotes: &str, options: ClientOptions, policy: Policy) -> (Writer, Health) {
         let remotes: Remotes = remotes.parse().unwrap();
         let health = Health::new();
-        let writer = change(Writer::new(&remotes, options, policy, &health));
-        let (store, mut events) = mpsc::channel(16);
+        (Writer::new(&remotes, options, policy, &health), health)
+    }
+
+    fn run(
+        (writer, health): (Writer, Health),
+        store: mpsc::Sender<Event<DnsNameResolver>>,
+        objects: impl Stream<Item = Event<DnsNameResolver>> + Send + 'static,
+    ) -> Self {
         let token = CancellationToken::new();
-        let objects = stream::poll_fn(move |context| events.poll_recv(context));
         let task = tokio::spawn(writer.run(objects, token.clone()));
         Self {
             store,
@@ -82,11 +124,11 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until it is ready, but says this of its store.
-    pub(crate) async fn doubts(&self, words: &str) {
-        self.says(words, |condition| {
+    /// Waits until it is not ready, since its store is suspect.
+    pub(crate) async fn suspects(&self) {
+        self.says("the store is suspect", |condition| {
             let reason = condition.reason.as_deref().unwrap_or_default();
-            condition.holds && (condition.name != "store" || reason.contains(words))
+            condition.name != "store" || !condition.holds && reason.contains("suspect")
         })
         .await;
     }
@@ -103,6 +145,22 @@ impl RunningWriter {
             any.then_some(()).ok_or_else(|| format!("{conditions:?}"))
         })
         .await;
+    }
+
+    /// Waits until it says that its store cannot be read.
+    pub(crate) async fn is_out_of_sync(&self) {
+        self.says("the store cannot be read", |condition| {
+            condition.name != "store" || !condition.holds
+        })
+        .await;
+    }
+
+    /// What it says of its store.
+    pub(crate) fn store_condition(&self) -> Condition {
+        let mut conditions = self.health.conditions().into_iter();
+        conditions
+            .find(|condition| condition.name == "store")
+            .unwrap()
     }
 
     async fn says(&self, what: &str, is_right: impl Fn(&Condition) -> bool) {
@@ -145,11 +203,35 @@ pub(crate) fn policy() -> Policy {
 /// The same, with shorter waits before something is taken away.
 pub(crate) fn quick(mut policy: Policy) -> Policy {
     policy.options.delays = Delays {
-        away: Duration::from_millis(500),
-        delete: Duration::from_millis(500),
-        absent: Duration::from_secs(5),
+        away: AWAY,
+        delete: AWAY,
+        suspect: AWAY,
         ..Delays::default()
     };
+    policy
+}
+
+/// The same for the store of this name.
+pub(crate) fn named_store(mut policy: Policy, store: &str) -> Policy {
+    policy.options.store = store.to_owned();
+    policy
+}
+
+/// The same, in which names in use whose objects are away are closed after this time.
+pub(crate) fn absent_after(mut policy: Policy, absent: Duration) -> Policy {
+    policy.options.delays.absent = absent;
+    policy
+}
+
+/// The same in a database that ovn-kubernetes manages.
+pub(crate) fn managed(mut policy: Policy) -> Policy {
+    policy.is_managed = true;
+    policy
+}
+
+/// The same, with rows for a store whose place this one took.
+pub(crate) fn former_store(mut policy: Policy, store: &str) -> Policy {
+    policy.options.former_stores.push(store.to_owned());
     policy
 }
 
@@ -178,6 +260,11 @@ impl Database {
         })
         .await;
         monitor
+    }
+
+    /// Which addresses left a set while a rule referred to it, as `NAME ADDRESS`, since the file of the database was made.
+    pub(crate) fn closings(&self) -> Vec<String> {
+        closings(&transaction_log::read(self.workdir.path()))
     }
 
     /// Waits until there is exactly one set of the name and family, with these addresses.

@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+mod absence;
 mod client;
 mod cluster;
 mod dry_run;
@@ -24,7 +25,6 @@ mod program;
 mod proxy;
 mod raft;
 mod random;
-mod removal;
 mod restarts;
 mod scripted;
 mod server;

@@ -2,6 +2,7 @@
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 
+use super::set_name;
 use crate::northbound::Northbound;
 
 impl Northbound {
@@ -56,19 +57,46 @@ impl Northbound {
             &priority,
             &rule,
         ];
-        let owner = [
-            "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
-            "external_ids:k8s.ovn.org/owner-type=EgressFirewall",
-            "external_ids:k8s.ovn.org/name=team",
-        ];
         if owned {
-            args.extend(owner);
+            args.extend(OWNER);
         }
         // A rule must be somewhere, or the server takes it away.
         let switch = ["--may-exist", "ls-add", "switch", "--"];
         let add = ["--", "add", "Logical_Switch", "switch", "acls", "@acl"];
         let whole = [&switch[..], &args, &add].concat();
         self.nbctl(&whole).unwrap()
+    }
+
+    /// Makes an ACL for both sets of each name, as ovn-kubernetes makes them for `Allow` rules. Returns their uuids, in this
+    /// order.
+    pub fn create_acls(&self, names: &[String], owned: bool) -> Vec<String> {
+        let mut uuids = Vec::new();
+        // A command line has an end.
+        for names in names.chunks(100) {
+            let mut args: Vec<String> = ["--may-exist", "ls-add", "switch"]
+                .map(str::to_owned)
+                .into();
+            for (index, name) in names.iter().enumerate() {
+                let sets = Family::ALL.map(|family| set_name(name, family));
+                let rule = match_of(&sets.each_ref().map(String::as_str));
+                let id = format!("@acl{index}");
+                args.extend(["--".to_owned(), format!("--id={id}")]);
+                args.extend(["create", "ACL", "direction=to-lport"].map(str::to_owned));
+                args.extend(["action=allow", "priority=10000"].map(str::to_owned));
+                args.push(rule);
+                if owned {
+                    args.extend(OWNER.map(str::to_owned));
+                }
+                let add = ["--", "add", "Logical_Switch", "switch", "acls"];
+                args.extend(add.map(str::to_owned));
+                args.push(id);
+            }
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let output = self.nbctl(&args).unwrap();
+            uuids.extend(output.split_whitespace().map(str::to_owned));
+        }
+        assert_eq!(uuids.len(), names.len());
+        uuids
     }
 
     /// Makes an ACL refer to other sets, as ovn-kubernetes does that finds its own rule in another form.
@@ -78,10 +106,26 @@ impl Northbound {
 
     /// Takes such an ACL away.
     pub fn remove_acl(&self, uuid: &str) {
-        let args = ["remove", "Logical_Switch", "switch", "acls", uuid];
-        self.nbctl(&args).unwrap();
+        self.remove_acls(&[uuid.to_owned()]);
+    }
+
+    /// Takes such ACLs away, a hundred in each transaction.
+    pub fn remove_acls(&self, uuids: &[String]) {
+        for uuids in uuids.chunks(100) {
+            let uuids = uuids.iter().map(String::as_str);
+            let args = ["remove", "Logical_Switch", "switch", "acls"].into_iter();
+            let args: Vec<&str> = args.chain(uuids).collect();
+            self.nbctl(&args).unwrap();
+        }
     }
 }
+
+/// Whose a rule of the namespace `team` is.
+const OWNER: [&str; 3] = [
+    "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
+    "external_ids:k8s.ovn.org/owner-type=EgressFirewall",
+    "external_ids:k8s.ovn.org/name=team",
+];
 
 /// The column of a rule for these sets.
 fn match_of(sets: &[&str]) -> String {

@@ -16,6 +16,7 @@ mod cluster;
 mod collectors;
 mod contract;
 mod corefile;
+mod databases;
 mod docs;
 mod endpoints;
 mod events;

@@ -1,4 +1,4 @@
-//! A proxy in front of the API server that refuses what it is told to.
+//! A proxy in front of the API server that refuses what it is told to, or lets nothing through.
 
 use std::{
     net::SocketAddr,
@@ -13,16 +13,18 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
+use futures_util::StreamExt;
 use http::{Method, StatusCode, header::RETRY_AFTER};
 use kube::Client;
 use serde_json::json;
 use tests::{kube::ApiServer, workdir::Workdir};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 /// A proxy on a port of 127.0.0.1, without TLS, for as long as the value lives. Who asks through it may do everything.
 pub(crate) struct Proxy {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
+    hangs: watch::Sender<bool>,
     _task: JoinSet<()>,
 }
 
@@ -51,14 +53,17 @@ pub(crate) struct Asked {
 struct Upstream {
     client: Client,
     script: Arc<Mutex<Script>>,
+    hangs: watch::Receiver<bool>,
 }
 
 impl Proxy {
     pub(crate) async fn start(server: &ApiServer) -> Self {
         let script = Arc::<Mutex<Script>>::default();
+        let (hangs, seen) = watch::channel(false);
         let upstream = Upstream {
             client: server.client().await,
             script: Arc::clone(&script),
+            hangs: seen,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -68,6 +73,7 @@ impl Proxy {
         Self {
             address,
             script,
+            hangs,
             _task: task,
         }
     }
@@ -92,6 +98,11 @@ impl Proxy {
         self.script.lock().unwrap().refusal = Some(refusal);
     }
 
+    /// From now on nothing passes, neither requests nor what a watch tells; or all does again.
+    pub(crate) fn hang(&self, yes: bool) {
+        self.hangs.send_replace(yes);
+    }
+
     /// Lets all pass from now on, and returns what was refused, in its order.
     pub(crate) fn pass(&self) -> Vec<Asked> {
         let mut script = self.script.lock().unwrap();
@@ -106,6 +117,8 @@ impl Proxy {
 }
 
 async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
+    let mut hangs = upstream.hangs.clone();
+    drop(hangs.wait_for(|hangs| !hangs).await);
     if let Some(refusal) = upstream.script.lock().unwrap().refusal_of(&request) {
         let code = StatusCode::from_u16(refusal.code).unwrap();
         // As the API server says it: in words, not as a Status.
@@ -119,7 +132,16 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
     match upstream.client.send(request).await {
-        Ok(answer) => answer.map(Body::new),
+        Ok(answer) => answer.map(|body| {
+            let parts = Body::new(body).into_data_stream();
+            Body::from_stream(parts.then(move |part| {
+                let mut hangs = hangs.clone();
+                async move {
+                    drop(hangs.wait_for(|hangs| !hangs).await);
+                    part
+                }
+            }))
+        }),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }

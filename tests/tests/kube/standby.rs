@@ -1,89 +1,162 @@
-//! Two ovn-writers of one database, of which one leads by a Lease.
+//! Two ovn-writers of one database, of which one leads by a Lease: what one is handing over to the other stays in use.
 
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use std::path::PathBuf;
+
+use kube::{Api, api::DeleteParams};
 use proto::api::{DnsNameResolver, Family};
-use serde_json::json;
 use tests::{
     chart::{CENTRAL, OVN_WRITER},
     kube::ApiServer,
-    northbound::Northbound,
     programs::Program,
     wait::eventually,
     workdir::Workdir,
 };
 
-const NAMESPACE: &str = "ovn-kubernetes";
-const NAME: &str = "www.example.com.";
-const OBJECT: &str = "dns-www";
+use crate::{
+    databases::{PATIENCE, Ruled, make_objects, names, object_name, write_status},
+    proxy::Proxy,
+};
 
-async fn write_status(objects: &Api<DnsNameResolver>, ip: &str) {
-    let address = json!({"ip": ip, "ttlSeconds": 30, "lastLookupTime": "2026-01-01T00:00:00Z"});
-    let entry = json!({"dnsName": NAME, "resolvedAddresses": [address]});
-    let status = json!({"status": {"resolvedNames": [entry]}});
-    objects
-        .patch_status(OBJECT, &PatchParams::default(), &Patch::Merge(status))
-        .await
-        .unwrap();
+const NAMESPACE: &str = "ovn-kubernetes";
+
+const LEASE: [&str; 1] = ["--leader-elect"];
+
+/// A cluster and a database with the same names, and the rights of the chart.
+struct Cluster {
+    objects: Api<DnsNameResolver>,
+    database: Ruled,
+    names: Vec<String>,
+    kubeconfig: PathBuf,
+    server: ApiServer,
 }
 
-async fn expect(northbound: &Northbound, address: &str) {
-    eventually(&format!("{NAME} = {address}"), async || {
-        let rows = northbound.sets(NAME, Family::V4)?;
-        let is_right = matches!(&*rows, [row] if row.addresses.iter().eq([address]));
-        is_right.then_some(()).ok_or_else(|| format!("{rows:?}"))
-    })
-    .await;
+impl Cluster {
+    async fn start() -> Self {
+        let server = ApiServer::start().await;
+        server.make_namespace(NAMESPACE).await;
+        server.grant(NAMESPACE, &CENTRAL).await;
+        server.config_of(NAMESPACE, OVN_WRITER).await;
+        let names = names(20);
+        make_objects(&server, NAMESPACE, &names).await;
+        Self {
+            objects: Api::namespaced(server.client().await, NAMESPACE),
+            database: Ruled::start(&names, false).await,
+            names,
+            kubeconfig: server.folder().join(format!("{OVN_WRITER}.kubeconfig")),
+            server,
+        }
+    }
+
+    async fn writer(&self, kubeconfig: &std::path::Path) -> Program {
+        self.database.writer(kubeconfig, NAMESPACE, &LEASE).await
+    }
+
+    /// Waits until the first name has this address and no other.
+    async fn expect(&self, address: &str) {
+        let name = &self.names[0];
+        eventually(&format!("{name} = {address}"), async || {
+            let rows = self.database.northbound.sets(name, Family::V4)?;
+            let is_right = matches!(&*rows, [row] if row.addresses.iter().eq([address]));
+            is_right.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        })
+        .await;
+    }
+
+    async fn write(&self, address: &str) {
+        write_status(&self.objects, &self.names[0], address).await;
+    }
+
+    /// Objects of names that rules use go, and nobody sees which writer should have let them go.
+    async fn lose(&self, names: std::ops::Range<usize>) {
+        for name in &self.names[names] {
+            let params = DeleteParams::default();
+            self.objects
+                .delete(&object_name(name), &params)
+                .await
+                .unwrap();
+        }
+    }
+}
+
+async fn changes(program: &Program) -> f64 {
+    let metric = program.admin().metric("ovn_writer_rows_changed_total", &[]);
+    metric.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ovn_writer_that_stands_by_takes_over_when_the_leader_is_killed() {
-    let server = ApiServer::start().await;
-    server.make_namespace(NAMESPACE).await;
-    server.grant(NAMESPACE, &CENTRAL).await;
-    server.config_of(NAMESPACE, OVN_WRITER).await;
-    let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, NAMESPACE);
-    let object = json!({
-        "apiVersion": "network.openshift.io/v1alpha1",
-        "kind": "DNSNameResolver",
-        "metadata": {"name": OBJECT},
-        "spec": {"name": NAME},
-    });
-    let object = serde_json::from_value(object).unwrap();
-    objects
-        .create(&PostParams::default(), &object)
-        .await
-        .unwrap();
-    write_status(&objects, "203.0.113.1").await;
-
-    let workdir = Workdir::new();
-    let northbound = Northbound::start(workdir.path()).await;
-    let remote = northbound.remote();
-    let kubeconfig = server.folder().join(format!("{OVN_WRITER}.kubeconfig"));
-    let start = async || {
-        let environment = vec![("KUBECONFIG", kubeconfig.display().to_string())];
-        let args = ["--store", "kube", "--nb", &remote, "--leader-elect"].map(str::to_owned);
-        Program::start_with(workdir.path(), "ovn-writer", args.to_vec(), environment).await
-    };
-    let mut first = start().await;
+async fn an_ovn_writer_that_stands_by_takes_over_from_a_leader_that_is_killed_and_closes_nothing() {
+    let cluster = Cluster::start().await;
+    let mut first = cluster.writer(&cluster.kubeconfig).await;
     first.counts("replica_leading", &[], 1.0).await;
-    expect(&northbound, "203.0.113.1").await;
-    let second = start().await;
+    cluster
+        .database
+        .expect(&cluster.names, true, PATIENCE)
+        .await;
+    let second = cluster.writer(&cluster.kubeconfig).await;
     second.ready().await;
-    // Who stands by knows that all is well, and leaves what is not to the other.
+    // One that stands by knows that all is well, and leaves what is not to the other.
     second.counts("ovn_writer_in_sync", &[], 1.0).await;
-    write_status(&objects, "203.0.113.2").await;
-    expect(&northbound, "203.0.113.2").await;
-    let done = async |program: &Program| {
-        let metric = program.admin().metric("ovn_writer_rows_changed_total", &[]);
-        metric.await.unwrap()
-    };
-    assert!(done(&second).await.abs() < 0.5);
+    cluster.write("203.0.113.2").await;
+    cluster.expect("203.0.113.2").await;
+    assert!(changes(&second).await.abs() < 0.5);
+    cluster.lose(1..8).await;
     first.process().kill();
-    write_status(&objects, "203.0.113.3").await;
-    expect(&northbound, "203.0.113.3").await;
+    cluster.lose(8..12).await;
+    cluster.write("203.0.113.3").await;
+    cluster.expect("203.0.113.3").await;
     second.counts("replica_leading", &[], 1.0).await;
-    assert!(done(&second).await > 0.5);
+    assert!(changes(&second).await > 0.5);
+    // The first one again, which stands by now.
+    first.restart().await;
+    first.ready().await;
+    cluster.write("203.0.113.4").await;
+    cluster.expect("203.0.113.4").await;
+    let closings = cluster.database.closings();
+    let moved = ["10.1.0.0", "203.0.113.2", "203.0.113.3"];
+    let moved = moved.map(|address| format!("{} {address}", cluster.names[0]));
+    assert_eq!(closings, moved);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_loses_its_lease_leaves_the_sets_to_the_next_and_nothing_is_closed() {
+    let cluster = Cluster::start().await;
+    let (workdir, proxy) = (Workdir::new(), Proxy::start(&cluster.server).await);
+    let first = cluster.writer(&proxy.kubeconfig(&workdir)).await;
+    first.counts("replica_leading", &[], 1.0).await;
+    cluster
+        .database
+        .expect(&cluster.names, true, PATIENCE)
+        .await;
+    let second = cluster.writer(&cluster.kubeconfig).await;
+    second.ready().await;
+    cluster.lose(1..8).await;
+    // The API server is out of the leader's reach, and another one leads.
+    proxy.hang(true);
+    second.counts("replica_leading", &[], 1.0).await;
+    cluster.write("203.0.113.2").await;
+    cluster.expect("203.0.113.2").await;
+    // It knows nothing of what the store says by now, and does not undo it.
+    let uuid = cluster
+        .database
+        .northbound
+        .sets(&cluster.names[0], Family::V4)
+        .unwrap()
+        .remove(0)
+        .uuid;
+    let add = ["add", "Address_Set", &uuid, "addresses", "10.6.6.6"];
+    cluster.database.northbound.nbctl(&add).unwrap();
+    cluster.expect("203.0.113.2").await;
+    let before = changes(&first).await;
+    proxy.hang(false);
+    first.ready().await;
+    cluster.write("203.0.113.3").await;
+    cluster.expect("203.0.113.3").await;
+    assert!(
+        (changes(&first).await - before).abs() < 0.5,
+        "it does not lead"
+    );
+    let closings = cluster.database.closings();
+    let moved = ["10.1.0.0", "10.6.6.6", "203.0.113.2"];
+    let moved = moved.map(|address| format!("{} {address}", cluster.names[0]));
+    assert_eq!(closings, moved);
 }

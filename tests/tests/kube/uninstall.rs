@@ -84,7 +84,7 @@ fn is_refused(program: &Program) -> bool {
     texts.any(|text| text.contains("forbidden"))
 }
 
-async fn is_not_ready(program: &Program) {
+pub(crate) async fn is_not_ready(program: &Program) {
     eventually("it is not ready", async || {
         match program.admin().ready().await {
             Ok(()) => Err("it still is".to_owned()),
@@ -116,7 +116,7 @@ async fn take_rights(server: &ApiServer) {
 }
 
 /// Takes the CRD of the objects away, and with it all of them.
-async fn take_crd(server: &ApiServer) {
+pub(crate) async fn take_crd(server: &ApiServer) {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
     let name = format!(
         "{}.{}",
@@ -166,6 +166,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     writer.ready().await;
     let mut coredns = CoreDns::start(workdir.path()).await;
     pods_fill(&coredns, &northbound).await;
+    northbound.create_acls(&NAMES.map(str::to_owned), false);
     let history = Monitor::start(workdir.path()).await;
     assert!(!is_refused(&collector), "{:?}", collector.messages());
 

@@ -11,13 +11,17 @@ www   IN A 192.0.2.10
 late  IN A 192.0.2.11
 ";
 
+/// Rules of another maker refer to the sets, and stay when an EgressFirewall goes.
 async fn world() -> World {
-    World::start(Setup {
+    let world = World::start(Setup {
         zone: ZONE,
         allow: &["www.example.com"],
         ..Setup::default()
     })
-    .await
+    .await;
+    let names = ["www.example.com.", "late.example.com."].map(str::to_owned);
+    world.northbound.create_acls(&names, false);
+    world
 }
 
 async fn no_object(world: &World, name: &str) {

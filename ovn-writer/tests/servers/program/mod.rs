@@ -1,9 +1,9 @@
 //! The program as a whole: its flags, a store in a folder, a real server, and `kill -9`.
 
+mod absence;
 mod database;
 mod drift;
 mod explain;
-mod gone;
 mod network;
 mod soak;
 mod tls;

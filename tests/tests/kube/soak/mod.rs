@@ -1,7 +1,9 @@
 //! What must hold for long, on a cluster whose API server and collectors fail. Each of these has a long version, see
 //! [`tests::soak`].
 
+mod crd;
 mod crowd;
+mod deleted;
 mod failover;
 mod openshift;
 mod outage;

@@ -1,0 +1,187 @@
+//! Whether whatever left a set that a rule used had to.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tests::{
+    allowed::{Closing, Tables},
+    monitor::Update,
+};
+use tokio::time::Instant;
+
+use super::told::{Known, Told};
+use crate::harness::AWAY;
+
+/// How long a transaction may be on its way, or the news of it, in which its reason may have ended.
+const LAG: Duration = Duration::from_secs(3);
+
+/// The log of the database has milliseconds, and the clock to which they are brought is another one.
+const EARLY: Duration = Duration::from_millis(5);
+
+/// Names in use whose objects are away are closed after this time.
+pub(super) const ABSENT: Duration = Duration::from_millis(1200);
+
+/// The rules that used a set, as far as it is known.
+#[derive(Default)]
+struct Unused {
+    /// Since when none does.
+    since: Option<Instant>,
+    /// For how long none did before one did, and until when.
+    before: Option<(Duration, Instant)>,
+}
+
+pub(super) struct Judge {
+    told: Vec<(Instant, Instant, Known)>,
+    tables: Tables,
+    unused: BTreeMap<String, Unused>,
+    /// How many names were in use, and when.
+    in_use: Vec<(Instant, usize)>,
+    /// How many names each writer closed by time.
+    closed: BTreeMap<usize, Vec<String>>,
+    /// How many closings were judged, for whoever wants to know whether the test tests anything.
+    pub(super) judged: usize,
+}
+
+impl Judge {
+    pub(super) fn new(told: &Told) -> Self {
+        Self {
+            told: told.history(),
+            tables: Tables::default(),
+            unused: BTreeMap::new(),
+            in_use: Vec::new(),
+            closed: BTreeMap::new(),
+            judged: 0,
+        }
+    }
+
+    /// Judges all transactions of a database file after the other. What is in a file at first came by nobody's doing.
+    ///
+    /// # Errors
+    /// What left a set and should not have.
+    pub(super) fn judge(&mut self, files: &[Vec<Update>]) -> Result<(), String> {
+        for file in files {
+            self.tables = Tables::default();
+            for update in file {
+                self.update(update)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, update: &Update) -> Result<(), String> {
+        let in_use = self.names_in_use();
+        let closings = self.tables.apply(update);
+        // Clients of the test say who they are.
+        if update.comment.is_none() {
+            self.closings(closings, update.at + EARLY, &in_use)?;
+        }
+        for row in self.tables.rows.values() {
+            let unused = self.unused.entry(row.name.clone()).or_default();
+            match (self.tables.is_referred_to(&row.name), unused.since) {
+                (true, Some(since)) => {
+                    unused.before = Some((update.at.saturating_duration_since(since), update.at));
+                    unused.since = None;
+                }
+                (false, None) => unused.since = Some(update.at),
+                _ => {}
+            }
+        }
+        self.in_use.push((update.at, self.names_in_use().len()));
+        Ok(())
+    }
+
+    /// The names with a set that has addresses and that a rule uses.
+    fn names_in_use(&self) -> Vec<String> {
+        let rows = self.tables.rows.values();
+        let in_use =
+            rows.filter(|row| !row.addresses.is_empty() && self.tables.is_referred_to(&row.name));
+        let mut names: Vec<String> = in_use
+            .filter_map(|row| row.dns_name().map(str::to_owned))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn closings(
+        &mut self,
+        closings: Vec<Closing>,
+        at: Instant,
+        in_use: &[String],
+    ) -> Result<(), String> {
+        for closing in closings {
+            self.judged += 1;
+            let spans = self.spans(at);
+            // Every status that was true meanwhile had it.
+            if spans
+                .iter()
+                .any(|(_, known)| !known.had(&closing.name, &closing.address))
+            {
+                continue;
+            }
+            let away = spans.iter().filter_map(|(until, known)| {
+                let (length, rule_ended) = known.away(&closing.name, *until)?;
+                (length >= AWAY).then_some((length, rule_ended, *known))
+            });
+            let away: Vec<_> = away
+                .map(|(length, ended, known)| (length, ended, known.clone()))
+                .collect();
+            let rule_ended = away.iter().any(|(_, rule_ended, _)| *rule_ended);
+            if rule_ended || (!away.is_empty() && self.was_unused(&closing, at)) {
+                continue;
+            }
+            let by_time = away
+                .into_iter()
+                .find(|(length, _, known)| *length >= ABSENT && !known.has_unknown());
+            let Some((.., known)) = by_time else {
+                return Err(format!("{closing:?} had no reason"));
+            };
+            self.closed_by_time(&closing, at, &known, in_use)?;
+        }
+        Ok(())
+    }
+
+    /// What was known in the moments before, and until when.
+    fn spans(&self, at: Instant) -> Vec<(Instant, &Known)> {
+        let spans = self
+            .told
+            .iter()
+            .filter(|(from, to, _)| *from <= at && *to + LAG >= at);
+        spans.map(|(_, to, known)| (at.min(*to), known)).collect()
+    }
+
+    /// Whether no rule had used the set for long enough until a moment ago.
+    fn was_unused(&self, closing: &Closing, at: Instant) -> bool {
+        let unused = self.unused.get(&closing.set);
+        let before = unused.and_then(|unused| unused.before);
+        before.is_some_and(|(length, until)| until + LAG >= at && length + 2 * EARLY >= AWAY)
+    }
+
+    /// A name that was closed by time is one of few.
+    fn closed_by_time(
+        &mut self,
+        closing: &Closing,
+        at: Instant,
+        known: &Known,
+        in_use: &[String],
+    ) -> Result<(), String> {
+        let closed = self.closed.entry(known.life).or_default();
+        let is_absent = |name: &&String| {
+            let away = known.away(name, at);
+            away.is_some_and(|(length, rule_ended)| length >= ABSENT && !rule_ended)
+        };
+        let mut absent: Vec<&String> = in_use.iter().filter(is_absent).collect();
+        absent.extend(closed.iter());
+        absent.sort();
+        absent.dedup();
+        let lately = self.in_use.iter().filter(|(then, _)| *then + LAG >= at);
+        let most = lately.map(|(_, count)| *count).max().unwrap_or_default() + closed.len();
+        let count = absent.len();
+        if 2 * count > most {
+            return Err(format!("{closing:?} is one of {count} of {most} names"));
+        }
+        if !closed.contains(&closing.name) {
+            closed.push(closing.name.clone());
+        }
+        Ok(())
+    }
+}

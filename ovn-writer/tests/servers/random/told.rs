@@ -1,0 +1,195 @@
+//! What the writers were told by the store, from moment to moment.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use proto::api::{DEGRADED, DnsNameResolver};
+use runtime::store::{Event, ObjectKey};
+use tokio::time::Instant;
+
+/// How the reason reads by which the collector says that a rule ended.
+pub(super) const NO_RULE: &str = "NoRule";
+
+/// What a status says of the addresses of its name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Statement {
+    /// Nothing.
+    Nothing,
+    /// These are all, or there are none.
+    Addresses(BTreeSet<String>),
+    /// The rule ended, and the object goes.
+    RuleEnded,
+}
+
+impl Statement {
+    fn of(object: &DnsNameResolver) -> Self {
+        let entries = object
+            .status
+            .iter()
+            .flat_map(|status| &status.resolved_names);
+        let addresses: BTreeSet<String> = entries
+            .clone()
+            .flat_map(|entry| &entry.resolved_addresses)
+            .map(|address| address.ip.to_string())
+            .collect();
+        if !addresses.is_empty() {
+            return Self::Addresses(addresses);
+        }
+        let own = entries.filter(|entry| entry.dns_name == object.spec.name);
+        let mut conditions = own.flat_map(|entry| &entry.conditions);
+        match conditions.find(|it| it.type_ == DEGRADED && it.status == "True") {
+            None => Self::Nothing,
+            Some(condition) if condition.reason == NO_RULE => Self::RuleEnded,
+            Some(_) => Self::Addresses(BTreeSet::new()),
+        }
+    }
+}
+
+/// What a writer knows of the store at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Which writer it is, by the number of those before it.
+    pub(super) life: usize,
+    /// Since when the store is in sync without a break.
+    in_sync_since: Option<Instant>,
+    /// The name of each object, and what it said last.
+    objects: BTreeMap<ObjectKey, (String, Statement)>,
+    unreadable: BTreeSet<ObjectKey>,
+    /// When names went that had an object, and whether their rule had ended.
+    gone: BTreeMap<String, (Instant, bool)>,
+    /// What was last said of the addresses of each name, to whatever writer.
+    stated: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Known {
+    fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) {
+        match event {
+            Event::Synced(objects) => {
+                let mut there: BTreeSet<_> = objects.iter().map(ObjectKey::of).collect();
+                there.extend(self.unreadable.iter().cloned());
+                let known: Vec<_> = self.objects.keys().cloned().collect();
+                for key in known.iter().filter(|key| !there.contains(key)) {
+                    self.deleted(key, now);
+                }
+                for object in objects {
+                    self.applied(object);
+                }
+                self.in_sync_since.get_or_insert(now);
+            }
+            Event::Applied(object) => self.applied(object),
+            Event::Deleted(key) => self.deleted(key, now),
+            Event::Undecodable(keys) => self.unreadable.clone_from(keys),
+            Event::OutOfSync(_) => self.in_sync_since = None,
+        }
+    }
+
+    fn applied(&mut self, object: &DnsNameResolver) {
+        let (name, statement) = (object.spec.name.clone(), Statement::of(object));
+        if let Statement::Addresses(addresses) = &statement {
+            self.stated.insert(name.clone(), addresses.clone());
+        }
+        self.gone.remove(&name);
+        self.objects
+            .insert(ObjectKey::of(object), (name, statement));
+    }
+
+    fn deleted(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some((name, statement)) = self.objects.remove(key) {
+            self.gone
+                .insert(name, (now, statement == Statement::RuleEnded));
+        }
+    }
+
+    /// Another writer takes its place, and knows nothing yet.
+    fn restart(&mut self) {
+        *self = Self {
+            life: self.life + 1,
+            stated: std::mem::take(&mut self.stated),
+            ..Self::default()
+        };
+    }
+
+    /// Whether the last status of the name that said anything had this address.
+    pub(super) fn had(&self, name: &str, address: &str) -> bool {
+        let stated = self.stated.get(name);
+        stated.is_some_and(|addresses| addresses.contains(address))
+    }
+
+    /// For how long the name has been away at this time, and whether its rule had ended; `None` if it is not.
+    pub(super) fn away(&self, name: &str, now: Instant) -> Option<(Duration, bool)> {
+        let in_sync = self.in_sync_since?;
+        if self.has(name) {
+            return None;
+        }
+        let (since, rule_ended) = self.gone.get(name).copied().unwrap_or((in_sync, false));
+        Some((
+            now.saturating_duration_since(since.max(in_sync)),
+            rule_ended,
+        ))
+    }
+
+    /// Whether an object has the name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.objects.values().any(|(other, _)| other == name)
+    }
+
+    /// Whether an object of the name was seen by this writer.
+    pub(super) fn has_seen(&self, name: &str) -> bool {
+        self.has(name) || self.gone.contains_key(name)
+    }
+
+    /// Whether there is an object that cannot be read and of which the name is not known.
+    pub(super) fn has_unknown(&self) -> bool {
+        self.unreadable
+            .iter()
+            .any(|key| !self.objects.contains_key(key))
+    }
+}
+
+/// All that was told, in its order.
+#[derive(Clone, Default)]
+pub(super) struct Told(Arc<Mutex<Vec<(Instant, Known)>>>);
+
+impl Told {
+    /// A writer that starts now is told this.
+    pub(super) fn tell(&self, event: &Event<DnsNameResolver>) {
+        self.change(|known, now| known.apply(event, now));
+    }
+
+    /// The writer ends.
+    pub(super) fn restart(&self) {
+        self.change(|known, _| known.restart());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known, Instant)) {
+        let (now, mut all) = (Instant::now(), self.0.lock().unwrap());
+        let mut known = all
+            .last()
+            .map(|(_, known)| known.clone())
+            .unwrap_or_default();
+        change(&mut known, now);
+        all.push((now, known));
+    }
+
+    /// What is known now.
+    pub(super) fn now(&self) -> Known {
+        let all = self.0.lock().unwrap();
+        all.last()
+            .map(|(_, known)| known.clone())
+            .unwrap_or_default()
+    }
+
+    /// All that was known, each with its time and when something else was told.
+    pub(super) fn history(&self) -> Vec<(Instant, Instant, Known)> {
+        let all = self.0.lock().unwrap();
+        let ends = all.iter().skip(1).map(|(at, _)| *at);
+        let ends = ends.chain([Instant::now()]);
+        let spans = all.iter().zip(ends);
+        spans
+            .map(|((from, known), to)| (*from, to, known.clone()))
+            .collect()
+    }
+}

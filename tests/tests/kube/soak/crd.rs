@@ -1,0 +1,64 @@
+//! The CRD of the objects is deleted under a running ovn-writer, and with it all objects.
+
+use std::time::Duration;
+
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use proto::api::DnsNameResolver;
+use tests::{
+    kube::ApiServer,
+    soak::{is_long, or_long},
+    wait::eventually_within,
+};
+
+use crate::{
+    databases::{PATIENCE, Ruled, make_objects, names},
+    uninstall::{is_not_ready, take_crd},
+};
+
+/// The last one in the API server's order, which no rule uses.
+const UNUSED: &str = "unused.example.com.";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleting_the_crd_empties_no_set_that_a_rule_uses() {
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let names = names(or_long(60, 3000));
+    let unused = [UNUSED.to_owned()];
+    let all = [&names[..], &unused].concat();
+    make_objects(&server, &namespace, &all).await;
+    let database = Ruled::start(&names, false).await;
+    let writer = database.writer(&server.kubeconfig(), &namespace, &[]).await;
+    database.expect(&all, true, PATIENCE).await;
+    writer.ready().await;
+    if !is_long() {
+        // So few objects are gone with the CRD before any delay is over: first they go without it.
+        let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
+        let (params, every) = (DeleteParams::default(), ListParams::default());
+        objects.delete_collection(&params, &every).await.unwrap();
+        database.expect(&unused, false, PATIENCE).await;
+        assert_eq!(database.closings(), [""; 0]);
+    }
+    take_crd(&server).await;
+    is_not_ready(&writer).await;
+    if is_long() {
+        let minutes = Duration::from_secs(180);
+        eventually_within(minutes, "/readyz says suspect", async || {
+            match writer.admin().ready().await {
+                Err(text) if text.contains("suspect") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    let closings = database.closings();
+    println!(
+        "the CRD of {} objects was deleted: {} addresses left their sets",
+        names.len(),
+        closings.len()
+    );
+    assert_eq!(closings, [""; 0]);
+    database.expect(&names, true, PATIENCE).await;
+}
