@@ -110,6 +110,7 @@ impl Desired {
     /// times and counts is none.
     pub fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
         let mut changed = HashSet::default();
+        let was_blocked = self.has_unknown_object();
         match event {
             Event::Synced(objects) => {
                 self.has_been_read = true;
@@ -121,14 +122,12 @@ impl Desired {
             }
             Event::Applied(object) => self.applied(object, now, &mut changed),
             Event::Deleted(key) => self.deleted(key, now, &mut changed),
-            Event::Undecodable(objects) => {
-                let was_blocked = self.has_unknown_object();
-                self.unreadable.clone_from(objects);
-                if was_blocked && !self.has_unknown_object() {
-                    changed.extend(self.away().cloned());
-                }
-            }
+            Event::Undecodable(objects) => self.unreadable.clone_from(objects),
             Event::OutOfSync(_) => self.in_sync_since = None,
+        }
+        // An object that can be read again comes before the news that no other one cannot.
+        if was_blocked && !self.has_unknown_object() {
+            changed.extend(self.away().cloned());
         }
         changed
     }

@@ -334,16 +334,20 @@ fn while_the_store_cannot_be_read_no_time_counts() {
 
 #[test]
 fn an_object_that_cannot_be_read_and_was_never_known_may_be_that_of_any_name() {
-    let mut store = Clocked::new();
-    store.apply(Event::Undecodable([key("dns-9")].into()));
-    store.apply(Event::Synced(vec![]));
-    assert!(store.desired.has_unknown_object());
-    store.applied(&[&["10.0.0.1"]]);
-    store.gone();
-    // When it can be read, what is away is to be looked at again.
-    let changed = store.apply(Event::Undecodable(BTreeSet::new()));
-    assert_eq!(changed, HashSet::from_iter([dns(W)]));
-    assert!(!store.desired.has_unknown_object());
+    let mended = Event::Applied(object("dns-9", "b.example.", &[]));
+    let gone = Event::Undecodable(BTreeSet::new());
+    for (event, names) in [(mended, &[W, "b.example."][..]), (gone, &[W])] {
+        let mut store = Clocked::new();
+        store.apply(Event::Undecodable([key("dns-9")].into()));
+        store.apply(Event::Synced(vec![]));
+        assert!(store.desired.has_unknown_object());
+        store.applied(&[&["10.0.0.1"]]);
+        store.gone();
+        // What is away is to be looked at again.
+        let changed = store.apply(event);
+        assert_eq!(changed, names.iter().map(|name| dns(name)).collect());
+        assert!(!store.desired.has_unknown_object());
+    }
 }
 
 #[test]
