@@ -150,17 +150,22 @@ pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -
 /// An address that left a set while a rule referred to the set, before and after.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Closing {
-    /// The name of the set.
-    pub set: String,
-    /// The DNS name that it is for, as its row has it.
-    pub name: String,
+    /// The row of the set, as it was before.
+    pub row: Row,
     /// The address as it was spelt.
     pub address: String,
 }
 
+impl Closing {
+    /// The DNS name that the set is for, as its row has it.
+    pub fn name(&self) -> &str {
+        self.row.dns_name().unwrap_or(&self.row.name)
+    }
+}
+
 impl fmt::Display for Closing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.address)
+        write!(f, "{} {}", self.name(), self.address)
     }
 }
 
@@ -232,8 +237,7 @@ impl Tables {
                 |address: &String| now.is_some_and(|row| row.addresses.contains(address));
             let gone = old.addresses.iter().filter(|address| !is_there(address));
             closings.extend(gone.map(|address| Closing {
-                set: old.name.clone(),
-                name: old.dns_name().unwrap_or(&old.name).to_owned(),
+                row: old.clone(),
                 address: address.clone(),
             }));
         }

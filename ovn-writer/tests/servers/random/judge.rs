@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use proto::api::Family;
 use tests::{
     allowed::{Closing, Tables},
     monitor::Update,
@@ -109,17 +110,26 @@ impl Judge {
         in_use: &[String],
     ) -> Result<(), String> {
         for closing in closings {
+            let family = if closing.address.contains(':') {
+                Family::V6
+            } else {
+                Family::V4
+            };
+            if !closing.row.is_of(closing.name(), family) {
+                // Another client put it into a set of the other family.
+                continue;
+            }
             self.judged += 1;
             let spans = self.spans(at);
             // Every status that was true meanwhile had it.
             if spans
                 .iter()
-                .any(|(_, known)| !known.had(&closing.name, &closing.address))
+                .any(|(_, known)| !known.had(closing.name(), &closing.address))
             {
                 continue;
             }
             let away = spans.iter().filter_map(|(until, known)| {
-                let (length, rule_ended) = known.away(&closing.name, *until)?;
+                let (length, rule_ended) = known.away(closing.name(), *until)?;
                 (length >= AWAY).then_some((length, rule_ended, *known))
             });
             let away: Vec<_> = away
@@ -133,7 +143,14 @@ impl Judge {
                 .into_iter()
                 .find(|(length, _, known)| *length >= ABSENT && !known.has_unknown());
             let Some((.., known)) = by_time else {
-                return Err(format!("{closing:?} had no reason"));
+                let known: Vec<_> = spans
+                    .iter()
+                    .map(|(until, known)| {
+                        let ago = at.saturating_duration_since(*until);
+                        format!("until {ago:?} before: {}", known.of(closing.name(), *until))
+                    })
+                    .collect();
+                return Err(format!("{closing:?} had no reason: {known:#?}"));
             };
             self.closed_by_time(&closing, at, &known, in_use)?;
         }
@@ -151,7 +168,7 @@ impl Judge {
 
     /// Whether no rule had used the set for long enough until a moment ago.
     fn was_unused(&self, closing: &Closing, at: Instant) -> bool {
-        let unused = self.unused.get(&closing.set);
+        let unused = self.unused.get(&closing.row.name);
         let before = unused.and_then(|unused| unused.before);
         before.is_some_and(|(length, until)| until + LAG >= at && length + 2 * EARLY >= AWAY)
     }
@@ -179,8 +196,8 @@ impl Judge {
         if 2 * count > most {
             return Err(format!("{closing:?} is one of {count} of {most} names"));
         }
-        if !closed.contains(&closing.name) {
-            closed.push(closing.name.clone());
+        if !closed.iter().any(|name| name == closing.name()) {
+            closed.push(closing.name().to_owned());
         }
         Ok(())
     }

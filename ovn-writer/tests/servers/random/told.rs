@@ -131,6 +131,18 @@ impl Known {
         ))
     }
 
+    /// What is known of the name, in words.
+    pub(super) fn of(&self, name: &str, now: Instant) -> String {
+        let Self {
+            life, unreadable, ..
+        } = self;
+        let (has, stated) = (self.has(name), self.stated.get(name));
+        let away = self.away(name, now);
+        format!(
+            "writer {life}, object: {has}, away: {away:?}, said: {stated:?}, unreadable: {unreadable:?}"
+        )
+    }
+
     /// Whether an object has the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.objects.values().any(|(other, _)| other == name)
