@@ -99,7 +99,8 @@ impl Store {
 
     /// Writes its `DNSNameResolver` with this at its end, which is the status or nothing.
     pub fn write_object(&self, name: &str, status: &str) {
-        let head = "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\n";
+        let head =
+            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata: {}\n";
         self.replace(name, &format!("{head}spec: {{name: \"{name}\"}}\n{status}"));
     }
 

@@ -199,12 +199,11 @@ impl Agenda {
             }
         };
         match file.text.as_deref().map(serde_saphyr::from_str) {
-            Some(Ok(object)) => {
-                let (name, addresses) = status_of(object);
+            Some(object) => {
+                let (name, addresses) = status_of(object.expect("a DNSNameResolver"));
                 self.objects.insert(file.path.clone(), name.clone());
                 self.at(row, Task::WriteStatus { name, addresses });
             }
-            Some(Err(_)) => {}
             None => {
                 if let Some(name) = self.objects.remove(&file.path) {
                     self.at(row, Task::ForgetStatus { name });
