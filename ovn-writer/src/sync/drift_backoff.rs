@@ -15,7 +15,10 @@ const WINDOW: Duration = Duration::from_secs(10);
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
 /// The longest wait. A missing address cuts pods off; a surplus one lets them through.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest wait for a set that does not exist: without it the rules that refer to it have no effect at all.
+pub(super) const LONGEST_WAIT_FOR_SET: Duration = FIRST_WAIT;
 
 /// After this long without a repair all is forgotten.
 pub(super) const QUIET: Duration = Duration::from_secs(60);
@@ -30,11 +33,11 @@ pub(super) struct DriftBackoff {
 }
 
 impl DriftBackoff {
-    /// Makes a repair, if it may be made now.
+    /// Makes a repair, if it may be made now. It waits no longer than `longest`.
     ///
     /// # Errors
     /// When it may be made.
-    pub(super) fn admit(&mut self, now: Instant) -> Result<(), Instant> {
+    pub(super) fn admit(&mut self, now: Instant, longest: Duration) -> Result<(), Instant> {
         if self.is_quiet(now) {
             *self = Self::default();
         }
@@ -44,7 +47,7 @@ impl DriftBackoff {
             && (self.waits > 0 || recent >= AT_ONCE)
         {
             let wait = FIRST_WAIT.saturating_mul(1 << self.waits.min(10));
-            let until = *last + wait.min(LONGEST_WAIT);
+            let until = *last + wait.min(longest);
             if now < until {
                 return Err(until);
             }
@@ -70,13 +73,13 @@ mod tests {
 
     use super::*;
 
-    /// Somebody undoes every repair at once: the times of the repairs in milliseconds from the first on.
-    fn storm(count: usize) -> Vec<u128> {
+    /// Another client undoes every repair at once: the times of the repairs in milliseconds from the first on.
+    fn storm(count: usize, longest: Duration) -> Vec<u128> {
         let (start, mut repairs) = (Instant::now(), DriftBackoff::default());
         let mut now = start;
         let mut made = Vec::new();
         while made.len() < count {
-            match repairs.admit(now) {
+            match repairs.admit(now, longest) {
                 Ok(()) => made.push((now - start).as_millis()),
                 Err(until) => now = until,
             }
@@ -87,14 +90,21 @@ mod tests {
     #[test]
     fn the_sixth_repair_in_ten_seconds_waits_and_each_further_one_twice_as_long() {
         let first = [0, 0, 0, 0, 0, 50, 150, 350, 750, 1550];
-        assert_eq!(storm(12), [&first[..], &[2550, 3550]].concat());
+        let expected = [&first[..], &[2550, 3550]].concat();
+        assert_eq!(storm(12, LONGEST_WAIT), expected);
+    }
+
+    #[test]
+    fn a_set_that_does_not_exist_waits_for_50_ms_at_most() {
+        let expected = [0, 0, 0, 0, 0, 50, 100, 150, 200];
+        assert_eq!(storm(9, LONGEST_WAIT_FOR_SET), expected);
     }
 
     #[test]
     fn five_in_ten_seconds_do_not_wait() {
         let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
         for _ in 0..100 {
-            assert_eq!(repairs.admit(now), Ok(()));
+            assert_eq!(repairs.admit(now, LONGEST_WAIT), Ok(()));
             now += WINDOW / 5;
         }
         assert_eq!(repairs.waits, 0);
@@ -104,14 +114,14 @@ mod tests {
     fn a_quiet_minute_forgets_all() {
         let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
         while repairs.waits < 10 {
-            now = repairs.admit(now).err().unwrap_or(now);
+            now = repairs.admit(now, LONGEST_WAIT).err().unwrap_or(now);
         }
-        assert!(repairs.admit(now).is_err());
+        assert!(repairs.admit(now, LONGEST_WAIT).is_err());
         let last = *repairs.latest.back().unwrap();
         assert!(!repairs.is_quiet(last + QUIET - Duration::from_millis(1)));
         assert!(repairs.is_quiet(last + QUIET));
         for _ in 0..AT_ONCE {
-            assert_eq!(repairs.admit(last + QUIET), Ok(()));
+            assert_eq!(repairs.admit(last + QUIET, LONGEST_WAIT), Ok(()));
         }
     }
 
@@ -123,10 +133,10 @@ mod tests {
             let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
             for pause in pauses {
                 now += Duration::from_millis(pause);
-                if let Err(until) = repairs.admit(now) {
+                if let Err(until) = repairs.admit(now, LONGEST_WAIT) {
                     prop_assert!(until > now && until <= now + Duration::from_secs(1));
                     now = until;
-                    prop_assert_eq!(repairs.admit(now), Ok(()));
+                    prop_assert_eq!(repairs.admit(now, LONGEST_WAIT), Ok(()));
                 }
             }
         }

@@ -493,11 +493,16 @@ impl Reconciler {
         };
         let mut until = None::<Instant>;
         for (place, family) in Family::ALL.into_iter().enumerate() {
-            if !findings.iter().any(|finding| is_repair(finding, family)) {
+            let mut repairs = findings.iter().filter(|it| is_repair(it, family));
+            let longest = match repairs.clone().any(|it| it.change.is_creation()) {
+                true => drift_backoff::LONGEST_WAIT_FOR_SET,
+                false => drift_backoff::LONGEST_WAIT,
+            };
+            if repairs.next().is_none() {
                 continue;
             }
             let backoff = self.drift_backoff.entry(name.clone()).or_default();
-            let admitted = backoff.get_mut(place).map(|it| it.admit(now));
+            let admitted = backoff.get_mut(place).map(|it| it.admit(now, longest));
             if let Some(Err(at)) = admitted {
                 findings.retain(|finding| !is_repair(finding, family));
                 until = Some(until.map_or(at, |until| until.min(at)));

@@ -80,6 +80,26 @@ fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
 }
 
 #[test]
+fn a_set_that_is_destroyed_again_and_again_is_missing_for_50_ms_at_most() {
+    let mut world = settled();
+    let start = world.now;
+    let mut made = Vec::new();
+    while made.len() < 15 {
+        world.model.rows.clear();
+        if world.work() > 0 {
+            made.push((world.now - start).as_millis());
+        } else {
+            world.now = world.sync.next_timer(world.now).unwrap();
+        }
+    }
+    assert_eq!(made[..7], [0, 0, 0, 0, 0, 50, 100]);
+    assert!(
+        made.windows(2).all(|pair| pair[1] - pair[0] <= 50),
+        "{made:?}"
+    );
+}
+
+#[test]
 fn a_storm_in_one_family_does_not_hold_the_other_up() {
     let mut world = World::new();
     world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
