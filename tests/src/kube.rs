@@ -234,6 +234,15 @@ impl ApiServer {
         answers
     }
 
+    /// How often this user asked for the list of a resource.
+    pub fn lists(&self, user: &str, resource: &str) -> usize {
+        let asked = self.audit(user).into_iter();
+        let asked = asked.filter_map(|event| what(&event));
+        asked
+            .filter(|(verb, of)| verb == "list" && of == resource)
+            .count()
+    }
+
     fn audit(&self, user: &str) -> Vec<serde_json::Value> {
         let log = fs::read_to_string(self.workdir.join("audit.jsonl")).expect("the audit log");
         let events = log.lines().filter_map(|line| {

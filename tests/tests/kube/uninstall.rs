@@ -1,6 +1,6 @@
 //! All of it is taken away again, as docs/upgrade.md says, and more: the rules go on to let through what they let through.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use hickory_proto::rr::RecordType;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -8,7 +8,7 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
 };
-use proto::api::{DnsNameResolver, Family};
+use proto::api::{DnsNameResolver, EgressFirewall, Family};
 use serde_json::json;
 use tests::{
     chart::{self, COLLECTOR, OVN_WRITER, kind_of},
@@ -20,7 +20,6 @@ use tests::{
     wait::eventually,
     workdir::Workdir,
 };
-use tokio::time::sleep;
 
 use crate::collectors::allow;
 
@@ -44,8 +43,12 @@ const COREFILE: &str = "\
 }
 ";
 
-/// The addresses of an object that went stay for 5 s: whoever takes them out has done so after this.
-const PATIENCE: Duration = Duration::from_secs(7);
+/// A name of another namespace, whose rule ends.
+const FENCE: &str = "fence.example.com.";
+
+/// So often a program asks for the objects within more than 5 s, for which the addresses of an object that went stay: after 1.6,
+/// 3.2 and 5 s.
+const LISTS: usize = 3;
 
 /// Starts a program by the command of its rendered pod, as its ServiceAccount.
 async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Program {
@@ -135,8 +138,26 @@ pub(crate) async fn take_crd(server: &ApiServer) {
     .await;
 }
 
-async fn pods_fill(coredns: &CoreDns, northbound: &Northbound) {
-    for (name, number) in NAMES.into_iter().zip(1..) {
+/// The writer has asked for the objects again and again, and found no such thing.
+async fn lists_again(server: &ApiServer) {
+    let user = format!("system:serviceaccount:{NAMESPACE}:{OVN_WRITER}");
+    let lists = || server.lists(&user, "dnsnameresolvers");
+    let wanted = lists() + LISTS;
+    eventually("it asks again and again", async || {
+        let lists = lists();
+        (lists >= wanted)
+            .then_some(())
+            .ok_or_else(|| format!("{lists} of {wanted}"))
+    })
+    .await;
+}
+
+async fn pods_fill(coredns: &CoreDns, northbound: &Northbound, names: &[&str]) {
+    for name in names {
+        let number = 1 + NAMES
+            .iter()
+            .position(|it| it == name)
+            .unwrap_or(NAMES.len());
         let address = format!("203.0.113.{number}");
         eventually(&format!("{address} in its set"), async || {
             coredns.ask(name, RecordType::A).await;
@@ -157,7 +178,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     let workdir = Workdir::new();
     fs::write(workdir.join("Corefile"), COREFILE).unwrap();
     let zone = workdir.join("example.com.zone");
-    let records = "www IN A 203.0.113.1\napi IN A 203.0.113.2";
+    let records = "www IN A 203.0.113.1\napi IN A 203.0.113.2\nfence IN A 203.0.113.3";
     write_zone(&zone, "example.com.", 1, records);
     let northbound = Northbound::start(workdir.path()).await;
     let mut collector = start(&server, &workdir, true).await;
@@ -165,7 +186,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     collector.ready().await;
     writer.ready().await;
     let mut coredns = CoreDns::start(workdir.path()).await;
-    pods_fill(&coredns, &northbound).await;
+    pods_fill(&coredns, &northbound, &NAMES).await;
     northbound.create_acls(&NAMES.map(str::to_owned), false);
     let history = Monitor::start(workdir.path()).await;
     assert!(!is_refused(&collector), "{:?}", collector.messages());
@@ -196,7 +217,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     writer.ready().await;
     take_crd(&server).await;
     is_not_ready(&writer).await;
-    sleep(PATIENCE).await;
+    lists_again(&server).await;
     assert_eq!(history.departures().await, [""; 0]);
     collector.process().terminate().await;
     writer.process().terminate().await;
@@ -209,12 +230,14 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
             server.create(&file).await;
         }
     }
+    let team = server.namespace().await;
+    allow(&server, &team, &[FENCE]).await;
     let collector = start(&server, &workdir, true).await;
     let writer = start(&server, &workdir, false).await;
     eventually("the objects are made again", async || {
         let objects = resolvers.list(&ListParams::default()).await;
         let count = objects.map_err(|error| error.to_string())?.items.len();
-        (count == NAMES.len())
+        (count == NAMES.len() + 1)
             .then_some(())
             .ok_or_else(|| count.to_string())
     })
@@ -222,7 +245,18 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     collector.ready().await;
     writer.ready().await;
     coredns.restart().await;
-    pods_fill(&coredns, &northbound).await;
-    sleep(PATIENCE).await;
-    assert_eq!(history.departures().await, [""; 0]);
+    pods_fill(&coredns, &northbound, &NAMES).await;
+    pods_fill(&coredns, &northbound, &[FENCE]).await;
+    // What goes now goes after whatever went before.
+    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
+    let gone = firewalls.delete("default", &DeleteParams::default()).await;
+    gone.unwrap();
+    eventually("the set of the fence is empty", async || {
+        let rows = northbound.sets(FENCE, Family::V4)?;
+        let is_empty = rows.iter().all(|row| row.addresses.is_empty());
+        is_empty.then_some(()).ok_or_else(|| format!("{rows:?}"))
+    })
+    .await;
+    let left = history.departures().await;
+    assert_eq!(left, ["fence.example.com. 203.0.113.3"]);
 }

@@ -13,7 +13,11 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::ResourceExt;
 use proto::api::{DnsNameResolver, ResolvedAddress};
 use runtime::store::{ObjectKey, Store, StoreError, kube::KubeStore};
-use tests::{kube::ApiServer, soak::or_long, wait::eventually};
+use tests::{
+    kube::ApiServer,
+    soak::or_long,
+    wait::{PATIENCE, eventually, eventually_within},
+};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
@@ -103,6 +107,16 @@ async fn plugin(store: &KubeStore, key: &ObjectKey, ip: IpAddr) {
     }
 }
 
+/// When the address of a name was looked up that was looked up longest ago, as its objects say.
+async fn oldest_time(objects: &Objects, name: &str) -> Result<Option<Timestamp>, String> {
+    let objects = objects.named(name).await?;
+    let statuses = objects.iter().filter_map(|object| object.status.as_ref());
+    let addresses = statuses
+        .flat_map(|status| &status.resolved_names)
+        .flat_map(|entry| &entry.resolved_addresses);
+    Ok(addresses.map(|address| address.last_lookup_time.0).min())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     let rounds = or_long(4, 120);
@@ -143,14 +157,22 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     .await;
     objects.expect(name, &current).await;
     let times = ["operation=\"replace_status\"", "outcome=\"done\""];
-    // For longer than a TTL and its grace. A server that is slow at the wrong moment gives it another chance.
+    // For longer than a TTL and its grace, by the times in the status. A server that is slow at the wrong moment gives the operator
+    // another chance.
     let lasts = (GRACE + Duration::from_secs(TTL.into())) * rounds / 3;
     let mut windows = 0;
     loop {
         windows += 1;
         let removed = operator.removed.load(Ordering::SeqCst);
         let before = collector.metric(WRITES, &times).await;
-        sleep(lasts).await;
+        let until = Timestamp::now() + lasts;
+        eventually_within(2 * lasts + PATIENCE, "times are written", async || {
+            let looked_up = oldest_time(&objects, name).await?;
+            (looked_up >= Some(until))
+                .then_some(())
+                .ok_or_else(|| format!("{looked_up:?}, to be {until}"))
+        })
+        .await;
         if operator.removed.load(Ordering::SeqCst) == removed {
             let writes = collector.metric(WRITES, &times).await - before;
             println!(
