@@ -328,6 +328,24 @@ impl Pod {
         self.enter(move || TcpStream::connect_timeout(&to, patience))
     }
 
+    /// How many first packets of its connections were sent again: after a second, as nothing came back.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn sent_again(self) -> io::Result<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/net/netstat", self.pid))?;
+        // Two lines of the same words each: the names, and the numbers.
+        let mut lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("TcpExt: "));
+        let (names, numbers) = (lines.next(), lines.next());
+        let mut counters = names.into_iter().flat_map(str::split_whitespace);
+        let place = counters.position(|name| name == "TCPSynRetrans");
+        let mut numbers = numbers.into_iter().flat_map(str::split_whitespace);
+        let number = place.and_then(|place| numbers.nth(place)?.parse().ok());
+        number.ok_or_else(|| io::Error::other("no TCPSynRetrans"))
+    }
+
     /// Asks a DNS server for the IPv4 addresses of a name.
     ///
     /// # Errors
