@@ -154,7 +154,7 @@ async fn it_tells_a_set_that_cannot_be_made_from_one_that_is_missing() {
         writer
             .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
             .await;
-        let said = "www.example.com.\n  a4029995183407368296 v4 of default-network-controller is missing, and somebody else has \
+        let said = "www.example.com.\n  a4029995183407368296 v4 of default-network-controller is missing, and another client has \
             a set of its name: +10.0.0.1\n    ACL allow to-lport 10000";
         output.expect(said).await;
         writer.ready().await;

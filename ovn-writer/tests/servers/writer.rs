@@ -31,7 +31,6 @@ async fn rows_are_made_changed_and_deleted_with_their_object() {
     for addresses in [
         &["10.0.0.1", "10.0.0.2"][..],
         &["10.0.0.2"],
-        &[],
         &["10.0.0.3"],
     ] {
         writer.applied(W, addresses).await;
