@@ -31,6 +31,9 @@ use crate::{
 /// How long a transaction under way is waited for at the end; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// Why the store is not in sync before its first list.
+const STORE_UNREAD: &str = "the store has not been read yet";
+
 /// How old what is said of the state may be while a transaction is under way.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -45,8 +48,8 @@ pub struct Writer {
     in_flight: VecDeque<TransactionId>,
     /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
     stood_by: bool,
-    /// Whether the store can be read, and was.
-    store_synced: bool,
+    /// Why the store cannot be read, or was not yet; `None` while it is in sync.
+    store_problem: Option<String>,
     store_gate: Gate,
     database_gate: Gate,
 }
@@ -70,8 +73,8 @@ impl Writer {
             questions: mpsc::channel(1).1,
             in_flight: VecDeque::new(),
             stood_by: false,
-            store_synced: false,
-            store_gate: health.gate("store", "the store has not been read yet"),
+            store_problem: Some(STORE_UNREAD.to_owned()),
+            store_gate: health.gate("store", STORE_UNREAD),
             database_gate: health.gate("northbound", format!("not connected to {remotes} yet")),
         }
     }
@@ -216,11 +219,10 @@ impl Writer {
         match event {
             store::Event::Synced(objects) => {
                 info!(objects = objects.len(), "the store was read");
-                self.store_synced = true;
+                self.store_problem = None;
             }
             store::Event::OutOfSync(reason) => {
-                self.store_synced = false;
-                self.store_gate.not_ready(reason.as_str());
+                self.store_problem = Some(reason.clone());
             }
             store::Event::Applied(_) | store::Event::Deleted(_) | store::Event::Undecodable(_) => {}
         }
@@ -347,7 +349,7 @@ impl Writer {
         if let Some(idle) = idle {
             return Err(NotPermitted::Idle(idle));
         }
-        if !self.store_synced {
+        if self.store_problem.is_some() {
             return Err(NotPermitted::Unknown("the store cannot be read"));
         }
         if self.client.replica().is_none() || !self.sync.is_compared() {
@@ -366,16 +368,18 @@ impl Writer {
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_responsive = self.client.is_responsive();
-        let is_read = self.store_synced && rows.is_some() && is_responsive;
+        let is_read = self.store_problem.is_none() && rows.is_some() && is_responsive;
         // How many names are absent is known when all were compared.
         let absence = self.sync.absent(now());
-        if self.store_synced && (rows.is_none() || self.sync.is_idle()) {
+        let suspect = || format!("the store is suspect: {}", self.sync.absence(now()));
+        if let Some(problem) = &self.store_problem {
+            self.store_gate.not_ready(match absence {
+                (_, true) => format!("{problem}; {}", suspect()),
+                _ => problem.clone(),
+            });
+        } else if rows.is_none() || self.sync.is_idle() {
             match absence {
-                (_, true) => {
-                    let absence = self.sync.absence(now());
-                    self.store_gate
-                        .not_ready(format!("the store is suspect: {absence}"));
-                }
+                (_, true) => self.store_gate.not_ready(suspect()),
                 _ if self.sync.desired().has_unknown_object() => self.store_gate.impaired(
                     "an object cannot be read, and its name is not known: no set is emptied as its object is absent",
                 ),

@@ -78,7 +78,7 @@ impl AbsenceLimit {
     pub(super) fn is_exceeded(&self) -> bool {
         let going = self.absent.len() + self.closed.len();
         let all = self.in_use + self.closed.len();
-        going > FEW.max(all / SHARE) || going > all / 2
+        !self.absent.is_empty() && (going > FEW.max(all / SHARE) || going > all / 2)
     }
 
     /// Time passed. Returns whether the limit held names back until now and no longer does.
@@ -87,7 +87,8 @@ impl AbsenceLimit {
         while self.closed.front().is_some_and(is_over) {
             self.closed.pop_front();
         }
-        if is_in_sync && self.is_exceeded() {
+        if self.is_exceeded() {
+            // A store that goes out of sync meanwhile, as when its CRD is deleted, is no less suspect.
             self.exceeded_since.get_or_insert(now);
             return false;
         }
@@ -217,16 +218,26 @@ mod tests {
     }
 
     #[test]
-    fn the_store_is_suspect_after_a_minute_in_which_it_was_in_sync() {
+    fn names_that_were_closed_exceed_nothing_while_none_is_absent() {
+        let (mut limit, now) = (limit(3, 0), Instant::now());
+        let [one, other] = [0, 1].map(|number| dns(&format!("n{number}.example.")));
+        limit.note(&one, true, false, false);
+        limit.close(now);
+        // Nothing refers to the others any more.
+        limit.note(&other, true, false, false);
+        limit.note(&dns("n2.example."), true, false, false);
+        assert!(!limit.is_exceeded());
+        limit.note(&other, false, true, true);
+        assert!(limit.is_exceeded());
+    }
+
+    #[test]
+    fn the_store_is_suspect_after_a_minute_whether_it_is_in_sync_or_not() {
         let (mut limit, mut now) = (limit(3, 3), Instant::now());
         let minute = Duration::from_secs(60);
         limit.wake(true, now);
         now += Duration::from_secs(59);
-        assert!(!limit.is_suspect(minute, now));
-        // The store was out of sync for a moment.
         limit.wake(false, now);
-        limit.wake(true, now);
-        now += Duration::from_secs(59);
         assert!(!limit.is_suspect(minute, now));
         assert_eq!(
             limit.next_timer(minute, now),
