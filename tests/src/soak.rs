@@ -3,7 +3,7 @@
 //! They stand in modules called `soak`. Ordinarily they take a few seconds; scripts/soak runs them with `SOAK=1`, for minutes
 //! and in many rounds, and asserts the figures that the project promises, which a busy machine may miss.
 
-use std::env;
+use std::{env, time::Duration};
 
 /// Whether this is scripts/soak.
 pub fn is_long() -> bool {
@@ -25,4 +25,13 @@ pub fn seed() -> u64 {
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("SEED={seed}");
     seed
+}
+
+/// Prints a time that was measured. Only scripts/soak asserts the limit: a machine that is busy with other tests misses it.
+///
+/// # Panics
+/// In scripts/soak, if the time is not below the limit.
+pub fn judge(what: &str, took: Duration, limit: Duration) {
+    println!("{what}: {took:.2?}, to be below {limit:?}");
+    assert!(!is_long() || took < limit, "{what}: {took:?}");
 }

@@ -1,6 +1,6 @@
 //! Networks that lose everything, and servers that take everything and say nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ovn_writer::{
     address_set::NORTHBOUND,
@@ -40,17 +40,11 @@ async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubl
     for round in 0..3 {
         let address = format!("10.0.0.{round}");
         server.plug(false);
-        let cut = Instant::now();
         let outcome = transact(&mut client, vec![add(row, &address)]).await;
         assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
         let error = down(&mut client).await;
         let inactive = "nothing came for 2s";
         assert!(error.to_string().contains(inactive), "{error}");
-        assert!(
-            cut.elapsed() < Duration::from_secs(10),
-            "{:?}",
-            cut.elapsed()
-        );
         let error = down(&mut client).await;
         assert!(matches!(error, Error::Connect(_)), "{error}");
         server.plug(true);

@@ -28,11 +28,7 @@ async fn rows_are_made_changed_and_deleted_with_their_object() {
         id("k8s.ovn.org/id"),
         Some("default-network-controller:EgressFirewallDNS:www.example.com.:v4")
     );
-    for addresses in [
-        &["10.0.0.1", "10.0.0.2"][..],
-        &["10.0.0.2"],
-        &["10.0.0.3"],
-    ] {
+    for addresses in [&["10.0.0.1", "10.0.0.2"][..], &["10.0.0.2"], &["10.0.0.3"]] {
         writer.applied(W, addresses).await;
         database.expect(W, V4, addresses).await;
     }

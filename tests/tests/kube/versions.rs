@@ -1,6 +1,6 @@
 //! Leases of other versions.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, api::PostParams};
@@ -33,9 +33,7 @@ async fn the_leases_of_version_0_1_and_of_later_ones_are_shared() {
     }
     // The holder of 0.1 does not renew: it is over as it says, and the collector leads.
     let collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
-    let began = std::time::Instant::now();
     collector.expect_leading(true).await;
-    assert!(began.elapsed() < Duration::from_secs(40));
     for name in ["collector", "collector-replicas"] {
         let lease = leases.get(name).await.unwrap();
         let annotations = lease.metadata.annotations.unwrap_or_default();

@@ -1,9 +1,6 @@
 //! Writing, and what the server says when it does not.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex};
 
 use axum::{
     Router,
@@ -161,10 +158,10 @@ async fn a_server_that_does_not_answer_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let cluster = Cluster::of(kube::Config::new(url.parse().unwrap()), "tests").unwrap();
-    let started = Instant::now();
-    let got = KubeStore::new(cluster)
-        .get::<DnsNameResolver>(&key("a", "b"))
-        .await;
+    let store = KubeStore::new(cluster);
+    let object = key("a", "b");
+    let got = timeout(PATIENCE, store.get::<DnsNameResolver>(&object)).await;
+    let got = got.expect("it is given up");
     let Err(StoreError::Unavailable {
         reason,
         retry_after,
@@ -174,7 +171,6 @@ async fn a_server_that_does_not_answer_is_given_up_in_time() {
     };
     assert!(reason.contains("no answer"), "{reason}");
     assert_eq!(*retry_after, None);
-    assert!(started.elapsed() < Duration::from_secs(20));
 
     let address = silent.local_addr().unwrap();
     drop(silent);
@@ -238,7 +234,7 @@ async fn a_thousand_objects_at_once_take_few_connections_and_delay_no_status() {
     .await;
     let mut object = resolver("x", "a");
     object.metadata.resource_version = Some("1".to_owned());
-    let written = timeout(Duration::from_secs(5), store.replace_status(&object)).await;
+    let written = timeout(PATIENCE, store.replace_status(&object)).await;
     let written = written.expect("it does not wait for them");
     assert!(
         matches!(written, Err(StoreError::Unavailable { .. })),

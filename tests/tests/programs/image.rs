@@ -178,27 +178,31 @@ async fn runs_alone(root: &Path) {
     collector.wait().unwrap();
 }
 
-/// In short the programs as the tests have them, linked anew; in scripts/soak those of scripts/image.
-#[tokio::test]
-async fn the_programs_of_the_image_need_nothing_beside_them() {
-    let (programs, root_folder) = (Workdir::new(), Workdir::new());
-    if is_long() {
-        let mut image = Command::new(root().join("scripts/image"));
-        run(
-            "scripts/image",
-            image.arg("--programs").arg(programs.path()),
-        );
-    } else {
-        link(programs.path());
+mod soak {
+    use super::*;
+
+    /// In short the programs as the tests have them, linked anew; in scripts/soak those of scripts/image.
+    #[tokio::test]
+    async fn the_programs_of_the_image_need_nothing_beside_them() {
+        let (programs, root_folder) = (Workdir::new(), Workdir::new());
+        if is_long() {
+            let mut image = Command::new(root().join("scripts/image"));
+            run(
+                "scripts/image",
+                image.arg("--programs").arg(programs.path()),
+            );
+        } else {
+            link(programs.path());
+        }
+        copy(programs.path(), root_folder.path());
+        or_skip!(skip::needs(&[
+            "chroot",
+            "--userspec=65532:65532",
+            "/",
+            "true"
+        ]));
+        runs_alone(root_folder.path()).await;
     }
-    copy(programs.path(), root_folder.path());
-    or_skip!(skip::needs(&[
-        "chroot",
-        "--userspec=65532:65532",
-        "/",
-        "true"
-    ]));
-    runs_alone(root_folder.path()).await;
 }
 
 /// The build script that says which commit it is, by itself.

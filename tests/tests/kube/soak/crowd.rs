@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tests::{kube::ApiServer, soak::or_long, wait::eventually_within};
+use tests::{
+    kube::ApiServer,
+    soak::or_long,
+    wait::{PATIENCE, eventually_within},
+};
 
 use crate::{
     collectors::{Collector, Objects, allow},
@@ -15,7 +19,9 @@ use crate::{
 const NAME: &str = "www.example.com.";
 
 /// How long what is seen may wait for the objects that are made.
-const DELAY: Duration = Duration::from_secs(5);
+fn delay() -> Duration {
+    or_long(PATIENCE, Duration::from_secs(5))
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written() {
@@ -49,7 +55,7 @@ async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written()
         collector.hears(NAME, &[ip], 600).await;
         seen.insert((NAME.to_owned(), ip.to_string()));
         let told = Instant::now();
-        eventually_within(DELAY, "what is seen is written", async || {
+        eventually_within(delay(), "what is seen is written", async || {
             let object = objects.api.get("a").await.map_err(|e| e.to_string())?;
             let found = addresses(&object);
             (found == seen)

@@ -7,8 +7,8 @@ use std::{
 
 use tests::{
     kube::ApiServer,
-    soak::{is_long, or_long},
-    wait::{eventually, eventually_within},
+    soak::{is_long, judge, or_long},
+    wait::{PATIENCE, eventually},
 };
 use tokio::time::sleep;
 
@@ -107,7 +107,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
         if leads == 0.0 && ready.is_err() && began.elapsed() >= at_least() {
             break;
         }
-        let patience = at_least() + Duration::from_secs(30);
+        let patience = at_least() + PATIENCE;
         assert!(began.elapsed() < patience, "it leads: {leads}; {ready:?}");
         // The pace of what pods ask.
         sleep(Duration::from_millis(100)).await;
@@ -122,22 +122,18 @@ async fn addresses_come_and_go_during(outage: Outage) {
     }
     let back = Instant::now();
     let lasted = began.elapsed();
-    let patience = Duration::from_secs(30);
-    eventually_within(
-        patience,
-        "all that was seen is in the objects",
-        async || {
-            let mut found = objects.addresses(GROWING).await?;
-            found.append(&mut objects.addresses(WILDCARD).await?);
-            let missing: Vec<_> = told.difference(&found).collect();
-            missing
-                .is_empty()
-                .then_some(())
-                .ok_or_else(|| format!("{} lack {missing:?}", found.len()))
-        },
-    )
+    eventually("all that was seen is in the objects", async || {
+        let mut found = objects.addresses(GROWING).await?;
+        found.append(&mut objects.addresses(WILDCARD).await?);
+        let missing: Vec<_> = told.difference(&found).collect();
+        missing
+            .is_empty()
+            .then_some(())
+            .ok_or_else(|| format!("{} lack {missing:?}", found.len()))
+    })
     .await;
     let written = back.elapsed();
+    judge("all was written", written, Duration::from_secs(30));
     objects.expect(MOVING, &["192.0.2.3"]).await;
     let moved = back.elapsed();
     collector.expect_leading(true).await;

@@ -23,7 +23,6 @@ use super::{address, numbered_name, numbered_upstream, print_delays};
 #[tokio::test]
 async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
     const NAMES: u32 = 100;
-    let limit = soak::or_long(Duration::from_secs(10), Duration::from_secs(2));
     let upstream = numbered_upstream(300).await;
     let names: Vec<String> = (0..NAMES).map(numbered_name).collect();
     let allow: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -69,7 +68,7 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
     }
     let slowest = print_delays("answered, until its status is written", written);
     print_delays("answered, until in its set", in_sets);
-    assert!(slowest < limit, "{slowest:?}");
+    soak::judge("the last status", slowest, Duration::from_secs(2));
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ const WILDCARD: &str = "*.up.test.";
 /// How often ovn-kubernetes looks a name up by itself here; the writer repairs five times in ten seconds before it slows down.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// In no gap was an address absent for longer, on a machine that runs other tests, too.
+/// In no gap was an address absent for longer.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// How a name begins, by which its addresses are known.
@@ -109,20 +109,16 @@ fn turn_to(northbound: &Northbound, rules: &[String], names: [&str; 2], from: [&
     }
 }
 
-/// What was absent since the last of these, none for longer than a moment.
+/// What was absent since the last of these, and came back.
 fn gaps(history: &Monitor, known: &mut usize, what: &str) -> Vec<Absence> {
     let all = absences(&history.updates());
     let new = all[*known..].to_vec();
     *known = all.len();
     let longest = new.iter().map(Absence::length).max().unwrap_or_default();
-    println!(
-        "{what}: {} absences, the longest {} ms",
-        new.len(),
-        longest.as_millis()
-    );
-    let back = |absence: &&Absence| absence.to.is_none() || absence.length() >= MOMENT;
-    let bad: Vec<_> = new.iter().filter(back).collect();
-    assert!(bad.is_empty(), "{what}: {bad:?}");
+    let lost: Vec<_> = new.iter().filter(|absence| absence.to.is_none()).collect();
+    assert!(lost.is_empty(), "{what}: {lost:?}");
+    let longest_of = format!("{what}: the longest of {} absences", new.len());
+    soak::judge(&longest_of, longest, MOMENT);
     new
 }
 
