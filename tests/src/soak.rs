@@ -27,6 +27,13 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// How often a test does something in a row: 100 times in scripts/soak, else so often. It is printed.
+pub fn times(short: usize) -> usize {
+    let times = or_long(short, 100);
+    println!("{times} times in a row");
+    times
+}
+
 /// Prints a time that was measured. Only scripts/soak asserts the limit: a machine that is busy with other tests misses it.
 ///
 /// # Panics

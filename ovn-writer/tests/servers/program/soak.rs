@@ -10,7 +10,7 @@ use proto::api::Family::{self, V4, V6};
 use serde_json::{Value, json};
 use tests::{
     ovnkube::set_name,
-    soak::or_long,
+    soak::{or_long, times},
     wait::{eventually, eventually_within},
 };
 use tokio::time::sleep;
@@ -95,17 +95,17 @@ async fn kill(rounds: usize, writer: bool, server: bool) {
 
 #[tokio::test]
 async fn a_writer_that_is_killed_in_the_middle_of_transactions_leaves_nothing_behind() {
-    kill(or_long(6, 100), true, false).await;
+    kill(times(6), true, false).await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_of_transactions_gets_them_all() {
-    kill(or_long(6, 100), false, true).await;
+    kill(times(6), false, true).await;
 }
 
 #[tokio::test]
 async fn both_may_be_killed_at_once() {
-    kill(or_long(3, 100), true, true).await;
+    kill(times(3), true, true).await;
 }
 
 /// The members of the set of a name in the default network. `ovn-nbctl` would read the whole table for it.
