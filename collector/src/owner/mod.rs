@@ -208,7 +208,9 @@ impl Owner {
     /// The program ends: addresses that wait because their object was just written wait no longer.
     pub fn end(&mut self) {
         self.ending = true;
-        self.dirty.extend(self.entries.keys().cloned());
+        let entries = self.entries.iter();
+        let unwritten = entries.filter(|(_, entry)| entry.unwritten_since.is_some());
+        self.dirty.extend(unwritten.map(|(name, _)| name).cloned());
     }
 
     /// Takes in an answer: for the name itself, and for the wildcard above it.

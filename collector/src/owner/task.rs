@@ -46,8 +46,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// a gap: the process slept, or the clock was set.
 const GAP: Duration = Duration::from_secs(5);
 
-/// For how long an ending program writes what it still knows.
-const DRAIN: Duration = Duration::from_secs(4);
+/// For how long an ending program writes what it still knows. A task that takes 5 s in all is aborted.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// For how long of that it takes in observations that wait: what is not written is worth nothing.
 const TAKE_IN: Duration = Duration::from_secs(1);
@@ -362,13 +362,14 @@ impl<S: Store> Task<S> {
         self.advance();
         while !self.owner.is_settled() {
             match timeout_at(deadline, self.writes.join_next()).await {
-                Ok(Some(written)) => self.written(written)?,
+                // Where one write after the other is ready there is no waiting that could take too long.
+                Ok(Some(written)) if began.elapsed() < DRAIN => self.written(written)?,
                 // What is left waits for a retry that will not come any more.
                 Ok(None) => {
                     warn!("ending without what the store refused");
                     return Ok(());
                 }
-                Err(_) => {
+                Ok(Some(_)) | Err(_) => {
                     warn!(writes = self.writes.len(), "ending with writes under way");
                     return Ok(());
                 }

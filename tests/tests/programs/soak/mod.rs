@@ -13,6 +13,7 @@ mod missing_sets;
 mod ovnkube;
 mod restarted;
 mod rotating;
+mod shutdown;
 mod skew;
 mod wildcard;
 

@@ -1,0 +1,111 @@
+//! The end of programs that have much to write.
+
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use tests::{
+    dnstap::{Sender, answer, data, event},
+    programs::Program,
+    soak,
+    wait::{eventually, eventually_within},
+    world::{Setup, World},
+};
+
+/// One less than a name may have.
+const ADDRESSES: u32 = 999;
+
+/// Hundreds of megabytes are written to a folder and a database.
+const LONG: Duration = Duration::from_secs(300);
+
+fn name(number: u32) -> String {
+    format!("n{number:03}.example.com.")
+}
+
+/// The frame of an answer with so many addresses.
+fn frame(number: u32, first: u32, count: u32) -> Vec<u8> {
+    let base = Ipv4Addr::new(11, 0, 0, 0).to_bits() + first;
+    let addresses: Vec<_> = (base..base + count)
+        .map(|bits| Ipv4Addr::from_bits(bits).into())
+        .collect();
+    data(&event(answer(&name(number), &addresses, 300)))
+}
+
+/// It ended in order, however much was left to do, and no task of it was aborted.
+async fn expect_end(name: &str, program: &mut Program, asked: Instant) {
+    let status = program.process().wait().await;
+    let took = asked.elapsed();
+    println!("{name}: ended after {} ms", took.as_millis());
+    assert_eq!(status.code(), Some(0));
+    let messages = program.messages();
+    let aborted = messages.iter().find(|message| message["tasks"].is_string());
+    assert_eq!(aborted, None);
+    let limit = Duration::from_secs(5);
+    assert!(!soak::is_long() || took < limit, "{name}: {took:?}");
+}
+
+#[tokio::test]
+async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_name_are_written() {
+    let count = soak::or_long(40, 800);
+    let names: Vec<String> = (0..count).map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::start(Setup {
+        allow: &names,
+        ..Setup::default()
+    })
+    .await;
+    eventually("every name has an object", async || {
+        let objects = world.store.objects().len();
+        // And the wildcard of the fences.
+        (objects == names.len() + 1)
+            .then_some(())
+            .ok_or_else(|| objects.to_string())
+    })
+    .await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    // As many at once as the queue holds.
+    for part in (0..count).collect::<Vec<_>>().chunks(100) {
+        let frames = part.iter().map(|i| frame(*i, i * ADDRESSES, ADDRESSES));
+        sender
+            .send(&frames.collect::<Vec<_>>().concat())
+            .await
+            .unwrap();
+        let so_far = f64::from((part[0] + part.len() as u32) * ADDRESSES);
+        world
+            .collector
+            .counts("collector_addresses", &[], so_far)
+            .await;
+    }
+    let written = f64::from(count * ADDRESSES);
+    let inserted = "ovn_writer_addresses_inserted_total";
+    eventually_within(
+        LONG,
+        "all addresses are in the database",
+        async || match world.ovn_writer.admin().metric(inserted, &[]).await {
+            Ok(value) if value >= written => Ok(()),
+            other => Err(format!("{other:?} of {written}")),
+        },
+    )
+    .await;
+    // One more address of each name: every status is to be written again.
+    let more = (0..count).map(|i| frame(i, count * ADDRESSES + i, 1));
+    sender
+        .send(&more.collect::<Vec<_>>().concat())
+        .await
+        .unwrap();
+    let all = f64::from(count * (ADDRESSES + 1));
+    world
+        .collector
+        .counts("collector_addresses", &[], all)
+        .await;
+    let asked = Instant::now();
+    for program in [&mut world.collector, &mut world.ovn_writer] {
+        program.process().signal(Signal::TERM);
+    }
+    tokio::join!(
+        expect_end("collector", &mut world.collector, asked),
+        expect_end("ovn-writer", &mut world.ovn_writer, asked),
+    );
+}
