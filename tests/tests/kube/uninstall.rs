@@ -70,6 +70,7 @@ async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Progra
         "--log-format=",
         "--listen=",
         "--inspect=",
+        "--control=",
         "--nb=",
     ];
     let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));

@@ -107,8 +107,8 @@ async fn what_version_0_1_left_is_gone_on_with() {
     assert_eq!(uuids(&world), rows, "rows are used as they are");
     assert_eq!(history.departures().await, [""; 0]);
 
-    // They are known to be the programs' own: a name whose rule goes while no writer runs loses its object, and then its row what
-    // is in it, which is done to marked rows alone.
+    // They are known to be the programs' own: a name whose rule goes while no ovn-writer runs loses its object and its rules, and then
+    // its row loses its addresses. That is done to marked rows alone.
     world.ovn_writer.process().kill();
     world.store.allow("team", &["www.example.com", LATE]);
     eventually("the object is deleted", async || {
@@ -116,6 +116,8 @@ async fn what_version_0_1_left_is_gone_on_with() {
         object.is_none().then_some(()).ok_or_else(String::new)
     })
     .await;
+    let no_rules = ["clear", "Logical_Switch", "switch", "acls"];
+    world.northbound.nbctl(&no_rules).unwrap();
     world.ovn_writer = start_ovn_writer(&world.workdir, &world.store).await;
     world.expect_no_addresses(APPS).await;
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
