@@ -13,6 +13,7 @@
 //! | [`absence`] | how many names may be closed as their objects are absent |
 //! | `batch` | a transaction under way |
 //! | `queue` | the names that are to be looked at, now or later |
+//! | `admission` | what is changed now, and what waits |
 //! | `drift_backoff` | when to undo what another client did |
 //! | `refusals` | what follows when the server refuses one |
 //! | `clashes` | sets that cannot be made, as others have the name |
@@ -20,6 +21,7 @@
 //! | `index` | from the names of sets to DNS names |
 
 pub mod absence;
+mod admission;
 mod batch;
 pub mod change;
 mod clashes;
@@ -40,7 +42,7 @@ use std::{
 };
 
 use foldhash::HashMap;
-use proto::api::{DnsName, DnsNameResolver, Family};
+use proto::api::{DnsName, DnsNameResolver};
 use runtime::{sparse::Sparse, store::Event};
 
 use self::{
@@ -49,7 +51,6 @@ use self::{
     change::InWords,
     drift_backoff::DriftBackoff,
     journal::Journal,
-    plan::{Finding, Trigger, Verdict},
     queue::{Mark, Queue},
     refusals::{Refused, back_off},
     sync_state::SyncState,
@@ -445,70 +446,6 @@ impl Reconciler {
             self.queue.look_at(name.clone(), due);
         }
         plan
-    }
-
-    /// Of what differs in a name, that which is changed now.
-    fn admit(&mut self, name: &DnsName, mark: Mark, plan: Plan, now: Instant) -> Vec<Finding> {
-        let findings = plan.findings.into_iter();
-        let due = findings.filter(|finding| finding.verdict == Verdict::Now);
-        let mut findings: Vec<_> = due.collect();
-        let is_quiet = |of: &[DriftBackoff; 2]| of.iter().all(|one| one.is_quiet(now));
-        if self.drift_backoff.get(name).is_some_and(is_quiet) {
-            self.drift_backoff.remove(name);
-        }
-        if findings.is_empty() {
-            self.refused.remove(name);
-            return findings;
-        }
-        if let Some(until) = self.admit_repairs(name, &mut findings, now) {
-            self.queue.defer(name.clone(), mark, until);
-        }
-        let of = |trigger: Trigger| -> Vec<Finding> {
-            let of = findings.iter().filter(|it| it.trigger == trigger);
-            of.cloned().collect()
-        };
-        let repairs = of(Trigger::ForeignChange);
-        if !repairs.is_empty() {
-            self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
-            if let Some(left_out) = self.repair_log.pass() {
-                tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
-            }
-        }
-        let closed = of(Trigger::Absence);
-        if !closed.is_empty() {
-            tracing::warn!(%name, changes = %InWords(&closed), "the address sets of a name are emptied: it has had no object for long");
-        }
-        findings
-    }
-
-    /// Leaves the repairs out that must wait, and returns until when.
-    fn admit_repairs(
-        &mut self,
-        name: &DnsName,
-        findings: &mut Vec<Finding>,
-        now: Instant,
-    ) -> Option<Instant> {
-        let is_repair = |finding: &Finding, family| {
-            finding.trigger == Trigger::ForeignChange && finding.change.family() == family
-        };
-        let mut until = None::<Instant>;
-        for (place, family) in Family::ALL.into_iter().enumerate() {
-            let mut repairs = findings.iter().filter(|it| is_repair(it, family));
-            let longest = match repairs.clone().any(|it| it.change.is_creation()) {
-                true => drift_backoff::LONGEST_WAIT_FOR_SET,
-                false => drift_backoff::LONGEST_WAIT,
-            };
-            if repairs.next().is_none() {
-                continue;
-            }
-            let backoff = self.drift_backoff.entry(name.clone()).or_default();
-            let admitted = backoff.get_mut(place).map(|it| it.admit(now, longest));
-            if let Some(Err(at)) = admitted {
-                findings.retain(|finding| !is_repair(finding, family));
-                until = Some(until.map_or(at, |until| until.min(at)));
-            }
-        }
-        until
     }
 }
 

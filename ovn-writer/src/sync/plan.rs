@@ -4,19 +4,16 @@
 //! |---|---|---|
 //! | has an object that says which addresses it has | made equal | gets what is missing, loses what this program put in |
 //! | has an object that says nothing yet | gets what was known, loses nothing | the same |
-//! | is away | emptied as [`Planner::closing`] has it; deleted if ours and nothing refers to it | loses what this program put in, at the same time |
+//! | is away | emptied as `closing` has it; deleted if ours and nothing refers to it | loses what this program put in, at the same time |
 //! | never had an object here, and no row of ours | left as it is | left as it is |
 //!
-//! When rows are made is [`Creation`].
+//! When rows are made is [`Creation`]. What another client changed is put right as `foreign` has it.
 
 mod closing;
+mod foreign;
 mod options;
 
-use std::{
-    collections::BTreeSet,
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, net::IpAddr, time::Instant};
 
 use foldhash::HashMap;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
@@ -320,109 +317,6 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// Adds a difference, in parts by what it comes from: what the store changed is undone at once; where ovn-kubernetes writes
-    /// the same sets, what it changed is left for a while, as the store may say so only later.
-    fn add_by_cause(
-        &mut self,
-        row: SetRow<'_>,
-        identity: &Identity,
-        wanted: &Wanted<'_>,
-        change: Option<Change>,
-    ) {
-        let Some(Change::Mutate {
-            uuid,
-            family,
-            insert,
-            delete,
-        }) = change
-        else {
-            return;
-        };
-        let is_shared = self.case.is_managed && identity.form == NameForm::Fqdn;
-        let delay = is_shared.then_some(self.options.delays.foreign);
-        let mut parts = Parts::default();
-        for address in insert {
-            let is_news = match wanted.changes {
-                None => true,
-                Some(changes) => changes.addresses.contains(&address),
-            };
-            let cause = self.cause((row.uuid, Some(address)), is_news, delay, wanted);
-            parts.of(cause).0.push(address);
-        }
-        for text in delete {
-            let address = address_in(&text);
-            let is_news = match wanted.changes {
-                None => !is_shared,
-                Some(changes) => {
-                    let is_moved = address.is_some_and(|it| changes.addresses.contains(&it));
-                    changes.became_complete || is_moved
-                }
-            };
-            let cause = self.cause((row.uuid, address), is_news, delay, wanted);
-            parts.of(cause).1.push(text);
-        }
-        for (verdict, trigger, (insert, delete)) in parts.all() {
-            let change = Change::Mutate {
-                uuid,
-                family,
-                insert,
-                delete,
-            };
-            self.add(Some(change), verdict, trigger, true);
-        }
-    }
-
-    /// What becomes of one address that differs. `is_news`: it is the store that changed.
-    fn cause(
-        &mut self,
-        (row, address): (Uuid, Option<IpAddr>),
-        is_news: bool,
-        delay: Option<Duration>,
-        wanted: &Wanted<'_>,
-    ) -> (Verdict, Trigger) {
-        let known = address.and_then(|it| self.before.foreign.get(&(row, it)).copied());
-        if known.is_none() && is_news {
-            return (Verdict::Now, Trigger::Store);
-        }
-        let (since, is_repair) = known.unwrap_or((self.now, wanted.changes.is_some()));
-        let trigger = match is_repair {
-            true => Trigger::ForeignChange,
-            false => Trigger::Store,
-        };
-        let (Some(delay), Some(address)) = (delay, address) else {
-            return (Verdict::Now, trigger);
-        };
-        self.clocks
-            .foreign
-            .insert((row, address), (since, is_repair));
-        let until = since + delay;
-        if self.now >= until {
-            return (Verdict::Now, trigger);
-        }
-        self.look_again(until);
-        (Verdict::At(until), trigger)
-    }
-
-    /// A change of another client that it undid itself may still be explained: by events of the object that are on their way. They
-    /// must not bring back what it has taken out since.
-    fn keep_unexplained(&mut self) {
-        let Some(changes) = self.case.wanted.and_then(|wanted| wanted.changes) else {
-            return;
-        };
-        let delay = self.options.delays.foreign;
-        for (key, (since, is_repair)) in std::mem::take(&mut self.before.foreign) {
-            let (row, address) = key;
-            let is_there = self.case.rows.iter().any(|it| it.uuid == row);
-            let until = since + delay;
-            let is_explained = changes.addresses.contains(&address);
-            if !is_there || is_explained || self.now >= until {
-                continue;
-            }
-            self.clocks.foreign.entry(key).or_insert((since, is_repair));
-            self.look_again(until);
-        }
-    }
-
     /// The rows that are to be made; `families` are those that have no row at all.
     fn creations(&mut self, families: &BTreeSet<Family>) {
         let Some(wanted) = self.case.wanted.filter(|wanted| wanted.is_present()) else {
@@ -478,49 +372,6 @@ impl<'a> Planner<'a, '_> {
 
     fn look_again(&mut self, at: Instant) {
         self.plan.due = Some(self.plan.due.map_or(at, |due| due.min(at)));
-    }
-}
-
-/// What is put into a row and taken out of it.
-type Part = (Vec<IpAddr>, Vec<SmolStr>);
-
-/// A change of a row, in parts by what becomes of them.
-#[derive(Default)]
-struct Parts {
-    store: Part,
-    foreign: Part,
-    later: Part,
-    /// When the first of the later ones is due.
-    due: Option<Instant>,
-}
-
-impl Parts {
-    fn of(&mut self, (verdict, trigger): (Verdict, Trigger)) -> &mut Part {
-        match (verdict, trigger) {
-            (Verdict::At(at), _) => {
-                self.due = Some(self.due.map_or(at, |due| due.min(at)));
-                &mut self.later
-            }
-            (_, Trigger::ForeignChange) => &mut self.foreign,
-            _ => &mut self.store,
-        }
-    }
-
-    /// Those that are not empty.
-    fn all(self) -> impl Iterator<Item = (Verdict, Trigger, Part)> {
-        let Self {
-            store,
-            foreign,
-            later,
-            due,
-        } = self;
-        let later = due.map(|due| (Verdict::At(due), Trigger::ForeignChange, later));
-        let now = [
-            (Verdict::Now, Trigger::Store, store),
-            (Verdict::Now, Trigger::ForeignChange, foreign),
-        ];
-        let parts = now.into_iter().chain(later);
-        parts.filter(|(.., (insert, delete))| !(insert.is_empty() && delete.is_empty()))
     }
 }
 

@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Duration;
 
-use proto::api::DEFAULT_NETWORK_CONTROLLER;
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family};
 use uuid::Uuid;
 
 use self::{

@@ -1,0 +1,85 @@
+//! Of what differs in a name, what is changed now and what waits.
+
+use std::time::Instant;
+
+use proto::api::{DnsName, Family};
+
+use super::{
+    Plan, Reconciler,
+    change::InWords,
+    drift_backoff::{self, DriftBackoff},
+    plan::{Finding, Trigger, Verdict},
+    queue::Mark,
+};
+
+impl Reconciler {
+    /// Of what differs in a name, that which is changed now.
+    pub(super) fn admit(
+        &mut self,
+        name: &DnsName,
+        mark: Mark,
+        plan: Plan,
+        now: Instant,
+    ) -> Vec<Finding> {
+        let findings = plan.findings.into_iter();
+        let due = findings.filter(|finding| finding.verdict == Verdict::Now);
+        let mut findings: Vec<_> = due.collect();
+        let is_quiet = |of: &[DriftBackoff; 2]| of.iter().all(|one| one.is_quiet(now));
+        if self.drift_backoff.get(name).is_some_and(is_quiet) {
+            self.drift_backoff.remove(name);
+        }
+        if findings.is_empty() {
+            self.refused.remove(name);
+            return findings;
+        }
+        if let Some(until) = self.admit_repairs(name, &mut findings, now) {
+            self.queue.defer(name.clone(), mark, until);
+        }
+        let of = |trigger: Trigger| -> Vec<Finding> {
+            let of = findings.iter().filter(|it| it.trigger == trigger);
+            of.cloned().collect()
+        };
+        let repairs = of(Trigger::ForeignChange);
+        if !repairs.is_empty() {
+            self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
+            if let Some(left_out) = self.repair_log.pass() {
+                tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
+            }
+        }
+        let closed = of(Trigger::Absence);
+        if !closed.is_empty() {
+            tracing::warn!(%name, changes = %InWords(&closed), "the address sets of a name are emptied: it has had no object for long");
+        }
+        findings
+    }
+
+    /// Leaves the repairs out that must wait, and returns until when.
+    fn admit_repairs(
+        &mut self,
+        name: &DnsName,
+        findings: &mut Vec<Finding>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let is_repair = |finding: &Finding, family| {
+            finding.trigger == Trigger::ForeignChange && finding.change.family() == family
+        };
+        let mut until = None::<Instant>;
+        for (place, family) in Family::ALL.into_iter().enumerate() {
+            let mut repairs = findings.iter().filter(|it| is_repair(it, family));
+            let longest = match repairs.clone().any(|it| it.change.is_creation()) {
+                true => drift_backoff::LONGEST_WAIT_FOR_SET,
+                false => drift_backoff::LONGEST_WAIT,
+            };
+            if repairs.next().is_none() {
+                continue;
+            }
+            let backoff = self.drift_backoff.entry(name.clone()).or_default();
+            let admitted = backoff.get_mut(place).map(|it| it.admit(now, longest));
+            if let Some(Err(at)) = admitted {
+                findings.retain(|finding| !is_repair(finding, family));
+                until = Some(until.map_or(at, |until| until.min(at)));
+            }
+        }
+        until
+    }
+}

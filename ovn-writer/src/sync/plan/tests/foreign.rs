@@ -1,0 +1,160 @@
+//! Changes of another client, beside the store.
+
+use super::*;
+use crate::desired::Changes;
+
+/// Of a row in a database that ovn-kubernetes manages: what is done, step by step in time, while the row and what is wanted of it
+/// change.
+#[derive(Default)]
+struct Shared {
+    clocks: Clocks,
+    /// Whether it was compared, and what the store changed since then.
+    changes: Option<BTreeSet<IpAddr>>,
+    wanted: BTreeSet<IpAddr>,
+    start: Option<Instant>,
+}
+
+impl Shared {
+    /// The store wants these from now on.
+    fn want(&mut self, texts: &[&str]) {
+        let new = addresses(texts);
+        if let Some(changes) = &mut self.changes {
+            for address in new.symmetric_difference(&self.wanted) {
+                if !changes.remove(address) {
+                    changes.insert(*address);
+                }
+            }
+        }
+        self.wanted = new;
+    }
+
+    /// What is done at this time to a row with these members: changes of the store bare, repairs with a `!`.
+    fn at(&mut self, millis: u64, members: &[&str]) -> String {
+        let set = row(W, Family::V4, None, members);
+        let rows = [SetRow {
+            uuid: Uuid::from_u128(1),
+            set: &set,
+            is_referred_to: true,
+            inserted: None,
+        }];
+        let changes = self.changes.as_ref().map(|addresses| Changes {
+            addresses,
+            became_complete: false,
+        });
+        let wanted = Wanted {
+            presence: Presence::Present,
+            was_seen: true,
+            is_complete: true,
+            addresses: Cow::Owned(self.wanted.iter().copied().collect()),
+            changes,
+        };
+        let name = dns(W);
+        let case = Case {
+            name: &name,
+            wanted: Some(&wanted),
+            rows: &rows,
+            missed: &[],
+            taken: &[],
+            creation: Creation::WhenReferenced,
+            is_managed: true,
+            absence_hold: None,
+            absence_counts_from: None,
+        };
+        let start = *self.start.get_or_insert_with(Instant::now);
+        let now = start + Duration::from_millis(millis);
+        let planned = plan(case, &options(), &mut self.clocks, now);
+        self.changes = Some(BTreeSet::new());
+        let mut words = Vec::new();
+        for finding in planned.findings {
+            let Change::Mutate { insert, delete, .. } = finding.change else {
+                panic!("{finding:?}");
+            };
+            let mark = match finding.trigger {
+                Trigger::ForeignChange => "!",
+                _ => "",
+            };
+            match finding.verdict {
+                Verdict::Now => {
+                    words.extend(insert.iter().map(|it| format!("+{it}{mark}")));
+                    words.extend(delete.iter().map(|it| format!("-{it}{mark}")));
+                }
+                Verdict::At(at) => words.push(format!("in {:?}", at - now)),
+                Verdict::Left(reason) => panic!("{reason:?}"),
+            }
+        }
+        words.join(" ")
+    }
+}
+
+#[test]
+fn what_another_writer_of_the_same_objects_brings_first_is_left_until_the_store_says_so() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.1"]), "");
+    // It is faster by 200 ms: it puts one in and takes the other out.
+    assert_eq!(set.at(1000, &["10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.2"]), "in 400ms");
+    set.want(&["10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.2"]), "");
+    // The store is faster.
+    set.want(&["10.0.0.3"]);
+    assert_eq!(set.at(2000, &["10.0.0.2"]), "+10.0.0.3 -10.0.0.2");
+}
+
+#[test]
+fn an_event_that_does_not_explain_a_change_changes_nothing() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    // The watch is two events behind: it tells of 10.0.0.2 first, and the row has 10.0.0.3 already.
+    let ahead = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    assert_eq!(set.at(1000, &ahead), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &ahead), "in 300ms");
+    set.want(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert_eq!(set.at(1400, &ahead), "");
+}
+
+#[test]
+fn what_another_writer_put_in_and_took_out_again_is_not_brought_back_by_late_events() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.1", "10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.1"]), "");
+    // The watch tells that it came, and later that it went.
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.1"]), "in 300ms");
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(1300, &["10.0.0.1"]), "");
+    // What the store brings back much later is put in at once.
+    assert_eq!(set.at(1600, &["10.0.0.1"]), "");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1700, &["10.0.0.1"]), "+10.0.0.2");
+}
+
+#[test]
+fn what_stays_different_is_put_right_after_half_a_second_and_counts_as_a_repair() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.9"]), "in 500ms");
+    // One more comes later, and has a time of its own.
+    let later = ["10.0.0.8", "10.0.0.9"];
+    assert_eq!(set.at(1300, &later), "in 200ms");
+    assert_eq!(set.at(1500, &later), "+10.0.0.1! -10.0.0.9! in 300ms");
+    assert_eq!(set.at(1600, &["10.0.0.1", "10.0.0.8"]), "in 200ms");
+    assert_eq!(set.at(1800, &["10.0.0.1", "10.0.0.8"]), "-10.0.0.8!");
+    // What the store changes meanwhile does not wait.
+    assert_eq!(set.at(2000, &["10.0.0.7"]), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.5"]);
+    assert_eq!(set.at(2100, &["10.0.0.7"]), "+10.0.0.5 in 400ms");
+}
+
+#[test]
+fn at_the_start_what_is_missing_comes_at_once_and_what_is_too_many_waits() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.2"]), "+10.0.0.1 in 500ms");
+    assert_eq!(set.at(500, &["10.0.0.1", "10.0.0.2"]), "-10.0.0.2");
+}
