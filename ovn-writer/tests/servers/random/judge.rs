@@ -1,6 +1,9 @@
 //! Whether whatever left a set that a rule used had to.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proto::api::Family;
 use tests::{
@@ -13,7 +16,7 @@ use super::told::{Known, Told};
 use crate::harness::AWAY;
 
 /// How long a transaction may be on its way, or the news of it, in which its reason may have ended.
-const LAG: Duration = Duration::from_secs(3);
+const LAG: Duration = Duration::from_secs(2);
 
 /// The log of the database has milliseconds, and the clock to which they are brought is another one.
 const EARLY: Duration = Duration::from_millis(5);
@@ -36,8 +39,8 @@ pub(super) struct Judge {
     unused: BTreeMap<String, Unused>,
     /// How many names were in use, and when.
     in_use: Vec<(Instant, usize)>,
-    /// How many names each writer closed by time.
-    closed: BTreeMap<usize, Vec<String>>,
+    /// Which names each writer closed by time.
+    closed: BTreeSet<(usize, String)>,
     /// How many closings were judged, for whoever wants to know whether the test tests anything.
     pub(super) judged: usize,
 }
@@ -49,7 +52,7 @@ impl Judge {
             tables: Tables::default(),
             unused: BTreeMap::new(),
             in_use: Vec::new(),
-            closed: BTreeMap::new(),
+            closed: BTreeSet::new(),
             judged: 0,
         }
     }
@@ -121,27 +124,24 @@ impl Judge {
             }
             self.judged += 1;
             let spans = self.spans(at);
-            // Every status that was true meanwhile had it.
-            if spans
-                .iter()
-                .any(|(_, known)| !known.had(closing.name(), &closing.address))
-            {
+            let had = |known: &Known| known.had(closing.name(), &closing.address);
+            if spans.iter().any(|(_, known)| !had(known)) {
                 continue;
             }
             let away = spans.iter().filter_map(|(until, known)| {
                 let (length, rule_ended) = known.away(closing.name(), *until)?;
-                (length >= AWAY).then_some((length, rule_ended, *known))
+                (length >= AWAY).then_some((length, rule_ended, *until, *known))
             });
-            let away: Vec<_> = away
-                .map(|(length, ended, known)| (length, ended, known.clone()))
-                .collect();
-            let rule_ended = away.iter().any(|(_, rule_ended, _)| *rule_ended);
+            let away: Vec<_> = away.collect();
+            let rule_ended = away.iter().any(|(_, rule_ended, ..)| *rule_ended);
             if rule_ended || (!away.is_empty() && self.was_unused(&closing, at)) {
                 continue;
             }
-            let by_time = away
-                .into_iter()
-                .find(|(length, _, known)| *length >= ABSENT && !known.has_unknown());
+            let by_time = away.iter().find(|(length, _, until, known)| {
+                *length >= ABSENT
+                    && !known.has_unknown()
+                    && self.is_one_of_few(&closing, *until, known, in_use)
+            });
             let Some((.., known)) = by_time else {
                 let known: Vec<_> = spans
                     .iter()
@@ -150,9 +150,12 @@ impl Judge {
                         format!("until {ago:?} before: {}", known.of(closing.name(), *until))
                     })
                     .collect();
-                return Err(format!("{closing:?} had no reason: {known:#?}"));
+                return Err(format!(
+                    "{closing:?} had no reason; in use were {in_use:?}, and it was known {known:#?}"
+                ));
             };
-            self.closed_by_time(&closing, at, &known, in_use)?;
+            let closed = (known.life, closing.name().to_owned());
+            self.closed.insert(closed);
         }
         Ok(())
     }
@@ -173,32 +176,29 @@ impl Judge {
         before.is_some_and(|(length, until)| until + LAG >= at && length + 2 * EARLY >= AWAY)
     }
 
-    /// A name that was closed by time is one of few.
-    fn closed_by_time(
-        &mut self,
+    /// Whether few names were away for so long, with those that this writer has closed for that.
+    fn is_one_of_few(
+        &self,
         closing: &Closing,
         at: Instant,
         known: &Known,
         in_use: &[String],
-    ) -> Result<(), String> {
-        let closed = self.closed.entry(known.life).or_default();
+    ) -> bool {
         let is_absent = |name: &&String| {
             let away = known.away(name, at);
             away.is_some_and(|(length, rule_ended)| length >= ABSENT && !rule_ended)
         };
-        let mut absent: Vec<&String> = in_use.iter().filter(is_absent).collect();
-        absent.extend(closed.iter());
-        absent.sort();
-        absent.dedup();
+        let closed = self.closed.iter().filter(|(life, _)| *life == known.life);
+        let closed: BTreeSet<&str> = closed.map(|(_, name)| name.as_str()).collect();
+        let mut going: BTreeSet<&str> = in_use
+            .iter()
+            .filter(is_absent)
+            .map(String::as_str)
+            .collect();
+        going.extend(&closed);
+        going.insert(closing.name());
         let lately = self.in_use.iter().filter(|(then, _)| *then + LAG >= at);
-        let most = lately.map(|(_, count)| *count).max().unwrap_or_default() + closed.len();
-        let count = absent.len();
-        if 2 * count > most {
-            return Err(format!("{closing:?} is one of {count} of {most} names"));
-        }
-        if !closed.iter().any(|name| name == closing.name()) {
-            closed.push(closing.name().to_owned());
-        }
-        Ok(())
+        let most = lately.map(|(_, count)| *count).max().unwrap_or_default();
+        2 * going.len() <= most + closed.len()
     }
 }

@@ -22,7 +22,7 @@ mod soak {
     #[tokio::test(flavor = "multi_thread")]
     async fn nothing_leaves_a_used_set_without_a_reason_and_in_the_end_all_is_as_the_statuses_say()
     {
-        let rounds = variable("RANDOM_ROUNDS").unwrap_or(or_long(4, 150));
+        let rounds = variable("RANDOM_ROUNDS").unwrap_or(or_long(4, 100));
         for round in 0..rounds {
             let seed = variable("RANDOM_SEED").unwrap_or_else(rand_seed);
             let seeds = [seed.to_le_bytes(); 4].concat();
