@@ -173,10 +173,12 @@ impl Hints {
         self.pending().writing.contains_key(key)
     }
 
-    /// Notes that a file was seen to change.
+    /// Notes that a file was seen to change. If a notification has said so meanwhile, the file was replaced while it was read, or its
+    /// writer has closed it: it is looked at again at once.
     pub(super) fn note_writing(&self, key: &ObjectKey) {
         let mut pending = self.pending();
-        if pending.writing.len() < MAX_HINTS {
+        let is_due = pending.work.everything || pending.work.files.contains(key);
+        if !is_due && pending.writing.len() < MAX_HINTS {
             pending.writing.insert(key.clone(), Instant::now());
         }
     }
@@ -273,6 +275,20 @@ mod tests {
         hints.pending().writing.insert(key("a"), begun);
         assert_eq!(hints.take(), files(&["a"]));
         assert_eq!(hints.next_pause(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_read_is_looked_at_again_at_once() {
+        let hints = hints();
+        let path = Path::new("/store/ns/things/a.yaml").to_owned();
+        hints.handle(Ok(Event::new(RENAME).add_path(path)));
+        hints.note_writing(&key("a"));
+        assert!(!hints.is_being_written(&key("a")));
+        assert_eq!(hints.take(), files(&["a"]));
+        // Without a notification it is being written.
+        hints.note_writing(&key("a"));
+        assert!(hints.is_being_written(&key("a")));
+        assert_eq!(hints.take(), Work::default());
     }
 
     #[test]
