@@ -2,7 +2,7 @@
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, Family};
 
-use crate::ovsdb::{ColumnProblem, Datum};
+use crate::ovsdb::{ColumnProblem, Datum, value::TypeError};
 
 /// `external_ids`, where owners of rows say what a row is for.
 pub(crate) const EXTERNAL_IDS: &str = "external_ids";
@@ -28,6 +28,9 @@ const NONE: u8 = 0;
 const SHORT: u8 = 1 + COMMON.len() as u8;
 const LONG: u8 = u8::MAX;
 
+/// Most rows' values take less, in bytes.
+const USUAL_LENGTH: usize = 256;
+
 /// The values of `N` keys, in the order in which the keys are given. Rows are many: the values lie in one piece, one behind the
 /// other, without those at the end that are not there.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,12 +43,16 @@ impl<const N: usize> Kept<N> {
         keys: &[&str; N],
         difference: Datum,
     ) -> Result<(), ColumnProblem> {
-        let difference = distinct(difference.into_string_map()?)?;
+        let pairs = difference.into_map()?;
+        let texts = pairs
+            .iter()
+            .map(|(key, value)| Ok((key.text()?, value.text()?)));
+        let texts = distinct(texts.collect::<Result<_, TypeError>>()?)?;
         let mut values: [Option<&str>; N] = std::array::from_fn(|place| self.get(place));
-        for (key, value) in &difference {
-            let slot = keys.iter().position(|kept| kept == key);
+        for (key, value) in texts {
+            let slot = keys.iter().position(|kept| *kept == key);
             if let Some(slot) = slot.and_then(|slot| values.get_mut(slot)) {
-                let value = Some(value.as_str());
+                let value = Some(value);
                 *slot = if *slot == value { None } else { value };
             }
         }
@@ -54,7 +61,7 @@ impl<const N: usize> Kept<N> {
     }
 
     fn of(values: [Option<&str>; N]) -> Self {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(USUAL_LENGTH);
         for value in values {
             let Some(value) = value else {
                 bytes.push(NONE);
@@ -81,7 +88,8 @@ impl<const N: usize> Kept<N> {
         while bytes.last() == Some(&NONE) {
             bytes.pop();
         }
-        Self(bytes.into())
+        // Copied: what shrinks where it is leaves a gap behind each row.
+        Self(bytes.as_slice().into())
     }
 
     /// The value of the key at this place, if the row has one.

@@ -11,6 +11,7 @@
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`inspect`]: what a program knows, for who runs it.
 //! - [`leader`]: which replica leads.
+//! - [`memory`]: how much memory the process may have.
 //! - [`metrics`]: what the metrics are.
 //! - [`networks`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
@@ -33,6 +34,7 @@ pub mod http;
 pub mod inspect;
 pub mod leader;
 pub mod listen;
+pub mod memory;
 pub mod metrics;
 pub mod networks;
 mod program;

@@ -177,13 +177,13 @@ impl AddressSet {
     }
 
     /// Takes over a difference of the members, each of them once.
-    fn toggle_members(&mut self, texts: Vec<SmolStr>) {
+    fn toggle_members(&mut self, texts: &[&str]) {
         let mut addresses = Vec::with_capacity(texts.len());
         let mut others = self.others.take().unwrap_or_default();
         for text in texts {
-            match canonical_address(&text) {
+            match canonical_address(text) {
                 Some(address) => addresses.push(address),
-                None => replica::toggle(&mut others, text.as_str().into()),
+                None => replica::toggle(&mut others, (*text).into()),
             }
         }
         self.others = (!others.is_empty()).then_some(others);
@@ -252,8 +252,9 @@ impl AddressSet {
         match column {
             NAME => self.name = value.into_string()?.as_str().into(),
             ADDRESSES => {
-                let members = value.into_set()?.into_iter().map(Atom::into_string);
-                self.toggle_members(distinct(members.collect::<Result<_, _>>()?)?);
+                let members = value.into_set()?;
+                let texts = members.iter().map(Atom::text);
+                self.toggle_members(&distinct(texts.collect::<Result<_, _>>()?)?);
             }
             EXTERNAL_IDS => {
                 self.external_ids.modify(&KEYS, value)?;

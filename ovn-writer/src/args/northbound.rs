@@ -7,11 +7,12 @@ use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
     expiry::Role,
+    memory,
 };
 
 use crate::{
     address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Remotes, TlsIdentity, TlsOptions, Verify},
+    ovsdb::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions, Verify},
 };
 
 /// Shorter ones would find servers silent that are only busy.
@@ -55,9 +56,10 @@ pub struct NorthboundArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_probe)]
     pub inactivity_probe: Duration,
 
-    /// The longest message that is accepted of a server; the first one holds all rows that are wanted
-    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_message_size)]
-    pub max_message: usize,
+    /// The longest message that is accepted of a server; the first one holds all rows that are wanted. If it is not said: a quarter
+    /// of the memory that the container may have, and at most 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_message_size)]
+    pub max_message: Option<usize>,
 }
 
 /// [`Verify`], as a flag.
@@ -98,7 +100,9 @@ impl NorthboundArgs {
         let mut options = ClientOptions::new(NORTHBOUND);
         options.leader_only = self.leader_only;
         let transport = &mut options.session.transport;
-        transport.limits.max_message = self.max_message;
+        let max_message = self.max_message;
+        transport.limits.max_message =
+            max_message.unwrap_or_else(|| longest_message(memory::limit()));
         transport.inactivity_probe = Some(self.inactivity_probe).filter(|probe| !probe.is_zero());
         transport.tls = self.ca_cert.clone().map(|ca_cert| TlsOptions {
             ca_cert,
@@ -110,6 +114,13 @@ impl NorthboundArgs {
         });
         Ok(options)
     }
+}
+
+/// The longest message that can be read within so much memory: what is read of it takes no more than twice its size besides.
+fn longest_message(memory: Option<u64>) -> usize {
+    let most = Limits::default().max_message;
+    let quarter = memory.map(|limit| usize::try_from(limit / 4).unwrap_or(usize::MAX));
+    quarter.map_or(most, |quarter| quarter.clamp(SMALLEST_MESSAGE, most))
 }
 
 fn parse_probe(text: &str) -> Result<Duration, String> {
@@ -196,7 +207,10 @@ mod tests {
         assert_eq!(plain.database, "OVN_Northbound");
         assert_eq!(plain.leader_only, None);
         let transport = plain.session.transport;
-        assert_eq!(transport.limits.max_message, 512 << 20);
+        assert_eq!(
+            transport.limits.max_message,
+            longest_message(memory::limit())
+        );
         assert_eq!(transport.inactivity_probe, Some(Duration::from_secs(5)));
         assert_eq!(transport.tls, None);
 
@@ -229,6 +243,18 @@ mod tests {
         assert_eq!(leader_only(&["--leader-only=false"], None), Some(false));
         let variable = Some(("OVN_WRITER_LEADER_ONLY", "false"));
         assert_eq!(leader_only(&[], variable), Some(false));
+    }
+
+    #[test]
+    fn a_message_fits_the_memory_of_the_container() {
+        for (memory, longest) in [
+            (None, 512 << 20),
+            (Some(u64::MAX), 512 << 20),
+            (Some(512 << 20), 128 << 20),
+            (Some(1 << 10), SMALLEST_MESSAGE),
+        ] {
+            assert_eq!(longest_message(memory), longest, "{memory:?}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl<T: Tables> Client<T> {
             progress: Progress::default(),
             kept: None,
         };
-        let state = State::connecting(&mut attempts, &options, memory);
+        let state = State::connecting(&mut attempts, &options, memory, Duration::ZERO);
         Self {
             options,
             attempts,
@@ -161,7 +161,7 @@ impl<T: Tables> Client<T> {
                     }
                     Err((error, memory)) => {
                         let remote = remote.clone();
-                        self.connect(memory);
+                        self.connect(memory, error.least_delay());
                         return Event::Down {
                             remote,
                             was_up: false,
@@ -175,7 +175,7 @@ impl<T: Tables> Client<T> {
                     Ok(Some(event)) => return event,
                     Err(error) => {
                         let (remote, unknown) = (link.remote.clone(), link.session.under_way());
-                        self.end(error.leaves_the_replica_intact());
+                        self.end(error.leaves_the_replica_intact(), error.least_delay());
                         return Event::Down {
                             remote,
                             was_up: true,
@@ -208,15 +208,15 @@ impl<T: Tables> Client<T> {
     /// Ends the session, if there is one, connects anew, and reads what happened since. To be called after
     /// [`Outcome::Unknown`]. No other outcome of the session comes after that.
     pub fn restart(&mut self) {
-        self.end(true);
+        self.end(true, Duration::ZERO);
     }
 
     /// Ends the session, if there is one, connects anew, and reads everything. To be called when the replica cannot be right.
     pub fn start_over(&mut self) {
-        self.end(false);
+        self.end(false, Duration::ZERO);
     }
 
-    fn end(&mut self, keep_replica: bool) {
+    fn end(&mut self, keep_replica: bool, least_delay: Duration) {
         let State::Up(link) = &mut self.state else {
             return;
         };
@@ -225,11 +225,11 @@ impl<T: Tables> Client<T> {
             self.attempts.succeeded();
         }
         let memory = link.remember(keep_replica);
-        self.connect(memory);
+        self.connect(memory, least_delay);
     }
 
-    fn connect(&mut self, memory: Memory<T>) {
-        self.state = State::connecting(&mut self.attempts, &self.options, memory);
+    fn connect(&mut self, memory: Memory<T>, least_delay: Duration) {
+        self.state = State::connecting(&mut self.attempts, &self.options, memory, least_delay);
     }
 }
 
@@ -238,8 +238,10 @@ impl<T: Tables> State<T> {
         attempts: &mut Attempts,
         options: &Arc<ClientOptions>,
         mut memory: Memory<T>,
+        least_delay: Duration,
     ) -> Self {
         let (remote, delay) = attempts.next();
+        let delay = delay.max(least_delay);
         let (target, options) = (remote.clone(), options.clone());
         let connecting = async move {
             sleep(delay).await;

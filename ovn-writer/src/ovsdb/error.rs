@@ -4,7 +4,14 @@ use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
-use super::{replica::ReplicaError, schema::SchemaError, transport::TransportError};
+use super::{
+    replica::ReplicaError,
+    schema::SchemaError,
+    transport::{FramingError, TransportError},
+};
+
+/// How long to wait after a message that is too long.
+const TOO_LONG_DELAY: Duration = Duration::from_secs(30);
 
 /// What the server says of a request that it does not carry out.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -111,6 +118,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// How long to wait at least before the next attempt. For a message that is too long the server works long and in vain, and so
+    /// it will again.
+    pub(super) fn least_delay(&self) -> Duration {
+        match self {
+            Self::Connect(TransportError::Framing(FramingError::TooLong { .. }))
+            | Self::Lost(TransportError::Framing(FramingError::TooLong { .. })) => TOO_LONG_DELAY,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether what was replicated before is right, so that only what happened since need be read. It is not when the server
     /// contradicts itself, when something may have been missed, and when the database is another one afterwards.
     pub(super) fn leaves_the_replica_intact(&self) -> bool {
@@ -146,5 +163,17 @@ mod tests {
         );
         assert_eq!(words(r#"{"error":"timed out"}"#), "timed out");
         assert_eq!(words("17"), "17");
+    }
+
+    #[test]
+    fn a_server_is_not_made_to_write_what_is_too_long_again_and_again() {
+        let too_long = FramingError::TooLong {
+            length: 2,
+            is_whole: true,
+            limit: 1,
+        };
+        let error = Error::Lost(too_long.into());
+        assert_eq!(error.least_delay(), TOO_LONG_DELAY);
+        assert_eq!(Error::NotLeader.least_delay(), Duration::ZERO);
     }
 }

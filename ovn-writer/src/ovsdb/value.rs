@@ -59,6 +59,17 @@ impl Atom {
     ///
     /// # Errors
     /// [`TypeError`] if it is another kind of atom.
+    pub fn text(&self) -> Result<&str, TypeError> {
+        match self {
+            Self::String(text) => Ok(text),
+            _ => Err(TypeError("a string")),
+        }
+    }
+
+    /// The text of a string.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
     pub fn into_string(self) -> Result<SmolStr, TypeError> {
         match self {
             Self::String(text) => Ok(text),

@@ -3,6 +3,7 @@
 use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
 
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
+use smol_str::SmolStr;
 
 use super::expression::{self, Sense};
 use crate::{
@@ -152,8 +153,8 @@ pub struct RuleKey {
 pub struct Rule<T> {
     sets: SetNames,
     priority: i64,
-    direction: Box<str>,
-    action: Box<str>,
+    direction: SmolStr,
+    action: SmolStr,
     external_ids: Kept<3>,
     table: PhantomData<T>,
 }
@@ -163,8 +164,8 @@ impl<T> Default for Rule<T> {
         Self {
             sets: SetNames::default(),
             priority: 0,
-            direction: Box::default(),
-            action: Box::default(),
+            direction: SmolStr::default(),
+            action: SmolStr::default(),
             external_ids: Kept::default(),
             table: PhantomData,
         }
@@ -220,8 +221,8 @@ impl<T: OfTable> Rule<T> {
                 Datum::Atom(Atom::Integer(priority)) => self.priority = priority,
                 _ => return Err(TypeError("an integer").into()),
             },
-            "direction" => self.direction = value.into_string()?.as_str().into(),
-            "action" => self.action = value.into_string()?.as_str().into(),
+            "direction" => self.direction = value.into_string()?,
+            "action" => self.action = value.into_string()?,
             EXTERNAL_IDS => self.external_ids.modify(&KEYS, value)?,
             _ => return Err(ColumnProblem::Unknown),
         }

@@ -111,7 +111,7 @@ async fn an_answer_without_end_is_cut_off_at_the_bound() {
     );
     let (was_up, error) = end(&server, b"").await;
     assert!(
-        !was_up && error.to_string().contains("more than 10000 bytes"),
+        !was_up && error.to_string().contains("at most 10000 are accepted"),
         "{error}"
     );
     // What the sockets hold, and no more.

@@ -4,6 +4,9 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
+/// A message that is too long is read to its end if it has at most this many times the bytes that it may have.
+const MEASURED: usize = 16;
+
 /// Bounds of one message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -34,9 +37,16 @@ pub enum FramingError {
         /// Bytes before it.
         offset: u64,
     },
-    /// More bytes than [`Limits::max_message`], and no end.
-    #[error("a message of more than {0} bytes")]
-    TooLong(usize),
+    /// More bytes than [`Limits::max_message`].
+    #[error("a message of {}{length} bytes, and at most {limit} are accepted (--max-message)", if *.is_whole { "" } else { "more than " })]
+    TooLong {
+        /// Its bytes.
+        length: usize,
+        /// Whether these are all.
+        is_whole: bool,
+        /// How many it may have.
+        limit: usize,
+    },
     /// Deeper than [`Limits::max_depth`].
     #[error("a message nested more than {0} deep")]
     TooDeep(usize),
@@ -55,6 +65,8 @@ pub struct Framing {
     limits: Limits,
     /// Bytes of the message at hand that were looked at.
     scanned: usize,
+    /// Bytes of it that were thrown away before those, as it is too long.
+    discarded: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -117,7 +129,7 @@ impl Decoder for Framing {
     type Error = FramingError;
 
     fn decode(&mut self, source: &mut BytesMut) -> Result<Option<Bytes>, FramingError> {
-        if self.scanned == 0 {
+        if self.scanned == 0 && self.discarded == 0 {
             let space = source
                 .iter()
                 .take_while(|byte| byte.is_ascii_whitespace())
@@ -136,8 +148,21 @@ impl Decoder for Framing {
             }
         }
         let end = self.end(source)?;
-        if end.unwrap_or(source.len()) > self.limits.max_message {
-            return Err(FramingError::TooLong(self.limits.max_message));
+        let limit = self.limits.max_message;
+        let length = self.discarded.saturating_add(end.unwrap_or(source.len()));
+        if length > limit {
+            let is_whole = end.is_some();
+            if is_whole || length > limit.saturating_mul(MEASURED) {
+                return Err(FramingError::TooLong {
+                    length,
+                    is_whole,
+                    limit,
+                });
+            }
+            // It is read on, without being kept, for its length: that is what must be known to make room for it.
+            self.discarded = length;
+            self.scanned = 0;
+            *source = BytesMut::new();
         }
         Ok(end.map(|end| {
             self.scanned = 0;
@@ -148,7 +173,10 @@ impl Decoder for Framing {
 
     fn decode_eof(&mut self, source: &mut BytesMut) -> Result<Option<Bytes>, FramingError> {
         match self.decode(source)? {
-            None if !source.is_empty() => Err(FramingError::Truncated(source.len())),
+            None if !source.is_empty() || self.discarded > 0 => {
+                let length = self.discarded.saturating_add(source.len());
+                Err(FramingError::Truncated(length))
+            }
             message => Ok(message),
         }
     }

@@ -323,7 +323,7 @@ impl Connection {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
-        self.input.reserve(READ_AHEAD);
+        self.make_room();
         let reading = pin!(self.stream.read_buf(&mut self.input));
         let read = ready!(reading.poll(context))?;
         if read == 0 {
@@ -333,6 +333,19 @@ impl Connection {
         }
         self.listens_again();
         Poll::Ready(Ok(()))
+    }
+
+    /// A long message gets room of its own, which goes back to the system when it was read. What grows where it is would leave a
+    /// hole below all that is kept of the message.
+    fn make_room(&mut self) {
+        let has_room = self.input.capacity().saturating_sub(self.input.len()) >= READ_AHEAD;
+        if has_room || self.input.len() < LONG_MESSAGE {
+            self.input.reserve(READ_AHEAD);
+            return;
+        }
+        let mut larger = BytesMut::with_capacity(self.input.capacity().saturating_mul(2));
+        larger.extend_from_slice(&self.input);
+        self.input = larger;
     }
 
     /// Writes what the socket takes.

@@ -55,14 +55,24 @@ fn bounds_hold_before_the_message_is_whole() {
         max_depth: 3,
     };
     assert_eq!(split(limits, [r#"{"a":1234}"#]).unwrap().len(), 1);
-    assert_eq!(
-        split(limits, [r#"{"a":12345}"#]).unwrap_err(),
-        "a message of more than 10 bytes"
-    );
-    assert_eq!(
-        split(limits, [r#"{"a":"123456"#]).unwrap_err(),
-        "a message of more than 10 bytes"
-    );
+    for cut in 1..20 {
+        let error = |stream: String| split(limits, stream.as_bytes().chunks(cut)).unwrap_err();
+        assert_eq!(
+            error(r#"{"a":12345}"#.to_owned()),
+            "a message of 11 bytes, and at most 10 are accepted (--max-message)"
+        );
+        let long = "x".repeat(150);
+        assert_eq!(
+            error(format!(r#"{{}} {{"a":"{long}]"}}{{}}"#)),
+            "a message of 159 bytes, and at most 10 are accepted (--max-message)"
+        );
+        assert_eq!(
+            error(format!(r#"{{"a":"{long}"#)),
+            "the stream ended 156 bytes into a message"
+        );
+        let endless = error(format!(r#"{{"a":"{long}{long}"#));
+        assert!(endless.starts_with("a message of more than 1"), "{endless}");
+    }
     assert_eq!(split(limits, [r#"{"":[[1]]}"#]).unwrap().len(), 1);
     assert_eq!(
         split(limits, [r#"{"":[[["#]).unwrap_err(),
