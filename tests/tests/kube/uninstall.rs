@@ -119,14 +119,10 @@ async fn take_rights(server: &ApiServer) {
     }
 }
 
-/// Takes the CRD of the objects away, and with it all of them.
-pub(crate) async fn take_crd(server: &ApiServer) {
+/// Takes the CRD of a kind away, and with it all objects of the kind.
+pub(crate) async fn take_crd<K: Resource<DynamicType = ()>>(server: &ApiServer) {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
-    let name = format!(
-        "{}.{}",
-        DnsNameResolver::plural(&()),
-        DnsNameResolver::group(&())
-    );
+    let name = format!("{}.{}", K::plural(&()), K::group(&()));
     let gone = definitions.delete(&name, &DeleteParams::default()).await;
     gone.unwrap();
     eventually("the CRD is gone", async || {
@@ -217,7 +213,7 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     let mut writer = start(&server, &workdir, false).await;
     collector.ready().await;
     writer.ready().await;
-    take_crd(&server).await;
+    take_crd::<DnsNameResolver>(&server).await;
     is_not_ready(&writer).await;
     lists_again(&server).await;
     assert_eq!(history.departures().await, [""; 0]);
@@ -248,12 +244,13 @@ async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_ag
     writer.ready().await;
     coredns.restart().await;
     pods_fill(&coredns, &northbound, &NAMES).await;
-    northbound.create_acls(&[FENCE.to_owned()], true);
+    let rules = northbound.create_acls(&[FENCE.to_owned()], true);
     pods_fill(&coredns, &northbound, &[FENCE]).await;
     // What goes now goes after whatever went before.
     let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
     let gone = firewalls.delete("default", &DeleteParams::default()).await;
     gone.unwrap();
+    northbound.remove_acls(&rules);
     eventually("the set of the fence is empty", async || {
         let rows = northbound.sets(FENCE, Family::V4)?;
         let is_empty = rows.iter().all(|row| row.addresses.is_empty());

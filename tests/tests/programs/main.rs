@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod absence;
 mod alerts;
 mod bad_input;
 mod capture;

@@ -41,7 +41,7 @@ async fn deleting_the_crd_empties_no_set_that_a_rule_uses() {
         database.expect(&unused, false, PATIENCE).await;
         assert_eq!(database.closings(), [""; 0]);
     }
-    take_crd(&server).await;
+    take_crd::<DnsNameResolver>(&server).await;
     is_not_ready(&writer).await;
     if is_long() {
         let minutes = Duration::from_secs(180);

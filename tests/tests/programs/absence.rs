@@ -1,0 +1,168 @@
+//! EgressFirewalls that go: what the collector writes, what it keeps, and what it says of itself then.
+
+use std::fs;
+
+use proto::api::{DEGRADED, DnsNameResolver, Family};
+use tests::{
+    programs::Program,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+const NAME: &str = "www.example.com.";
+
+const TENANTS: usize = 12;
+
+fn tenant(i: usize) -> (String, String) {
+    (format!("tenant-{i}"), format!("t{i}.example.com."))
+}
+
+/// A world in which many namespaces have a name each, besides that of the namespace `team`.
+async fn world() -> World {
+    let zone = (0..TENANTS).map(|i| format!("t{i} IN A 192.0.2.{}\n", 100 + i));
+    let zone: String = zone.chain(["www IN A 192.0.2.10\n".to_owned()]).collect();
+    let world = World::start(Setup {
+        zone: &zone,
+        allow: &[NAME],
+        ..Setup::default()
+    })
+    .await;
+    for (namespace, name) in (0..TENANTS).map(tenant) {
+        world.store.allow(&namespace, &[&name]);
+    }
+    for (i, (_, name)) in (0..TENANTS).map(tenant).enumerate() {
+        let address = format!("192.0.2.{}", 100 + i);
+        world.expect_flow(&name, Family::V4, &address).await;
+    }
+    world.look_up(NAME).await;
+    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
+    world
+}
+
+/// Waits until the program is ready and says this of itself.
+async fn expect_words(program: &Program, words: &str) {
+    eventually(&format!("/readyz says {words:?}"), async || {
+        match program.admin().get("/readyz").await {
+            Ok((200, body)) if body.contains(words) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+/// The reason in the entry of `spec.name`, if the status has no address.
+fn reason_without_addresses(object: &DnsNameResolver) -> Option<String> {
+    let names = &object.status.as_ref()?.resolved_names;
+    let [own] = names.as_slice() else {
+        return None;
+    };
+    let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED)?;
+    let is_own = own.dns_name == object.spec.name && own.resolved_addresses.is_empty();
+    is_own.then(|| degraded.reason.clone())
+}
+
+#[tokio::test]
+async fn an_object_says_that_its_rule_ended_before_it_goes() {
+    let world = world().await;
+    world.store.remove_egress_firewall("team");
+    eventually("the object says NoRule", async || {
+        let object = world.store.object(NAME).ok_or("it is gone")?;
+        let reason = reason_without_addresses(&object);
+        (reason.as_deref() == Some("NoRule"))
+            .then_some(())
+            .ok_or_else(|| format!("{object:?}"))
+    })
+    .await;
+    eventually("the object is gone", async || {
+        world
+            .store
+            .object(NAME)
+            .map_or(Ok(()), |it| Err(format!("{it:?}")))
+    })
+    .await;
+    world.expect_no_addresses(NAME).await;
+}
+
+#[tokio::test]
+async fn many_egress_firewalls_that_go_at_once_take_nothing_with_them() {
+    let world = world().await;
+    let history = world.monitor().await;
+    for (namespace, _) in (0..TENANTS).map(tenant) {
+        world.store.remove_egress_firewall(&namespace);
+    }
+    let held = format!("names-in-use: ok, but {TENANTS} names are held");
+    expect_words(&world.collector, &held).await;
+    let metric = world.collector.admin().metric("collector_held_names", &[]);
+    assert_eq!(metric.await.unwrap(), TENANTS as f64);
+    // All goes on for them.
+    world.set_zone(2, "t0 IN A 192.0.2.99").await;
+    let (_, first) = tenant(0);
+    world.expect_flow(&first, Family::V4, "192.0.2.99").await;
+    // One of those that are left goes, and is believed.
+    world.store.remove_egress_firewall("team");
+    eventually("the object of the one that went is gone", async || {
+        world
+            .store
+            .object(NAME)
+            .map_or(Ok(()), |it| Err(format!("{it:?}")))
+    })
+    .await;
+    for (namespace, name) in (0..TENANTS).map(tenant) {
+        assert!(world.store.object(&name).is_some(), "{name}");
+        world.store.allow(&namespace, &[&name]);
+    }
+    expect_words(&world.collector, "names-in-use: ok\n").await;
+    world.expect_no_addresses(NAME).await;
+    let departures = history.departures().await;
+    assert!(
+        departures.iter().all(|it| it.contains("192.0.2.10")),
+        "{departures:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_one_tenant_does_to_its_own_takes_no_collector_out_of_its_service() {
+    let world = world().await;
+    let history = world.monitor().await;
+    let file = world.store.egress_firewall("new");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "apiVersion: k8s.ovn.org/v1\nspec: [half").unwrap();
+    expect_words(
+        &world.collector,
+        "egress-firewalls: ok, but 1 cannot be read",
+    )
+    .await;
+    // Others may change their rules meanwhile.
+    world.store.allow("tenant-0", &["late.example.com"]);
+    let (_, first) = tenant(0);
+    eventually(
+        "the object of a name that an edit took out is gone",
+        async || {
+            world
+                .store
+                .object(&first)
+                .map_or(Ok(()), |it| Err(format!("{it:?}")))
+        },
+    )
+    .await;
+    fs::remove_file(&file).unwrap();
+    expect_words(&world.collector, "egress-firewalls: ok\n").await;
+
+    let folder = world.store.egress_firewall("tenant-1");
+    let folder = folder.parent().unwrap();
+    let aside = world.workdir.join("aside");
+    fs::rename(folder, &aside).unwrap();
+    expect_words(
+        &world.collector,
+        "egress-firewalls: ok, but they cannot be read",
+    )
+    .await;
+    fs::rename(&aside, folder).unwrap();
+    expect_words(&world.collector, "egress-firewalls: ok\n").await;
+    world.expect_no_addresses(&first).await;
+    let departures = history.departures().await;
+    assert!(
+        departures.iter().all(|it| it.contains("192.0.2.100")),
+        "{departures:?}"
+    );
+}
