@@ -50,7 +50,7 @@ fn update(rows: Value) -> Vec<u8> {
 #[tokio::test]
 async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted() {
     let deep = format!(r#"{{"id":1,"result":{}"#, "[".repeat(10_000)).into_bytes();
-    let long = format!(r#"{{"id":1,"result":"{}""#, "x".repeat(20_000)).into_bytes();
+    let long = format!(r#"{{"id":1,"result":"{}"}}"#, "x".repeat(20_000)).into_bytes();
     for (bytes, words) in [
         (
             b"HTTP/1.1 400 Bad Request".to_vec(),
@@ -76,7 +76,10 @@ async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted
             "steal",
         ),
         (deep, "nested more than 32 deep"),
-        (long, "more than 10000 bytes"),
+        (
+            long,
+            "a message of 20020 bytes, and at most 10000 are accepted",
+        ),
     ] {
         let server = Server::new().with("get_schema", Answer::Bytes(bytes.clone()));
         let (was_up, error) = end(&server, b"").await;
