@@ -10,7 +10,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -46,11 +46,13 @@ pub enum Follow {
     Late(Duration),
     /// The statuses alone, so long after they were written, whatever sets there are.
     StatusesOnly(Duration),
-    /// EgressFirewalls, and statuses up to 200 ms before or after the ovn-writer, in half of the cases up to 10 ms. The ovn-writer
-    /// follows the store `published`, to which the objects are copied.
+    /// EgressFirewalls, and statuses some time before or after the ovn-writer, which follows the store `published`: the objects are
+    /// copied there. In half of the cases it is up to 10 ms.
     Randomly {
         /// What the times follow from.
         seed: u64,
+        /// The longest one.
+        apart: Duration,
         /// The store of the ovn-writer.
         published: Store,
     },
@@ -73,6 +75,8 @@ struct Counts {
     statuses: AtomicUsize,
     writes: AtomicUsize,
     failed: AtomicUsize,
+    /// In milliseconds.
+    latest: AtomicU64,
     ends: AtomicBool,
 }
 
@@ -120,6 +124,11 @@ impl OvnKube {
     /// How many sets it has replaced by them.
     pub fn writes(&self) -> usize {
         self.counts.writes.load(Ordering::Relaxed)
+    }
+
+    /// The longest time by which it did something too late since this was called last: much on a machine that is too busy.
+    pub fn take_latest(&self) -> Duration {
+        Duration::from_millis(self.counts.latest.swap(0, Ordering::Relaxed))
     }
 
     /// How many it could not write, as there was no set.

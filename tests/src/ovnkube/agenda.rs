@@ -33,10 +33,7 @@ const CLEAN_UP: Duration = Duration::from_millis(5);
 /// From the clean-up at the start to the ACLs.
 const LATE_ACLS: Duration = Duration::from_millis(10);
 
-/// The longest time by which the stand-in hears of a status before or after the ovn-writer.
-const APART: Duration = Duration::from_millis(200);
-
-/// The same in every second case, as real programs were measured.
+/// The longest time between the stand-in and the ovn-writer in every second case, as real programs were measured.
 const CLOSE: Duration = Duration::from_millis(10);
 
 /// Something to be done later.
@@ -114,8 +111,10 @@ impl Agenda {
             while let Some(first) = self.tasks.first_entry()
                 && first.key().0 <= Instant::now()
             {
-                let task = first.remove();
+                let ((due, _), task) = first.remove_entry();
                 self.carry_out(task, counts);
+                let late = u64::try_from(due.elapsed().as_millis()).unwrap_or(u64::MAX);
+                counts.latest.fetch_max(late, Ordering::Relaxed);
             }
             if self.tasks.is_empty() {
                 counts.idle.fetch_add(1, Ordering::Relaxed);
@@ -184,12 +183,14 @@ impl Agenda {
         let (row, publish) = match &self.follow {
             Follow::Never => return,
             Follow::Late(behind) | Follow::StatusesOnly(behind) => (now + *behind, None),
-            Follow::Randomly { published, .. } => {
-                let published = published.clone();
+            Follow::Randomly {
+                published, apart, ..
+            } => {
+                let (published, apart) = (published.clone(), *apart);
                 let last = self.heard.entry(file.path.clone()).or_insert([now; 2]);
                 // What is there when it starts is in its first list.
                 if self.has_started {
-                    let longest = if self.random.bool() { CLOSE } else { APART };
+                    let longest = if self.random.bool() { CLOSE } else { apart };
                     let later = now + longest.mul_f64(self.random.f64());
                     let is_first = self.random.bool();
                     let [row, publish] = if is_first { [now, later] } else { [later, now] };
@@ -313,7 +314,8 @@ fn publish(to: &Store, file: &Changed) {
         let _gone = fs::remove_file(target);
         return;
     };
-    let new = to.path().join("published.new");
+    // A file that is hidden there is none of the store's.
+    let new = to.path().join(".published");
     fs::write(&new, text).expect("a manifest");
     fs::create_dir_all(target.parent().expect("its folder")).expect("the folder of the objects");
     fs::rename(new, target).expect("a manifest");

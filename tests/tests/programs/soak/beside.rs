@@ -1,6 +1,6 @@
 //! The ovn-writer and ovn-kubernetes write the same sets from the same objects, and either may hear of a status first.
 
-use std::{collections::BTreeMap, fs, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, time::Duration};
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use proto::api::Family;
@@ -36,6 +36,10 @@ const TRANSACTIONS: f64 = 1.05;
 
 /// One thread drives both databases, one after the other.
 const SLACK: Duration = Duration::from_millis(20);
+
+/// A machine that holds ovn-kubernetes up for longer, or its copying of objects, says nothing about the ovn-writer, which waits for
+/// 500 ms: the short form tries again.
+const LATE: Duration = Duration::from_millis(300);
 
 /// What a pod was told.
 struct Told {
@@ -135,7 +139,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(folder: &std::path::Path, since: Instant, end: Instant) -> Self {
+    fn of(folder: &Path, since: Instant, end: Instant) -> Self {
         let updates = transaction_log::read(folder);
         let counts = |update: &&Update| update.at >= since && update.at < end;
         Self {
@@ -180,6 +184,88 @@ impl Seen {
     }
 }
 
+/// What became of some seconds of queries.
+struct Run {
+    told: Vec<Told>,
+    statuses: usize,
+    /// By the ovn-writer, of each kind.
+    repaired: [f64; 3],
+    with: Seen,
+    without: Seen,
+    /// The addresses within their TTL that the ovn-writer took out.
+    taken: Vec<String>,
+    /// By how much ovn-kubernetes, or its copying of objects, was late at worst.
+    late: Duration,
+}
+
+impl Run {
+    async fn of(world: &World, ovnkube: &OvnKube, folders: [&Path; 2], lasts: Duration) -> Self {
+        ovnkube.take_latest();
+        let (start, before) = (Instant::now(), repairs(world).await);
+        let statuses = ovnkube.statuses();
+        let told = ask(world, lasts).await;
+        let end = Instant::now();
+        ovnkube.settled().await;
+        let after = repairs(world).await;
+        let [with, without] = folders.map(|folder| Seen::of(folder, start, end));
+        let run = Self {
+            statuses: ovnkube.statuses() - statuses,
+            repaired: std::array::from_fn(|kind| after[kind] - before[kind]),
+            taken: with.taken_out_by_us(&told),
+            late: ovnkube.take_latest(),
+            told,
+            with,
+            without,
+        };
+        run.print();
+        run
+    }
+
+    /// The addresses that were missing for longer than without the ovn-writer.
+    fn longer(&self) -> Vec<(&(String, String), Duration, Duration)> {
+        self.told
+            .iter()
+            .map(|told| {
+                (
+                    &told.key,
+                    self.with.missing(told),
+                    self.without.missing(told),
+                )
+            })
+            .filter(|(_, with, without)| *with > *without + SLACK)
+            .collect()
+    }
+
+    fn print(&self) {
+        println!(
+            "{} answers, {} statuses; repairs {:?}; ovn-kubernetes was late by up to {} ms",
+            self.told.len(),
+            self.statuses,
+            self.repaired,
+            self.late.as_millis()
+        );
+        for (what, seen) in [
+            ("with the ovn-writer", &self.with),
+            ("without", &self.without),
+        ] {
+            let missing = self.told.iter().map(|told| seen.missing(told)).max();
+            let gaps = seen.gaps(&self.told);
+            println!(
+                "{what}: {} transactions; an address is missing for at most {} ms; {} gaps, the longest {} ms",
+                seen.transactions,
+                missing.unwrap_or_default().as_millis(),
+                gaps.len(),
+                gaps.iter().max().map_or(0, Duration::as_millis),
+            );
+        }
+        println!(
+            "{} addresses taken out within their TTL, {} missing for longer than without",
+            self.taken.len(),
+            self.longer().len()
+        );
+    }
+}
+
 async fn repairs(world: &World) -> [f64; 3] {
     let kinds = ["missing_row", "missing_address", "surplus_address"];
     let mut repairs = [0.0; 3];
@@ -208,8 +294,10 @@ async fn whichever_hears_first_no_address_is_taken_out_and_nothing_is_repaired()
     let without = Northbound::start(alone.path()).await;
     let published = Store::new(workdir.join("published"));
     fs::create_dir_all(published.objects_folder()).unwrap();
+    let apart = soak::or_long(Duration::from_millis(100), Duration::from_millis(200));
     let follow = Follow::Randomly {
         seed,
+        apart,
         published: published.clone(),
     };
     let ovnkube = OvnKube::start(&[workdir.path(), alone.path()], &store, follow);
@@ -224,49 +312,26 @@ async fn whichever_hears_first_no_address_is_taken_out_and_nothing_is_repaired()
     all_have_addresses(&world.northbound).await;
     all_have_addresses(&without).await;
 
-    let (start, before) = (Instant::now(), repairs(&world).await);
-    let statuses = ovnkube.statuses();
-    let told = ask(&world, lasts).await;
-    let end = Instant::now();
-    let statuses = ovnkube.statuses() - statuses;
-    ovnkube.settled().await;
-    let repaired = repairs(&world).await;
-    let with = Seen::of(world.workdir.path(), start, end);
-    let without = Seen::of(alone.path(), start, end);
-
-    let taken = with.taken_out_by_us(&told);
-    println!(
-        "{} answers, {statuses} statuses; repairs {repaired:?}",
-        told.len()
-    );
-    for (what, seen) in [("with the ovn-writer", &with), ("without", &without)] {
-        let missing = told.iter().map(|told| seen.missing(told)).max();
-        let gaps = seen.gaps(&told);
-        println!(
-            "{what}: {} transactions; an address is missing for at most {} ms; {} gaps, the longest {} ms",
-            seen.transactions,
-            missing.unwrap_or_default().as_millis(),
-            gaps.len(),
-            gaps.iter().max().map_or(0, Duration::as_millis),
-        );
-    }
-    let longer: Vec<_> = told
-        .iter()
-        .map(|told| (&told.key, with.missing(told), without.missing(told)))
-        .filter(|(_, with, without)| *with > *without + SLACK)
-        .collect();
-    println!(
-        "{} addresses taken out within their TTL, {} missing for longer than without",
-        taken.len(),
-        longer.len()
-    );
-    assert!(statuses > 0 && without.transactions > 0);
-    assert!(taken.is_empty(), "{taken:?}");
-    assert_eq!(repaired, before, "what ovn-kubernetes wrote was repaired");
-    if soak::is_long() {
-        assert!(longer.is_empty(), "{longer:?}");
-        let share = with.transactions as f64 / without.transactions as f64;
-        assert!(share <= TRANSACTIONS, "{share}");
+    let folders = [world.workdir.path(), alone.path()];
+    let mut run = Run::of(&world, &ovnkube, folders, lasts).await;
+    for _ in 0..soak::or_long(4, 0) {
+        if run.late <= LATE {
+            break;
+        }
+        run = Run::of(&world, &ovnkube, folders, lasts).await;
     }
     drop(ovnkube);
+    assert!(run.statuses > 0 && run.without.transactions > 0);
+    assert!(run.taken.is_empty(), "{:?}", run.taken);
+    assert!(
+        run.repaired.iter().all(|count| *count < 1.0),
+        "what ovn-kubernetes wrote was repaired: {:?}",
+        run.repaired
+    );
+    if soak::is_long() {
+        let longer = run.longer();
+        assert!(longer.is_empty(), "{longer:?}");
+        let share = run.with.transactions as f64 / run.without.transactions as f64;
+        assert!(share <= TRANSACTIONS, "{share}");
+    }
 }
