@@ -41,6 +41,10 @@ impl Default for BatchLimits {
 /// A row that is made only while there is none of its name counts as this many: the server walks the table for it.
 const GUARDED_ROWS: usize = 20;
 
+/// Where more sets are missing at once, as after a clean-up of ovn-kubernetes, the index of the table over names refuses a second
+/// row as well: at no cost, but without saying which one.
+const MAX_GUARDED: usize = 20;
+
 /// A transaction that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -49,6 +53,7 @@ pub(super) struct Batch {
     /// Whether it is only to be done while ovn-kubernetes does not [manage](unmanaged) the database; that is its last operation
     /// then.
     pub(super) is_guarded: bool,
+    guarded: usize,
     rows: usize,
     bytes: usize,
 }
@@ -86,10 +91,11 @@ impl Batch {
     /// Adds what is to be done for a name.
     pub(super) fn add(&mut self, name: DnsName, mark: Mark, findings: Vec<Finding>) {
         let start = self.operations.len();
+        let has_room = self.guarded < MAX_GUARDED;
         let guarded = findings.iter().filter_map(|finding| match &finding.change {
             Change::Create {
                 set, is_managed, ..
-            } => (*is_managed || mark.suspects.is_some()).then(|| set.clone()),
+            } => (*is_managed && has_room || mark.suspects.is_some()).then(|| set.clone()),
             Change::Mutate { .. } | Change::Delete { .. } => None,
         });
         let guarded: Vec<_> = guarded.collect();
@@ -102,6 +108,7 @@ impl Batch {
         self.operations.extend(guards.chain(changes));
         let added = self.operations.get(start..).unwrap_or_default();
         self.bytes += added.iter().map(Operation::approximate_len).sum::<usize>();
+        self.guarded += guarded.len();
         self.rows += findings.len() + guarded.len() * GUARDED_ROWS;
         let operations = start..self.operations.len();
         self.names.push(Planned {

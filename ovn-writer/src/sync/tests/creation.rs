@@ -87,6 +87,38 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
 }
 
 #[test]
+fn of_many_sets_that_are_missing_at_once_a_few_have_a_wait_and_the_index_guards_the_others() {
+    let name = |n: usize| format!("n{n}.example.");
+    let mut world = managed(CreateSets::Auto);
+    let objects = (0..100).map(|n| object(&format!("dns-{n}"), &name(n), &[&["10.0.0.1"]]));
+    world.store(Event::Synced(objects.collect()));
+    for n in 0..100 {
+        world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, &name(n));
+    }
+    world.tell();
+    let operations = world.next().unwrap();
+    let is_wait = |operation: &&Operation| matches!(operation, Operation::Wait { .. });
+    assert_eq!(operations.iter().filter(is_wait).count(), 20);
+    assert_eq!(operations.len(), 20 + 200);
+    // ovn-kubernetes makes one of the others while the transaction is on its way.
+    let taken = world::foreign(
+        DEFAULT_NETWORK_CONTROLLER,
+        &name(99),
+        Family::V4,
+        &["10.0.0.1"],
+    );
+    world.model.insert(taken);
+    let outcome = world.model.transact(&operations);
+    world.tell();
+    assert!(matches!(world.finish(outcome), Finished::Refused(_)));
+    world.work();
+    for n in 0..100 {
+        assert_eq!(world.addresses(&name(n), "v4"), ["10.0.0.1"], "{n}");
+    }
+    assert_eq!(world.sync.clashes(), 0);
+}
+
+#[test]
 fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
     let told = Policy {
         is_managed: true,
