@@ -8,6 +8,7 @@
 //! - [`world`]: all of them together; [`workdir`]: the folder they share.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
 //! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
+//! - [`surroundings`]: what other clients keep in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told.
@@ -48,6 +49,7 @@ pub mod service;
 pub mod skip;
 pub mod soak;
 pub mod store;
+pub mod surroundings;
 pub mod transaction_log;
 pub mod upstream;
 pub mod wait;

@@ -41,22 +41,34 @@ impl Client {
     /// # Errors
     /// Why the transaction had no effect. After a broken connection every transaction fails.
     pub fn transact(&mut self, operations: Vec<Value>) -> Result<Vec<Value>, String> {
-        self.last_id += 1;
         let database = std::iter::once(json!("OVN_Northbound"));
-        let params: Vec<Value> = database.chain(operations).collect();
-        let request = json!({"id": self.last_id, "method": "transact", "params": params});
+        let params = database.chain(operations).collect();
+        let Value::Array(results) = self.call("transact", params)? else {
+            return Err("no list of results".to_owned());
+        };
+        match results.iter().find(|result| !result["error"].is_null()) {
+            Some(refused) => Err(refused.to_string()),
+            None => Ok(results),
+        }
+    }
+
+    /// Calls any method, and returns its result.
+    ///
+    /// # Errors
+    /// The server's error. After a broken connection every call fails.
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
+        self.last_id += 1;
+        let request = json!({"id": self.last_id, "method": method, "params": params});
         self.requests
             .write_all(request.to_string().as_bytes())
             .map_err(in_words)?;
         // The server asks nothing on a unix socket, so every message is the answer to a request.
         let mut reply = self.replies.next().ok_or("the server closed")?;
         let reply = reply.as_mut().map_err(|error| error.to_string())?;
-        let Value::Array(results) = reply["result"].take() else {
-            return Err(reply["error"].to_string());
-        };
-        match results.iter().find(|result| !result["error"].is_null()) {
-            Some(refused) => Err(refused.to_string()),
-            None => Ok(results),
+        if reply["error"].is_null() {
+            Ok(reply["result"].take())
+        } else {
+            Err(reply["error"].to_string())
         }
     }
 }

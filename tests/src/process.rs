@@ -70,6 +70,22 @@ impl Process {
         self.child.id()
     }
 
+    /// Its resident memory now, and the most that there was, in bytes (proc_pid_status(5)).
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn memory(&self) -> [u64; 2] {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("a process that runs");
+        ["VmRSS:", "VmHWM:"].map(|name| {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+            let number = number.and_then(|number| number.parse::<u64>().ok());
+            number.expect("a number of kB") << 10
+        })
+    }
+
     /// What this process has written so far.
     pub fn log(&self) -> String {
         let mut bytes = Vec::new();

@@ -1,15 +1,12 @@
 //! From the start to a database that was read and found to be as the store says.
 
-use std::{
-    fs::File,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use crate::{
     Bench,
     figures::{Limit, Times},
     objects::{object, v4, v6},
+    surroundings::dump,
     writer::{RunningWriter, Server},
 };
 
@@ -38,7 +35,7 @@ pub(crate) fn run(bench: &mut Bench) {
     let made = signals.transactions();
     let (mut dumps, mut syncs) = (Times::default(), Times::default());
     for _ in 0..rounds {
-        dumps.push(dump(&server));
+        dumps.push(dump(&server, "Address_Set"));
         let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
         syncs.push(end - start);
         writer.stop();
@@ -60,18 +57,6 @@ pub(crate) fn run(bench: &mut Bench) {
 fn addresses(name: usize) -> impl Iterator<Item = std::net::IpAddr> {
     let numbers = name * EACH..(name + 1) * EACH;
     numbers.map(|n| if n % 2 == 0 { v4(n) } else { v6(n) })
-}
-
-fn dump(server: &Server) -> Duration {
-    let output = File::create(server.workdir.join("dump")).unwrap();
-    let start = Instant::now();
-    let status = Command::new("ovsdb-client")
-        .args(["dump", &server.remote(), "OVN_Northbound", "Address_Set"])
-        .stdout(output)
-        .status()
-        .unwrap();
-    assert!(status.success());
-    start.elapsed()
 }
 
 fn ms(time: Duration) -> f64 {

@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Something happened in the writer.
 #[derive(Clone, Copy, Debug)]
 enum Signal {
-    /// The change of a name was acknowledged, and how long after the store said it.
-    Acknowledged(Instant, Duration),
+    /// The change of a name was acknowledged.
+    Acknowledged(Instant),
     /// The database has become as the store says.
     InSync(Instant),
 }
@@ -43,19 +43,12 @@ pub(crate) fn install() -> Signals {
 }
 
 impl Signals {
-    /// How long it took from the taking of an event to the acknowledgement of the change of its name, as the writer says itself.
-    pub(crate) fn latency(&self) -> Duration {
-        let (_, lag) = self.next_acknowledged();
-        lag
-    }
-
     /// When the change of a name was acknowledged: `names` of them.
     pub(crate) fn acknowledged(&self, names: usize) -> Instant {
         for _ in 1..names {
             self.next_acknowledged();
         }
-        let (time, _) = self.next_acknowledged();
-        time
+        self.next_acknowledged()
     }
 
     /// When the database had become as the store says.
@@ -82,10 +75,10 @@ impl Signals {
         line.map_or(0, |count| count.parse().unwrap())
     }
 
-    fn next_acknowledged(&self) -> (Instant, Duration) {
+    fn next_acknowledged(&self) -> Instant {
         loop {
-            if let Signal::Acknowledged(time, lag) = self.next() {
-                return (time, lag);
+            if let Signal::Acknowledged(time) = self.next() {
+                return time;
             }
         }
     }
@@ -152,8 +145,7 @@ struct Lag {
 impl HistogramFn for Lag {
     fn record(&self, value: f64) {
         // Nobody listens at the end.
-        let lag = Duration::from_secs_f64(value);
-        let _ = self.sender.send(Signal::Acknowledged(Instant::now(), lag));
+        let _ = self.sender.send(Signal::Acknowledged(Instant::now()));
         self.histogram.record(value);
     }
 }

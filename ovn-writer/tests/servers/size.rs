@@ -1,9 +1,25 @@
 //! Much that is not ours, and much that is.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    net::{Ipv4Addr, Ipv6Addr},
+    time::{Duration, Instant},
+};
 
-use ovn_writer::ovsdb::{Datum, Mutation, Mutator, Operation, Outcome};
-use tests::soak::judge;
+use ovn_writer::{
+    ovsdb::{Datum, Mutation, Mutator, Operation, Outcome, Tables},
+    references,
+};
+use proto::api::Family;
+use serde_json::json;
+use tests::{
+    ovnkube::set_name,
+    ovsdb::Client,
+    programs::Program,
+    soak::{judge, or_long},
+    store::Store,
+    surroundings::Surroundings,
+};
 
 use crate::{
     follow::{add, addresses, client, fill, make_row, transact, up},
@@ -40,6 +56,84 @@ mod soak {
             Duration::from_millis(100),
         );
     }
+
+    /// 50 MB, or 500.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_first_reply_is_held_in_at_most_three_times_its_size() {
+        let megabytes = or_long(50, 500);
+        let database = Database::start().await;
+        fill_to(&database, megabytes);
+        let length = first_reply(&database) as u64;
+        assert!(length > megabytes as u64 * 900_000, "{length}");
+        let store = Store::new(database.workdir.join("store"));
+        fs::create_dir_all(store.objects_folder()).unwrap();
+        let args = ["--store", &store.address(), "--nb"].map(str::to_owned);
+        let args = args.into_iter().chain([database.northbound.remote()]);
+        let mut writer =
+            Program::start(database.workdir.path(), "ovn-writer", args.collect()).await;
+        writer.ready().await;
+        let [_, held] = writer.process().memory();
+        println!(
+            "a first reply of {} MB is held in {} MB",
+            length / 1_000_000,
+            held / 1_000_000
+        );
+        assert!(held <= 3 * length, "{held} bytes for {length}");
+    }
+}
+
+/// Half of the reply are the sets of names, which nothing refers to, and half are rules of others.
+fn fill_to(database: &Database, megabytes: usize) {
+    const ADDRESSES: usize = 500;
+    const OF_A_SET: usize = 12_000;
+    const OF_AN_ACL: usize = 750;
+    let half = megabytes * 500_000;
+    let mut client = Client::connect(database.workdir.path()).unwrap();
+    for set in 0..half / OF_A_SET {
+        let family = Family::ALL[set % 2];
+        let name = format!("name{}.example.com.", set / 2);
+        let address = |n: u32| match family {
+            Family::V4 => Ipv4Addr::from_bits(0x0b00_0000 + n).to_string(),
+            Family::V6 => {
+                Ipv6Addr::from_bits(0x2600_1f18 << 96 | u128::from(n) << 32 | 0x1234).to_string()
+            }
+        };
+        let first = u32::try_from(set * ADDRESSES).unwrap();
+        let addresses: Vec<_> = (0..500).map(|n| address(first + n)).collect();
+        let ids = json!([
+            ["k8s.ovn.org/owner-controller", "default-network-controller"],
+            ["k8s.ovn.org/owner-type", "EgressFirewallDNS"],
+            ["k8s.ovn.org/name", name],
+            ["ip-family", family.as_str()],
+        ]);
+        let row = json!({"name": set_name(&name, family), "addresses": ["set", addresses], "external_ids": ["map", ids]});
+        client
+            .transact(vec![
+                json!({"op": "insert", "table": "Address_Set", "row": row}),
+            ])
+            .unwrap();
+    }
+    let surroundings = Surroundings {
+        acls: half / OF_AN_ACL,
+        match_length: 500,
+        port_groups: half / OF_AN_ACL / 10,
+        networks: 0,
+    };
+    surroundings.fill(database.workdir.path(), &[]);
+}
+
+/// The bytes of what the writer reads first.
+fn first_reply(database: &Database) -> usize {
+    let mut client = Client::connect(database.workdir.path()).unwrap();
+    let schema = client
+        .call("get_schema", json!(["OVN_Northbound"]))
+        .unwrap();
+    let schema = serde_json::from_value(schema).unwrap();
+    let requests = references::Northbound::requests(&schema).unwrap();
+    let zero = "00000000-0000-0000-0000-000000000000";
+    let params = json!(["OVN_Northbound", "size", requests, zero]);
+    let reply = client.call("monitor_cond_since", params).unwrap();
+    reply.to_string().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,6 @@
 //! A collector on a cluster: the stream that it reads, the DNS server that it asks, the objects that it keeps.
 
 use std::{
-    fs,
     net::IpAddr,
     path::Path,
     time::{Duration, Instant},
@@ -108,12 +107,9 @@ impl Collector {
     }
 
     /// The memory that it has, in KiB.
-    pub(crate) fn resident_kib(&mut self) -> usize {
-        let path = format!("/proc/{}/status", self.program.process().pid());
-        let status = fs::read_to_string(path).expect("it runs");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-        kib.expect("its VmRSS")
+    pub(crate) fn resident_kib(&mut self) -> u64 {
+        let [now, _] = self.program.process().memory();
+        now >> 10
     }
 
     /// Whether it is still the process that it was.

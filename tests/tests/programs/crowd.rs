@@ -71,19 +71,6 @@ fn files(collector: &mut Program) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Resident memory now, and the most that there was, in bytes.
-fn memory(collector: &mut Program) -> (u64, u64) {
-    let status = format!("/proc/{}/status", collector.process().pid());
-    let status = fs::read_to_string(status).unwrap();
-    let field = |name: &str| {
-        let mut lines = status.lines();
-        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
-        let number = line.trim().strip_suffix(" kB").unwrap();
-        number.trim().parse::<u64>().unwrap() << 10
-    };
-    (field("VmRSS:"), field("VmHWM:"))
-}
-
 #[tokio::test]
 async fn a_thousand_connections_opened_and_dropped_leave_nothing() {
     let flags = ["--max-connections-per-peer", "1000"];
@@ -238,7 +225,7 @@ mod soak {
             sender.send(&data(&event(answer))).await.unwrap();
         }
         collector.counts("collector_addresses", &[], 1000.0).await;
-        let (idle, _) = memory(&mut collector);
+        let [idle, _] = collector.process().memory();
         let mut floods = JoinSet::new();
         for number in 0..SENDERS {
             let sender = Sender::open(&socket).await;
@@ -254,7 +241,7 @@ mod soak {
                 .ok_or_else(|| read.to_string())
         })
         .await;
-        let (_, most) = memory(&mut collector);
+        let [_, most] = collector.process().memory();
         let allowed = (64 << 20) + u64::from(SENDERS) * (256 << 10);
         let more = most.saturating_sub(idle);
         println!(

@@ -28,7 +28,7 @@ const CHURNING: &str = "churning.example.com.";
 const WILDCARD: &str = "*.wild.example.com.";
 
 /// An address of a name keeps less than 4 KiB, whatever happens; at most 1,000 of [`CHURNING`] are kept.
-const MORE_KIB: usize = 16 * 1024;
+const MORE_KIB: u64 = 16 * 1024;
 
 #[derive(Clone, Copy)]
 enum Outage {

@@ -1,0 +1,113 @@
+//! The database of a large cluster: the rules of others are many, and they come and go.
+
+use std::{
+    fs::File,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use tests::surroundings::Surroundings;
+
+use crate::{
+    Bench,
+    figures::{Limit, Times},
+    latency::{Clients, Turns},
+    objects::{dns_name, object, v4},
+    writer::{RunningWriter, Server},
+};
+
+const SURROUNDINGS: Surroundings = Surroundings {
+    acls: 100_000,
+    match_length: 100,
+    port_groups: 10_000,
+    networks: 200,
+};
+
+/// Names, each of so many addresses.
+const NAMES: usize = 10_000;
+const EACH: usize = 10;
+
+/// The names that the EgressFirewall of each network has.
+const IN_NETWORKS: usize = 10;
+
+const CHANGES: usize = 500;
+const SYNCS: usize = 5;
+
+/// ACLs that are made and deleted each second, in turns.
+const CHURN: u32 = 100;
+
+/// What the writer reads.
+const TABLES: [&str; 5] = ["Address_Set", "ACL", "QoS", "Logical_Router_Policy", "NAT"];
+
+pub(crate) fn run(bench: &mut Bench) {
+    println!(
+        "surroundings: {} ACLs, {} port groups and {} networks of others; {NAMES} names of {EACH} addresses",
+        SURROUNDINGS.acls, SURROUNDINGS.port_groups, SURROUNDINGS.networks
+    );
+    let server = Server::start();
+    let names: Vec<String> = (0..IN_NETWORKS).map(|n| dns_name(&name(n))).collect();
+    let neighbours = SURROUNDINGS.fill(server.workdir.path(), &names);
+    let objects = || {
+        let first = object(&format!("set{EACH}"), (0..EACH).map(v4));
+        let others = (0..NAMES - 1).map(|n| object(&name(n), (n * EACH..(n + 1) * EACH).map(v4)));
+        std::iter::once(first).chain(others).collect::<Vec<_>>()
+    };
+    let signals = &bench.signals;
+    // The first one makes the rows.
+    let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
+    println!("  all sets made after {:.1} s", (end - start).as_secs_f64());
+    println!(
+        "{:>9}  {:<32}{:>12}{:>12}",
+        "ACLs/s", "way", "median/us", "p99/us"
+    );
+    let rounds = bench.rounds(CHANGES);
+    for a_second in [0, CHURN] {
+        let churn = (a_second > 0).then(|| neighbours.churn(a_second));
+        let mut turns = Turns::default();
+        let mut clients = Clients::new(&server, &writer, signals, EACH);
+        let start = Instant::now();
+        for round in 0..rounds {
+            clients.take_turns(round, &mut turns);
+        }
+        turns.print(a_second);
+        if let Some(churn) = churn {
+            let rate = churn.stop() as f64 / start.elapsed().as_secs_f64();
+            println!("  {rate:.0} ACLs a second were made and deleted");
+        }
+        let ratio = turns.ours.median() / turns.raw.median();
+        let what = format!("writer to raw socket beside {a_second} ACLs a second");
+        bench.verdicts.judge(&what, ratio, Limit::AtMost(1.5));
+    }
+    writer.stop();
+    let (mut dumps, mut syncs) = (Times::default(), Times::default());
+    for _ in 0..bench.rounds(SYNCS) {
+        dumps.push(TABLES.iter().map(|table| dump(&server, table)).sum());
+        let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
+        syncs.push(end - start);
+        writer.stop();
+    }
+    let [dump, sync] = [&mut dumps, &mut syncs].map(|times| times.median() / 1e3);
+    println!("  ovsdb-client dump {dump:.0} ms, writer's first sync {sync:.0} ms");
+    bench.verdicts.judge(
+        "first sync to ovsdb-client dump of the same tables",
+        sync / dump,
+        Limit::AtMost(3.0),
+    );
+}
+
+fn name(n: usize) -> String {
+    format!("name{n}")
+}
+
+/// What `ovsdb-client` takes to read a table.
+pub(crate) fn dump(server: &Server, table: &str) -> Duration {
+    let output = File::create(server.workdir.join("dump")).unwrap();
+    let start = Instant::now();
+    let status = Command::new("ovsdb-client")
+        .args(["dump", &server.remote(), "OVN_Northbound", table])
+        .stdout(output)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    start.elapsed()
+}

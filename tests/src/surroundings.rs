@@ -1,0 +1,226 @@
+//! What other clients keep in the northbound database of a large cluster: port groups, ACLs, and further networks.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle, sleep},
+    time::{Duration, Instant},
+};
+
+use proto::api::{Family, address_set_id, address_set_name};
+use serde_json::{Value, json};
+
+use crate::ovsdb::Client;
+
+/// How many rows one transaction makes.
+const BATCH: usize = 1_000;
+
+/// Of so many ACLs one names an address set of pods, as a NetworkPolicy with a peer has; the others have addresses.
+const NAMES_A_SET: usize = 10;
+
+/// How long an ACL of [`Churn`] exists.
+const LIFETIME: Duration = Duration::from_secs(1);
+
+/// How much of it there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings {
+    /// ACLs, in turns in the port groups.
+    pub acls: usize,
+    /// The length of the `match` of one, in bytes, at least.
+    pub match_length: usize,
+    /// Port groups.
+    pub port_groups: usize,
+    /// User-defined networks, each with an EgressFirewall.
+    pub networks: usize,
+}
+
+impl Surroundings {
+    /// Writes it into the database in the folder. The EgressFirewall of each network has a rule for each of these DNS names.
+    ///
+    /// # Panics
+    /// If the server refuses it.
+    pub fn fill(self, folder: &Path, names: &[String]) -> Neighbours {
+        let mut client = Client::connect(folder).expect("the server runs");
+        let mut port_groups = Vec::new();
+        let each = self.acls.div_ceil(self.port_groups.max(1));
+        let batch = BATCH.div_ceil(each.max(1));
+        for first in (0..self.port_groups).step_by(batch) {
+            let mut operations = Vec::new();
+            let groups = first..self.port_groups.min(first + batch);
+            for n in groups.clone() {
+                let acls = n * each..self.acls.min((n + 1) * each);
+                operations.push(port_group(&group(n), acls.clone().map(acl_name)));
+                operations.extend(acls.map(|acl| self.acl(acl)));
+            }
+            let mut results = transact(&mut client, operations);
+            let is_group = |result: &usize| result.is_multiple_of(each + 1);
+            let made = (0..results.len()).filter(is_group);
+            port_groups.extend(made.map(|result| results[result]["uuid"].take()));
+        }
+        for network in 0..self.networks {
+            let rules = names
+                .iter()
+                .enumerate()
+                .map(|(n, name)| egress_firewall(network, n, name));
+            let mut operations: Vec<Value> = rules.collect();
+            let name = format!("network{network}");
+            operations.push(port_group(&name, (0..names.len()).map(acl_name)));
+            transact(&mut client, operations);
+        }
+        Neighbours {
+            surroundings: self,
+            folder: folder.to_owned(),
+            port_groups,
+        }
+    }
+
+    fn acl(&self, n: usize) -> Value {
+        let port = format!("outport == @{}", group(n % self.port_groups.max(1)));
+        let mut expression = if n.is_multiple_of(NAMES_A_SET) {
+            format!("ip4.src == $a{} && {port}", 1_000_000 + n)
+        } else {
+            format!("ip4.src == 10.{}.{}.0/24 && {port}", n / 256 % 256, n % 256)
+        };
+        while expression.len() < self.match_length {
+            expression.push_str(" && tcp.dst != 65535");
+        }
+        let row = json!({
+            "action": "allow-related", "direction": "to-lport", "match": expression, "priority": 1001,
+            "external_ids": ["map", [
+                ["k8s.ovn.org/owner-controller", "default-network-controller"],
+                ["k8s.ovn.org/owner-type", "NetworkPolicy"],
+                ["k8s.ovn.org/name", format!("namespace{}:policy", n % 1000)],
+            ]],
+        });
+        insert("ACL", &acl_name(n), row)
+    }
+}
+
+fn egress_firewall(network: usize, n: usize, name: &str) -> Value {
+    let controller = format!("network{network}-network-controller");
+    let [v4, v6] =
+        Family::ALL.map(|family| address_set_name(&address_set_id(&controller, name, family)));
+    let row = json!({
+        "action": "allow", "direction": "to-lport", "priority": 10_000,
+        "match": format!("(ip4.dst == ${v4} || ip6.dst == ${v6}) && inport == @network{network}"),
+        "external_ids": ["map", [
+            ["k8s.ovn.org/owner-controller", controller],
+            ["k8s.ovn.org/owner-type", "EgressFirewall"],
+            ["k8s.ovn.org/name", format!("namespace{network}")],
+        ]],
+    });
+    insert("ACL", &acl_name(n), row)
+}
+
+/// [`Surroundings`] in a database.
+#[derive(Debug)]
+pub struct Neighbours {
+    surroundings: Surroundings,
+    folder: PathBuf,
+    /// Their `_uuid`.
+    port_groups: Vec<Value>,
+}
+
+impl Neighbours {
+    /// From now on so many ACLs a second are made, each in a transaction of its own, and deleted a second later.
+    ///
+    /// # Panics
+    /// If the server is not there.
+    pub fn churn(&self, a_second: u32) -> Churn {
+        let mut client = Client::connect(&self.folder).expect("the server runs");
+        let (surroundings, port_groups) = (self.surroundings, self.port_groups.clone());
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = ends.clone();
+        let thread = thread::spawn(move || {
+            let pause = Duration::from_secs(1) / a_second;
+            let mut there: VecDeque<(Instant, &Value, Value)> = VecDeque::new();
+            let (mut next, mut made) = (Instant::now(), 0);
+            while !is_over.load(Ordering::Relaxed) {
+                sleep(next.saturating_duration_since(Instant::now()));
+                next += pause;
+                // None of them is one of those that stay.
+                let n = surroundings.acls + made;
+                let group = &port_groups[n % port_groups.len()];
+                let named = json!(["named-uuid", acl_name(n)]);
+                let operations = vec![surroundings.acl(n), mutate_acls(group, "insert", &named)];
+                let mut results = transact(&mut client, operations);
+                there.push_back((Instant::now(), group, results[0]["uuid"].take()));
+                made += 1;
+                while let Some((since, group, uuid)) = there.front()
+                    && since.elapsed() > LIFETIME
+                {
+                    transact(&mut client, vec![mutate_acls(group, "delete", uuid)]);
+                    there.pop_front();
+                }
+            }
+            made
+        });
+        Churn {
+            ends,
+            thread: Some(thread),
+        }
+    }
+}
+
+/// ACLs that come and go while the value exists, as NetworkPolicies of pods do.
+#[derive(Debug)]
+pub struct Churn {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<usize>>,
+}
+
+impl Churn {
+    /// Ends it, and tells how many ACLs were made.
+    ///
+    /// # Panics
+    /// If the server refused one.
+    pub fn stop(mut self) -> usize {
+        self.ends.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it runs");
+        thread.join().expect("every ACL was accepted")
+    }
+}
+
+impl Drop for Churn {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+}
+
+fn group(n: usize) -> String {
+    format!("a{:020}", 500_000 + n)
+}
+
+fn acl_name(n: usize) -> String {
+    format!("acl{n}")
+}
+
+fn insert(table: &str, uuid_name: &str, row: Value) -> Value {
+    json!({"op": "insert", "table": table, "uuid-name": uuid_name, "row": row})
+}
+
+fn port_group(name: &str, acls: impl Iterator<Item = String>) -> Value {
+    let acls: Vec<_> = acls.map(|acl| json!(["named-uuid", acl])).collect();
+    insert(
+        "Port_Group",
+        name,
+        json!({"name": name, "acls": ["set", acls]}),
+    )
+}
+
+fn mutate_acls(port_group: &Value, mutator: &str, acl: &Value) -> Value {
+    json!({
+        "op": "mutate", "table": "Port_Group", "where": [["_uuid", "==", port_group]],
+        "mutations": [["acls", mutator, acl]],
+    })
+}
+
+fn transact(client: &mut Client, operations: Vec<Value>) -> Vec<Value> {
+    client
+        .transact(operations)
+        .expect("the server accepts the rows")
+}
