@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::api::{Family, address_set_id, address_set_name};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use serde_json::{Value, json};
 
 use crate::ovsdb::Client;
@@ -21,6 +21,9 @@ const BATCH: usize = 1_000;
 
 /// Of so many ACLs one names an address set of pods, as a NetworkPolicy with a peer has; the others have addresses.
 const NAMES_A_SET: usize = 10;
+
+/// Names of an EgressFirewall in the default network.
+const OF_AN_EGRESS_FIREWALL: usize = 100;
 
 /// How long an ACL of [`Churn`] exists.
 const LIFETIME: Duration = Duration::from_secs(1);
@@ -36,10 +39,13 @@ pub struct Surroundings {
     pub port_groups: usize,
     /// User-defined networks, each with an EgressFirewall.
     pub networks: usize,
+    /// How many names each of these EgressFirewalls has.
+    pub names_each: usize,
 }
 
 impl Surroundings {
-    /// Writes it into the database in the folder. The EgressFirewall of each network has a rule for each of these DNS names.
+    /// Writes it into the database in the folder, and for all of these DNS names EgressFirewalls in the default network. Those of the
+    /// other networks have the first ones.
     ///
     /// # Panics
     /// If the server refuses it.
@@ -61,15 +67,17 @@ impl Surroundings {
             let made = (0..results.len()).filter(is_group);
             port_groups.extend(made.map(|result| results[result]["uuid"].take()));
         }
-        for network in 0..self.networks {
-            let rules = names
-                .iter()
-                .enumerate()
-                .map(|(n, name)| egress_firewall(network, n, name));
-            let mut operations: Vec<Value> = rules.collect();
-            let name = format!("network{network}");
-            operations.push(port_group(&name, (0..names.len()).map(acl_name)));
-            transact(&mut client, operations);
+        for (n, names) in names.chunks(OF_AN_EGRESS_FIREWALL).enumerate() {
+            let network = (DEFAULT_NETWORK_CONTROLLER.to_owned(), format!("default{n}"));
+            make_egress_firewall(&mut client, network, names);
+        }
+        let names = &names[..self.names_each.min(names.len())];
+        for n in 0..self.networks {
+            let network = (
+                format!("network{n}-network-controller"),
+                format!("network{n}"),
+            );
+            make_egress_firewall(&mut client, network, names);
         }
         Neighbours {
             surroundings: self,
@@ -100,20 +108,28 @@ impl Surroundings {
     }
 }
 
-fn egress_firewall(network: usize, n: usize, name: &str) -> Value {
-    let controller = format!("network{network}-network-controller");
-    let [v4, v6] =
-        Family::ALL.map(|family| address_set_name(&address_set_id(&controller, name, family)));
-    let row = json!({
-        "action": "allow", "direction": "to-lport", "priority": 10_000,
-        "match": format!("(ip4.dst == ${v4} || ip6.dst == ${v6}) && inport == @network{network}"),
-        "external_ids": ["map", [
-            ["k8s.ovn.org/owner-controller", controller],
-            ["k8s.ovn.org/owner-type", "EgressFirewall"],
-            ["k8s.ovn.org/name", format!("namespace{network}")],
-        ]],
-    });
-    insert("ACL", &acl_name(n), row)
+fn make_egress_firewall(
+    client: &mut Client,
+    (controller, namespace): (String, String),
+    names: &[String],
+) {
+    let rule = |(n, name): (usize, &String)| {
+        let [v4, v6] =
+            Family::ALL.map(|family| address_set_name(&address_set_id(&controller, name, family)));
+        let row = json!({
+            "action": "allow", "direction": "to-lport", "priority": 10_000,
+            "match": format!("(ip4.dst == ${v4} || ip6.dst == ${v6}) && inport == @{namespace}"),
+            "external_ids": ["map", [
+                ["k8s.ovn.org/owner-controller", controller],
+                ["k8s.ovn.org/owner-type", "EgressFirewall"],
+                ["k8s.ovn.org/name", namespace],
+            ]],
+        });
+        insert("ACL", &acl_name(n), row)
+    };
+    let mut operations: Vec<Value> = names.iter().enumerate().map(rule).collect();
+    operations.push(port_group(&namespace, (0..names.len()).map(acl_name)));
+    transact(client, operations);
 }
 
 /// [`Surroundings`] in a database.

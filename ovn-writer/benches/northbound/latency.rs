@@ -61,7 +61,8 @@ pub(crate) fn run(bench: &mut Bench) {
     writer.stop();
 }
 
-fn name(size: usize) -> String {
+/// The name of the writer's object of this size.
+pub(crate) fn name(size: usize) -> String {
     format!("set{size}")
 }
 
@@ -115,7 +116,7 @@ pub(crate) struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    /// The writer's object of this size is called `set` and the size.
+    /// The writer has an object of this [name] and size.
     pub(crate) fn new(
         server: &Server,
         writer: &'a RunningWriter,

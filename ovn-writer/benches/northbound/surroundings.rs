@@ -11,7 +11,7 @@ use tests::surroundings::Surroundings;
 use crate::{
     Bench,
     figures::{Limit, Times},
-    latency::{Clients, Turns},
+    latency::{Clients, Turns, name},
     objects::{dns_name, object, v4},
     writer::{RunningWriter, Server},
 };
@@ -21,14 +21,12 @@ const SURROUNDINGS: Surroundings = Surroundings {
     match_length: 100,
     port_groups: 10_000,
     networks: 200,
+    names_each: 10,
 };
 
 /// Names, each of so many addresses.
 const NAMES: usize = 10_000;
 const EACH: usize = 10;
-
-/// The names that the EgressFirewall of each network has.
-const IN_NETWORKS: usize = 10;
 
 const CHANGES: usize = 500;
 const SYNCS: usize = 5;
@@ -45,12 +43,17 @@ pub(crate) fn run(bench: &mut Bench) {
         SURROUNDINGS.acls, SURROUNDINGS.port_groups, SURROUNDINGS.networks
     );
     let server = Server::start();
-    let names: Vec<String> = (0..IN_NETWORKS).map(|n| dns_name(&name(n))).collect();
-    let neighbours = SURROUNDINGS.fill(server.workdir.path(), &names);
+    // The one that changes is in no rule of the other networks.
+    let others = (0..NAMES - 1).map(|n| format!("name{n}"));
+    let names: Vec<String> = others.chain([name(EACH)]).collect();
+    let all: Vec<String> = names.iter().map(|name| dns_name(name)).collect();
+    let neighbours = SURROUNDINGS.fill(server.workdir.path(), &all);
     let objects = || {
-        let first = object(&format!("set{EACH}"), (0..EACH).map(v4));
-        let others = (0..NAMES - 1).map(|n| object(&name(n), (n * EACH..(n + 1) * EACH).map(v4)));
-        std::iter::once(first).chain(others).collect::<Vec<_>>()
+        let addresses = |n: usize| (n * EACH..(n + 1) * EACH).map(v4);
+        let numbered = names.iter().rev().zip(0..);
+        numbered
+            .map(|(name, n)| object(name, addresses(n)))
+            .collect::<Vec<_>>()
     };
     let signals = &bench.signals;
     // The first one makes the rows.
@@ -61,10 +64,10 @@ pub(crate) fn run(bench: &mut Bench) {
         "ACLs/s", "way", "median/us", "p99/us"
     );
     let rounds = bench.rounds(CHANGES);
+    let mut clients = Clients::new(&server, &writer, signals, EACH);
     for a_second in [0, CHURN] {
         let churn = (a_second > 0).then(|| neighbours.churn(a_second));
         let mut turns = Turns::default();
-        let mut clients = Clients::new(&server, &writer, signals, EACH);
         let start = Instant::now();
         for round in 0..rounds {
             clients.take_turns(round, &mut turns);
@@ -93,10 +96,6 @@ pub(crate) fn run(bench: &mut Bench) {
         sync / dump,
         Limit::AtMost(3.0),
     );
-}
-
-fn name(n: usize) -> String {
-    format!("name{n}")
 }
 
 /// What `ovsdb-client` takes to read a table.

@@ -19,6 +19,7 @@ use tests::{
     soak::{judge, or_long},
     store::Store,
     surroundings::Surroundings,
+    wait::eventually_within,
 };
 
 use crate::{
@@ -71,7 +72,10 @@ mod soak {
         let args = args.into_iter().chain([database.northbound.remote()]);
         let mut writer =
             Program::start(database.workdir.path(), "ovn-writer", args.collect()).await;
-        writer.ready().await;
+        eventually_within(PATIENCE, "the ovn-writer is ready", async || {
+            writer.admin().ready().await
+        })
+        .await;
         let [_, held] = writer.process().memory();
         println!(
             "a first reply of {} MB is held in {} MB",
@@ -81,6 +85,9 @@ mod soak {
         assert!(held <= 3 * length, "{held} bytes for {length}");
     }
 }
+
+/// An unoptimised build takes minutes to read 500 MB.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Half of the reply are the sets of names, which nothing refers to, and half are rules of others.
 fn fill_to(database: &Database, megabytes: usize) {
@@ -118,6 +125,7 @@ fn fill_to(database: &Database, megabytes: usize) {
         match_length: 500,
         port_groups: half / OF_AN_ACL / 10,
         networks: 0,
+        names_each: 0,
     };
     surroundings.fill(database.workdir.path(), &[]);
 }
