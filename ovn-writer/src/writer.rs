@@ -18,9 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    control::NotPermitted,
     dry_run::DryRun,
-    explain::{Explanation, Sets, Sides},
     inspect::Question,
     metrics::{self, EndLabel, OutcomeLabel},
     ovsdb::{self, Client, ClientOptions, Outcome, Remotes, TransactionId},
@@ -34,8 +32,13 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// Why the store is not in sync before its first list.
 const STORE_UNREAD: &str = "the store has not been read yet";
 
+/// A loop that wakes so much later than its timer was held up: the machine was, or the process (SIGSTOP, a frozen cgroup).
+const HELD_UP: Duration = Duration::from_millis(500);
+
 /// How old what is said of the state may be while a transaction is under way.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+
+mod questions;
 
 /// Keeps the rows of a database as a store says.
 pub struct Writer {
@@ -112,7 +115,11 @@ impl Writer {
         // An event of thousands of addresses takes long to be freed: that waits until what follows from it is done.
         let mut taken_over = None;
         let mut reported = None::<Instant>;
+        let mut timer = None;
         loop {
+            if timer.is_some_and(|timer| now() > timer + HELD_UP) {
+                self.sync.was_held_up(now());
+            }
             self.work()?;
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
             if self.in_flight.is_empty() {
@@ -122,7 +129,7 @@ impl Writer {
                 self.report();
                 reported = Some(Instant::now());
             }
-            let timer = self.next_timer();
+            timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,
                 event = objects.next() => match event {
@@ -318,50 +325,6 @@ impl Writer {
                 self.sync.database_lost();
             }
         }
-    }
-
-    /// Answers a question; the one that asked may be gone.
-    fn answer(&mut self, question: Question) {
-        let idle = match &self.mode {
-            Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
-            Mode::Write(leader) if !leader.is_leading() => {
-                Some("this process stands by: another one writes")
-            }
-            Mode::Write(_) => None,
-        };
-        let sides = Sides {
-            sync: &self.sync,
-            replica: self.client.replica(),
-            idle,
-            now: now(),
-        };
-        let _gone = match question {
-            Question::Explain(asked, sender) => {
-                sender.send(Explanation::new(&asked, sides)).is_err()
-            }
-            Question::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
-            Question::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
-        };
-    }
-
-    /// Permits to empty what is absent now.
-    fn allow_empty(&mut self, idle: Option<&'static str>) -> Result<Vec<String>, NotPermitted> {
-        if let Some(idle) = idle {
-            return Err(NotPermitted::Idle(idle));
-        }
-        if self.store_problem.is_some() {
-            return Err(NotPermitted::Unknown("the store cannot be read"));
-        }
-        if self.client.replica().is_none() || !self.sync.is_compared() {
-            let words = "the northbound database was not read to its end";
-            return Err(NotPermitted::Unknown(words));
-        }
-        let names = self.sync.allow_empty();
-        warn!(
-            names = names.len(),
-            "an administrator permits to empty the address sets of absent names"
-        );
-        Ok(names.iter().map(ToString::to_string).collect())
     }
 
     /// Says what is true now.

@@ -41,7 +41,7 @@ pub struct SetsArgs {
 
     /// Rows that were made for this store are this ovn-writer's too: the text in `ovn-writer/created` of their external_ids, such as
     /// `kube/ovn-kubernetes`, as `ovn-writer verify` names it; may be given several times. For a store that moved or was renamed
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", value_parser = parse_former_store)]
     pub former_store: Vec<String>,
 
     /// How long an address set in use keeps its addresses after its DNSNameResolver object went. It keeps them for ever while more
@@ -93,6 +93,16 @@ impl SetsArgs {
         policy.allow_empty_until = allowed_for.map(|it| Instant::now().into_std() + it);
         Ok(policy)
     }
+}
+
+/// The address of a store and a namespace, as [`SetsArgs::policy`] joins them.
+fn parse_former_store(text: &str) -> Result<String, String> {
+    let words = "it is a store and a namespace as `ovn-writer verify` names them, such as kube/ovn-kubernetes";
+    let (store, namespace) = text.rsplit_once('/').ok_or(words)?;
+    if namespace.is_empty() || store.parse::<StoreAddress>().is_err() {
+        return Err(words.to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -158,6 +168,22 @@ mod tests {
             "2001:db8::1",
         ] {
             assert!(told.options.filter.admit(address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_former_store_is_a_store_and_a_namespace() {
+        for (text, is_right) in [
+            ("kube/ovn-kubernetes", true),
+            ("dir:/var/lib/egress/ns", true),
+            ("", false),
+            ("kube", false),
+            ("kube/", false),
+            ("garbage", false),
+            ("garbage/ns", false),
+        ] {
+            let told = policy(&["--former-store", text]);
+            assert_eq!(told.is_ok(), is_right, "{text}: {told:?}");
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Desired {
     unusable: HashMap<ObjectKey, NameError>,
     has_been_read: bool,
     in_sync_since: Option<Instant>,
+    /// See [`Desired::readable_since`].
+    readable_since: Option<Instant>,
     /// Objects that are there and cannot be read: what is known of them holds.
     unreadable: BTreeSet<ObjectKey>,
     skipped: HashMap<Skip, usize>,
@@ -127,6 +129,7 @@ impl Desired {
         }
         // An object that can be read again comes before the news that no other one cannot.
         if was_blocked && !self.has_unknown_object() {
+            self.readable_since = Some(now);
             changed.extend(self.away().cloned());
         }
         changed
@@ -196,6 +199,11 @@ impl Desired {
         !self.unreadable.iter().all(is_known)
     }
 
+    /// Since when every object has been known, if one was not: until then an absent name may have been that one's.
+    pub fn readable_since(&self) -> Option<Instant> {
+        self.readable_since
+    }
+
     /// How many addresses stand in statuses and are not wanted, for this reason.
     pub fn skipped(&self, reason: Skip) -> usize {
         self.skipped.get(&reason).copied().unwrap_or(0)
@@ -209,10 +217,18 @@ impl Desired {
         }
     }
 
-    /// An administrator permits to empty the sets of a name that is away. It holds until the name returns.
+    /// An administrator permits to empty the sets of a name that is away. It holds until the name returns, or the permission is
+    /// [revoked](Desired::revoke).
     pub fn permit(&mut self, name: &DnsName) {
         if let Some(state) = self.names.get_mut(name) {
-            state.permit();
+            state.permit(true);
+        }
+    }
+
+    /// What an administrator permitted is done.
+    pub fn revoke(&mut self, name: &DnsName) {
+        if let Some(state) = self.names.get_mut(name) {
+            state.permit(false);
         }
     }
 

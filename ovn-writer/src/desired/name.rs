@@ -60,11 +60,11 @@ impl Name {
         self.change_past(|past| past.away = None);
     }
 
-    pub(super) fn permit(&mut self) {
+    pub(super) fn permit(&mut self, yes: bool) {
         if let Some(past) = &mut self.past
             && let Some(away) = &mut past.away
         {
-            away.is_permitted = true;
+            away.is_permitted = yes;
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
     address_set::AddressSet,
     desired::Wanted,
     references::{NorthboundReplica, SetName},
-    report::{Action, Kind, NameReport, SetReport},
+    report::{Action, Kind, NameReport, SetReport, short_duration},
     sync::journal::Cause,
 };
 
@@ -183,7 +183,7 @@ fn trouble(set: &SetReport) -> String {
     };
     match set.action {
         Action::Now => what,
-        Action::AfterMillis(wait) => format!("{what}; to be undone in {wait} ms"),
+        Action::AfterMillis(wait) => format!("{what}; to be undone in {}", short_duration(wait)),
         Action::Left(reason) => format!("{what}; left: {reason}"),
     }
 }

@@ -223,6 +223,15 @@ impl SetReport {
     }
 }
 
+/// A duration for people, rounded up.
+pub(crate) fn short_duration(millis: u64) -> String {
+    match millis {
+        0..10_000 => format!("{millis} ms"),
+        10_000..120_000 => format!("{} s", millis.div_ceil(1000)),
+        _ => format!("{} min", millis.div_ceil(60_000)),
+    }
+}
+
 impl Action {
     fn of(verdict: Verdict, now: Instant) -> Self {
         match verdict {
@@ -404,7 +413,7 @@ impl fmt::Display for SetReport {
         }
         match self.action {
             Action::Now => {}
-            Action::AfterMillis(millis) => write!(f, " (in {millis} ms)")?,
+            Action::AfterMillis(millis) => write!(f, " (in {})", short_duration(millis))?,
             Action::Left(_) if self.kind == Kind::NameClash => {}
             Action::Left(reason) => write!(f, " (left: {reason})")?,
         }

@@ -35,18 +35,17 @@ impl Reconciler {
         if let Some(until) = self.admit_repairs(name, &mut findings, now) {
             self.queue.defer(name.clone(), mark, until);
         }
-        let of = |trigger: Trigger| -> Vec<Finding> {
-            let of = findings.iter().filter(|it| it.trigger == trigger);
-            of.cloned().collect()
-        };
-        let repairs = of(Trigger::ForeignChange);
+        // What was tried before in vain changes nothing.
+        let is_repair = |it: &&Finding| it.trigger == Trigger::ForeignChange && !it.is_taken;
+        let repairs: Vec<_> = findings.iter().filter(is_repair).cloned().collect();
         if !repairs.is_empty() {
             self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
             if let Some(left_out) = self.repair_log.pass() {
                 tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
             }
         }
-        let closed = of(Trigger::Absence);
+        let closed = findings.iter().filter(|it| it.trigger == Trigger::Absence);
+        let closed: Vec<_> = closed.cloned().collect();
         if !closed.is_empty() {
             tracing::warn!(%name, changes = %InWords(&closed), "the address sets of a name are emptied: it has had no object for long");
         }

@@ -138,8 +138,9 @@ impl Index {
         };
         let there: HashSet<SetName> = rows.map(|row| row.name().into()).collect();
         others.retain(|set, of| {
-            let is_named = |of: &SetOf| references.contain_elsewhere(&of.controller, set);
-            let is_needed = there.contains(set) || of.as_ref().is_some_and(is_named);
+            // A row that goes is missed by whatever rule names it.
+            let is_named = of.is_some() && references.contain(set);
+            let is_needed = there.contains(set) || is_named;
             if !is_needed {
                 self.remove_set(set, name);
             }

@@ -243,6 +243,17 @@ impl Reconciler {
         names
     }
 
+    /// Whether there is an object of which not even the DNS name is known.
+    pub fn has_unknown_object(&self) -> bool {
+        self.state.desired.has_unknown_object()
+    }
+
+    /// This program was held up until now: what happened meanwhile may be known only later. Names that are away are not closed for
+    /// [`Delays::away`](plan::Delays::away).
+    pub fn was_held_up(&mut self, now: Instant) {
+        self.state.was_held_up(now);
+    }
+
     /// When there may be something to do even if nothing changes.
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         if !self.state.desired.has_been_read() {

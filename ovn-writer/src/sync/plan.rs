@@ -60,6 +60,8 @@ pub struct Case<'a> {
     pub absence_hold: Option<Reason>,
     /// From when on absence counts for that, if not always.
     pub absence_counts_from: Option<Instant>,
+    /// Before that no name that is away is closed: this program was held up, and may not know yet what happened meanwhile.
+    pub closes_from: Option<Instant>,
 }
 
 /// A row.
@@ -111,12 +113,15 @@ pub struct Clocks {
     unused: Vec<(Uuid, Instant)>,
     /// Another client put an address in or took it out; and whether undoing that is a repair.
     foreign: HashMap<(Uuid, IpAddr), (Instant, bool)>,
+    /// Rows that were emptied as the name is away. What is in them later another client put in, perhaps for a store that has the
+    /// name.
+    closed: Vec<Uuid>,
 }
 
 impl Clocks {
     /// Whether none runs.
     pub fn are_still(&self) -> bool {
-        self.unused.is_empty() && self.foreign.is_empty()
+        self.unused.is_empty() && self.foreign.is_empty() && self.closed.is_empty()
     }
 }
 
@@ -176,6 +181,8 @@ pub enum Reason {
     NoCreation,
     /// Another client has a set of the same name.
     Clash,
+    /// The set was emptied here, and another client put addresses in since.
+    Refilled,
 }
 
 impl Reason {
@@ -190,6 +197,7 @@ impl Reason {
             Self::Unknown => "the store never had the name",
             Self::NoCreation => "sets are not to be made",
             Self::Clash => "another client has a set of its name",
+            Self::Refilled => "another client filled it after it was emptied here",
         }
     }
 }
@@ -274,8 +282,10 @@ impl<'a> Planner<'a, '_> {
             return;
         };
         let removable = self.removable(row, identity, wanted);
-        self.plan.is_in_use |=
-            matches!(removable, Removable::All) && row.is_referred_to && !row.set.is_empty();
+        self.plan.is_in_use |= matches!(removable, Removable::All)
+            && row.is_referred_to
+            && !row.set.is_empty()
+            && !self.before.closed.contains(&row.uuid);
         if let Presence::Away { .. } = wanted.presence {
             self.close(row, identity, wanted, removable);
             return;

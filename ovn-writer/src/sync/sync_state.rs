@@ -34,6 +34,8 @@ pub(super) struct SyncState {
     pub(super) differences: Differences,
     pub(super) clashes: Clashes,
     absence: AbsenceLimit,
+    /// See [`Case::closes_from`].
+    closes_from: Option<Instant>,
     /// Whether ovn-kubernetes was ever seen to manage the address sets of the database.
     is_managed: bool,
     /// Since when rules of ovn-kubernetes have been in the database.
@@ -65,6 +67,7 @@ impl SyncState {
             differences: Differences::default(),
             clashes: Clashes::default(),
             absence: AbsenceLimit::default(),
+            closes_from: None,
             is_managed: false,
             managed_since: None,
             creation: None,
@@ -158,12 +161,23 @@ impl SyncState {
             again.extend(self.absence.names().cloned());
         }
         if self.desired.is_in_sync()
+            && !self.desired.has_unknown_object()
             && let Some(until) = self.policy.allow_empty_until.take()
             && now < until
         {
-            again.extend(self.allow_empty());
+            let names = self.allow_empty();
+            tracing::warn!(
+                names = names.len(),
+                "--allow-empty permits to empty the address sets of absent names"
+            );
+            again.extend(names);
         }
         again
+    }
+
+    /// This program was held up until now: what happened meanwhile may be known only later.
+    pub(super) fn was_held_up(&mut self, now: Instant) {
+        self.closes_from = Some(now + self.policy.options.delays.away);
     }
 
     /// Permits to close the names that are absent now, and returns them.
@@ -266,6 +280,10 @@ impl SyncState {
         self.differences -= state.differences;
         state.differences = Differences::of(&plan);
         self.differences += state.differences;
+        if !plan.is_in_use {
+            // What was permitted once is done. The sets of a database that is restored later are another matter.
+            self.desired.revoke(name);
+        }
         if plan.is_over {
             self.desired.forget(name);
             self.index.remove(name, &self.references);
@@ -350,7 +368,8 @@ impl SyncState {
             creation: self.creation(now),
             is_managed: self.is_managed(),
             absence_hold: self.absence_hold(),
-            absence_counts_from: self.absence.counts_from(),
+            absence_counts_from: (self.absence.counts_from()).max(self.desired.readable_since()),
+            closes_from: self.closes_from,
         };
         plan(case, &self.policy.options, clocks, now)
     }

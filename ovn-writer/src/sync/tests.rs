@@ -1,5 +1,6 @@
 //! Whole lives of a writer, played against a model of the database.
 
+mod closed;
 mod creation;
 mod drift;
 mod explain;

@@ -153,8 +153,10 @@ fn a_row_tells_the_name_of_its_set_whether_the_store_has_it_or_not() {
     let gone = json!({"delete": null});
     world.update(json!({"Address_Set": {uuid(0, 1): gone, uuid(0, 2): gone}}));
     assert_eq!(world.missed(&a), ["blue v4"]);
-    // Without the rule of its network it is not made anew.
+    // It is missed as long as any rule names it.
     world.update(json!({"ACL": {uuid(1, 1): gone}}));
+    assert_eq!(world.missed(&a), ["blue v4"]);
+    world.update(json!({"QoS": {uuid(2, 1): gone}}));
     assert!(world.missed(&a).is_empty());
 }
 

@@ -48,11 +48,20 @@ impl<'a> Planner<'a, '_> {
             }
             self.look_again(until);
         }
+        let was_closed = self.before.closed.contains(&row.uuid);
+        // Only what a rule uses can be what another client needs.
+        let is_closed = row.set.is_empty() && closing.verdict == Verdict::Now;
+        if row.is_referred_to && (was_closed || is_closed) {
+            self.clocks.closed.push(row.uuid);
+        }
+        let is_refilled = was_closed && row.is_referred_to;
+        let left = |reason| Closing {
+            verdict: Verdict::Left(reason),
+            trigger: Trigger::Store,
+        };
         let Closing { verdict, trigger } = match removable {
-            Removable::None => Closing {
-                verdict: Verdict::Left(Reason::Unknown),
-                trigger: Trigger::Store,
-            },
+            Removable::None => left(Reason::Unknown),
+            Removable::All | Removable::Only(_) if is_refilled => left(Reason::Refilled),
             Removable::All | Removable::Only(_) => closing,
         };
         let shown = match removable {
@@ -92,17 +101,15 @@ impl<'a> Planner<'a, '_> {
         let counts_from = self.case.absence_counts_from;
         let since = counts_from.map_or(since, |from| from.max(since));
         let absent = self.from(since + delays.absent);
-        let verdict = match (absent.verdict, self.case.absence_hold) {
-            (Verdict::Now, Some(reason)) => Verdict::Left(reason),
-            (verdict, _) => verdict,
-        };
         Closing {
-            verdict,
+            // When the reason goes, the name is looked at again.
+            verdict: (self.case.absence_hold).map_or(absent.verdict, Verdict::Left),
             trigger: Trigger::Absence,
         }
     }
 
     fn from(&self, at: Instant) -> Closing {
+        let at = self.case.closes_from.map_or(at, |from| from.max(at));
         let verdict = match self.now >= at {
             true => Verdict::Now,
             false => Verdict::At(at),

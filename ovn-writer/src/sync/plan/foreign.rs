@@ -38,10 +38,15 @@ impl Planner<'_, '_> {
         let is_shared = self.case.is_managed && identity.form == NameForm::Fqdn;
         let delay = is_shared.then_some(self.options.delays.foreign);
         let mut parts = Parts::default();
+        // It was emptied here, as the name was away.
+        let was_closed = self.before.closed.contains(&row.uuid);
+        if was_closed && row.set.is_empty() {
+            self.clocks.closed.push(row.uuid);
+        }
         for address in insert {
             let is_news = match wanted.changes {
                 None => true,
-                Some(changes) => changes.addresses.contains(&address),
+                Some(changes) => was_closed || changes.addresses.contains(&address),
             };
             let cause = self.cause((row.uuid, Some(address)), is_news, delay, wanted);
             parts.of(cause).0.push(address);

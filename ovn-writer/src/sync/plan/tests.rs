@@ -133,6 +133,7 @@ fn fate(name: &str, store: Option<&str>, known: Known, around: Around, after: Du
         is_managed: around.is_managed,
         absence_hold: around.hold,
         absence_counts_from: None,
+        closes_from: None,
     };
     let mut clocks = Clocks::default();
     plan(case, &options(), &mut clocks, start);
@@ -279,6 +280,7 @@ fn made(
         is_managed: false,
         absence_hold: None,
         absence_counts_from: None,
+        closes_from: None,
     };
     let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
     let made = plan.findings.iter().map(|finding| {
@@ -380,6 +382,7 @@ fn every_row_of_a_name_is_kept() {
         is_managed: false,
         absence_hold: None,
         absence_counts_from: None,
+        closes_from: None,
     };
     let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
     let changes: Vec<_> = plan

@@ -59,6 +59,7 @@ impl Shared {
             is_managed: true,
             absence_hold: None,
             absence_counts_from: None,
+            closes_from: None,
         };
         let start = *self.start.get_or_insert_with(Instant::now);
         let now = start + Duration::from_millis(millis);

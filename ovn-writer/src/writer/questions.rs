@@ -1,0 +1,61 @@
+//! What people ask a running writer, and what they permit it.
+
+use tracing::warn;
+
+use super::{Mode, Writer, now};
+use crate::{
+    control::NotPermitted,
+    explain::{Explanation, Sets, Sides},
+    inspect::Question,
+};
+
+impl Writer {
+    /// Answers a question; the one that asked may be gone.
+    pub(super) fn answer(&mut self, question: Question) {
+        let idle = match &self.mode {
+            Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
+            Mode::Write(leader) if !leader.is_leading() => {
+                Some("this process stands by: another one writes")
+            }
+            Mode::Write(_) => None,
+        };
+        let sides = Sides {
+            sync: &self.sync,
+            replica: self.client.replica(),
+            idle,
+            now: now(),
+        };
+        let _gone = match question {
+            Question::Explain(asked, sender) => {
+                sender.send(Explanation::new(&asked, sides)).is_err()
+            }
+            Question::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
+            Question::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
+        };
+    }
+
+    /// Permits to empty what is absent now.
+    fn allow_empty(&mut self, idle: Option<&'static str>) -> Result<Vec<String>, NotPermitted> {
+        if let Some(idle) = idle {
+            return Err(NotPermitted::Idle(idle));
+        }
+        if self.store_problem.is_some() {
+            return Err(NotPermitted::Unknown("the store cannot be read"));
+        }
+        if self.client.replica().is_none() || !self.sync.is_compared() {
+            let words = "the northbound database was not read to its end";
+            return Err(NotPermitted::Unknown(words));
+        }
+        if self.sync.has_unknown_object() {
+            return Err(NotPermitted::Unknown(
+                "an object cannot be read, and may be the one of any name: mend or delete it first",
+            ));
+        }
+        let names = self.sync.allow_empty();
+        warn!(
+            names = names.len(),
+            "an administrator permits to empty the address sets of absent names"
+        );
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+}
