@@ -4,30 +4,20 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     mem,
-    pin::pin,
     time::{Duration, Instant},
 };
 
-use futures_util::{Stream, StreamExt};
-use kube::{
-    Api, Client, Resource,
-    core::NamespaceResourceScope,
-    runtime::watcher::{self, watcher},
-};
+use futures_util::Stream;
+use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use self::list_watch::ListWatch;
 use super::{guarded::Guarded, in_words};
 use crate::store::{
     BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
 };
-
-/// For how long one watch is asked for, in seconds. A connection on which nothing more arrives is given up 5 s later.
-const WATCH_SECONDS: u32 = 50;
-
-/// How many objects a page of a list has: large ones have half a megabyte.
-const PAGE: u32 = 100;
 
 /// After this many failures in a row the content is not known any more.
 const FAILURES: u32 = 5;
@@ -136,38 +126,30 @@ fn follow<K: AnyObject>(
     watching: Watching,
     watched: Watched,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
-    let mut config = watcher::Config::default()
-        .timeout(WATCH_SECONDS)
-        .page_size(PAGE);
-    config.label_selector = watching.labels;
-    config.field_selector = watching.fields;
     async_stream::stream! {
+        let mut changes = ListWatch::new(api, &watching);
         let mut content = Content::<K>::new(watched);
         let mut failures = Failures::default();
         loop {
-            // A new one begins with a list.
-            let mut changes = pin!(watcher(api.clone(), config.clone()));
-            while let Some(change) = changes.next().await {
-                let error = match change {
-                    Ok(change) => {
-                        if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
-                            failures.over();
-                        }
-                        for event in content.events(change) {
-                            yield event;
-                        }
-                        continue;
+            let error = match changes.next().await {
+                Ok(change) => {
+                    if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                        failures.over();
                     }
-                    Err(error) => error,
-                };
-                let wait = failures.one_more(Instant::now());
-                if failures.count == FAILURES && let Some(event) = content.lost(in_words(&error)) {
-                    yield event;
+                    for event in content.events(change) {
+                        yield event;
+                    }
+                    continue;
                 }
-                sleep(wait).await;
-                if content.state == State::OutOfSync || is_gone(&error) {
-                    break;
-                }
+                Err(error) => error,
+            };
+            let wait = failures.one_more(Instant::now());
+            if failures.count == FAILURES && let Some(event) = content.lost(in_words(&error)) {
+                yield event;
+            }
+            sleep(wait).await;
+            if content.state == State::OutOfSync || is_gone(&error) {
+                changes.restart();
             }
         }
     }
@@ -374,5 +356,6 @@ impl<K: AnyObject> Content<K> {
     }
 }
 
+mod list_watch;
 #[cfg(test)]
 mod tests;

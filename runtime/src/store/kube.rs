@@ -1,8 +1,9 @@
 //! A store in a Kubernetes cluster.
 //!
 //! - A watch goes on from the version that it last saw, through dropped connections. After five failures in a row, within
-//!   about two seconds if the API server is not there at all, it says [`Event::OutOfSync`] and begins with a list again;
-//!   so it does when the server no longer knows that version.
+//!   about two seconds if the API server is not there at all, it says [`Event::OutOfSync`] and begins with a list again.
+//!   It begins with a list, too, when the server no longer knows that version, or does not know it yet because its etcd was
+//!   restored from a backup. That is asked after every end of a watch but the ordinary one.
 //! - Every request is tried once and takes at most 10 s from its turn on. `managedFields` are left out of what is read.
 //! - A request under way has a connection of its own, so only so many are at once; that many objects are made or deleted
 //!   delays no status.

@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use futures_util::StreamExt;
 use http::{Request, Response};
 use kube::client::Body;
 use proto::api::DnsNameResolver;
@@ -23,8 +24,16 @@ type Scripted = (&'static str, u16, String);
 
 const LIST: &str = "dnsnameresolvers?&limit=100";
 
+/// The server takes so long for a watch that ends when its time is over.
+const WHOLE_WATCH: Duration = Duration::from_secs(50);
+
 /// After the script the server does not answer any more.
 fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
+    watch_that_lasts(Duration::ZERO, script)
+}
+
+/// Each watch lasts so long, and tells what it has at its end.
+fn watch_that_lasts(lasts: Duration, script: impl IntoIterator<Item = Scripted>) -> Events {
     let script: Arc<Mutex<VecDeque<Scripted>>> = Arc::new(Mutex::new(script.into_iter().collect()));
     let service = tower::service_fn(move |request: Request<Body>| {
         let next = script.lock().unwrap().pop_front();
@@ -34,6 +43,9 @@ fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
             };
             let uri = request.uri().to_string();
             assert!(uri.contains(part), "{uri} where {part} is expected");
+            if uri.contains("watch=true") {
+                sleep(lasts).await;
+            }
             let answer = Response::builder().status(status);
             Ok::<_, Infallible>(answer.body(Body::from(body.into_bytes())).unwrap())
         }
@@ -68,6 +80,12 @@ fn list(version: u32, items: &[Value]) -> Scripted {
         "items": items,
     });
     (LIST, 200, body.to_string())
+}
+
+/// The server's version, when it is asked for one object.
+fn version(version: u32) -> Scripted {
+    let (_, status, body) = list(version, &[]);
+    ("dnsnameresolvers?&limit=1", status, body)
 }
 
 /// A watch that delivers these and ends.
@@ -138,12 +156,15 @@ async fn a_dropped_watch_goes_on_from_the_version_that_it_saw_last() {
                 "resourceVersion=5",
                 &[("MODIFIED", good("a", 7)), ("ADDED", good("b", 8))],
             ),
+            version(8),
             changes(
                 "resourceVersion=8",
                 &[("DELETED", good("a", 9)), ("BOOKMARK", bookmark)],
             ),
             failure(),
             failure(),
+            // Others write, too.
+            version(14),
             changes("resourceVersion=12", &[("MODIFIED", good("b", 13))]),
         ],
         &[
@@ -173,6 +194,43 @@ async fn a_version_that_is_gone_leads_to_a_new_list() {
             &["synced a@3 b@4", "synced b@19"],
         )
         .await;
+    }
+}
+
+/// As after etcd was restored from a backup: a watch from the version that is known would tell nothing.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_is_listed_anew() {
+    let bookmark = json!({
+        "apiVersion": "network.openshift.io/v1alpha1",
+        "kind": "DNSNameResolver",
+        "metadata": { "resourceVersion": "20" },
+    });
+    let watch = || changes("resourceVersion=5", &[("BOOKMARK", bookmark.clone())]);
+    for outage in [vec![watch()], vec![watch(), failure(), failure()]] {
+        let script = [list(5, &[good("a", 3), good("b", 4)])]
+            .into_iter()
+            .chain(outage)
+            .chain([
+                // Newer than any object, and older than the version to go on from.
+                version(10),
+                list(10, &[good("b", 4), good("c", 9)]),
+                changes("resourceVersion=10", &[("DELETED", good("c", 11))]),
+            ]);
+        sees(script, &["synced a@3 b@4", "synced b@4 c@9", "deleted c"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_when_its_time_is_over_costs_no_other_request() {
+    let script = [
+        list(5, &[]),
+        changes("resourceVersion=5", &[("ADDED", good("a", 6))]),
+        changes("resourceVersion=6", &[("ADDED", good("b", 7))]),
+    ];
+    let mut events = watch_that_lasts(WHOLE_WATCH, script);
+    for expected in ["synced ", "applied a@6", "applied b@7"] {
+        let event = timeout(2 * WHOLE_WATCH, events.next()).await;
+        assert_eq!(shown(&event.unwrap().unwrap()), expected);
     }
 }
 
@@ -215,6 +273,7 @@ async fn what_does_not_decode_costs_itself_alone() {
                     ("DELETED", bad("a", 8)),
                 ],
             ),
+            version(8),
             changes(
                 "resourceVersion=8",
                 &[("MODIFIED", good("b", 9)), ("DELETED", bad("b", 10))],
@@ -241,6 +300,7 @@ async fn what_does_not_decode_is_there_as_long_as_it_is_listed() {
         [
             list(5, &[good("a", 3), good("b", 4), good("c", 5)]),
             changes("resourceVersion=5", &[("MODIFIED", bad("a", 6))]),
+            version(6),
             ("watch=true", 410, String::new()),
             // Another goes bad while nobody looks, and one is gone.
             list(20, &[bad("a", 6), bad("b", 18), bad("d", 19)]),
