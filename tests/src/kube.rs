@@ -29,15 +29,13 @@ use kube::{
 };
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::Mutex,
-};
+use tokio::sync::Mutex;
 
 use crate::{
     chart, coredns::free_port, process::Process, programs::tool, wait::eventually, workdir::Workdir,
 };
+
+mod etcd;
 
 /// Where it says that it is: in the endpoints of the Service `default/kubernetes`, whose addresses no answer brings in. Not
 /// where it is, or the tests would depend on the machine's address.
@@ -61,6 +59,7 @@ pub struct ApiServer {
     address: SocketAddr,
     etcd: Kept,
     etcd_address: SocketAddr,
+    etcd_peer: SocketAddr,
     workdir: Workdir,
 }
 
@@ -86,7 +85,7 @@ impl ApiServer {
         for _ in 0..5 {
             let [client, peer, address] = [free_port(), free_port(), free_port()];
             let kubeconfig = write_kubeconfig(workdir.path(), address, "admin", ADMIN_TOKEN);
-            let mut etcd = start_etcd(workdir.path(), client, peer);
+            let mut etcd = etcd::start(workdir.path(), client, peer);
             let mut server = start_server(workdir.path(), client, address);
             if is_ready(&kubeconfig, [&mut etcd, &mut server]).await {
                 let started = Self {
@@ -94,6 +93,7 @@ impl ApiServer {
                     address,
                     etcd,
                     etcd_address: client,
+                    etcd_peer: peer,
                     workdir,
                 };
                 started.install_crds().await;
@@ -127,11 +127,6 @@ impl ApiServer {
         self.server.process.signal(Signal::STOP);
     }
 
-    /// Stops its etcd: it answers, and nothing that it has no memory of.
-    pub fn pause_etcd(&self) {
-        self.etcd.process.signal(Signal::STOP);
-    }
-
     /// Lets both go on.
     pub fn resume(&self) {
         for kept in [&self.etcd, &self.server] {
@@ -149,26 +144,6 @@ impl ApiServer {
             "the API server does not start again on {}",
             self.address
         );
-    }
-
-    /// Makes etcd forget what was before now, so that a watch cannot go on from there.
-    pub async fn compact(&self) {
-        let namespaces: Api<Namespace> = Api::all(self.client().await);
-        let now = namespaces.list(&ListParams::default()).await;
-        let version = now.expect("namespaces").metadata.resource_version;
-        let body = json!({ "revision": version, "physical": true }).to_string();
-        let mut stream = TcpStream::connect(self.etcd_address).await.expect("etcd");
-        let request = format!(
-            "POST /v3/kv/compaction HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream
-            .write_all(request.as_bytes())
-            .await
-            .expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("an answer");
-        assert!(answer.contains(" 200 OK"), "{answer}");
     }
 
     /// The configuration of a client that may do everything.
@@ -403,19 +378,6 @@ omitStages: [RequestReceived]
 rules:
 - level: Metadata
 ";
-
-fn start_etcd(folder: &Path, client: SocketAddr, peer: SocketAddr) -> Kept {
-    let args = vec![
-        // Of its own for each attempt: what another left knows other addresses.
-        format!("--data-dir=etcd-{}", client.port()),
-        format!("--listen-client-urls=http://{client}"),
-        format!("--advertise-client-urls=http://{client}"),
-        format!("--listen-peer-urls=http://{peer}"),
-        format!("--initial-advertise-peer-urls=http://{peer}"),
-        format!("--initial-cluster=default=http://{peer}"),
-    ];
-    keep(folder, "etcd", PathBuf::from("etcd"), args)
-}
 
 fn start_server(folder: &Path, etcd: SocketAddr, address: SocketAddr) -> Kept {
     let args = vec![

@@ -4,22 +4,31 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::StreamExt;
 use kube::{
-    Api, ResourceExt,
+    Api, Config, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use proto::api::DnsNameResolver;
-use runtime::store::{
-    Event, ObjectKey, Precondition, Scope, Store, StoreError,
-    contract::{next, resolver, status, watch},
+use runtime::{
+    cluster::Cluster,
+    store::{
+        Event, ObjectKey, Precondition, Scope, Store, StoreError,
+        contract::{next, resolver, status, watch},
+        kube::KubeStore,
+    },
 };
 use serde_json::json;
 use tests::{
     kube::ApiServer,
     wait::{PATIENCE, eventually},
+    workdir::Workdir,
 };
 use tokio::time::{sleep, timeout};
 
-use crate::cluster::{key, store};
+use crate::{
+    cluster::{key, store},
+    proxy::Proxy,
+};
 
 /// What a watch has told so far.
 #[derive(Default)]
@@ -133,6 +142,47 @@ async fn changes_around_a_stop_of_the_api_server_are_all_seen() {
         mirror.take(next(&mut events).await);
     }
     assert_eq!(mirror.gaps, 1);
+}
+
+/// After an outage so short that the watch would go on from the version that it knows, which the server will not have for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_restored_etcd_does_not_have_is_gone() {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let writing = store(&server).await;
+    let (a, b) = (resolver(&namespace, "a"), resolver(&namespace, "b"));
+    let first = writing.create(&a).await.unwrap();
+    let second = writing.create(&b).await.unwrap();
+    server.back_up().await;
+
+    let (workdir, proxy) = (Workdir::new(), Proxy::start(&server).await);
+    let config = Kubeconfig::read_from(proxy.kubeconfig(&workdir)).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(config, &options).await;
+    let watching = KubeStore::new(Cluster::of(config.unwrap(), "tests").unwrap());
+    let mut events = watch(&watching, Scope::Namespace(namespace.clone()));
+    let before = Event::Synced(vec![first.clone(), second]);
+    assert_eq!(next(&mut events).await, before);
+    for i in 0..20 {
+        let object = resolver(&namespace, &format!("n{i}"));
+        let made = insist!(writing.create(&object)).unwrap();
+        assert_eq!(next(&mut events).await, Event::Applied(made));
+    }
+    let any = Precondition::default();
+    let gone = ObjectKey::of(&first);
+    writing
+        .delete::<DnsNameResolver>(&gone, &any)
+        .await
+        .unwrap();
+    assert_eq!(next(&mut events).await, Event::Deleted(gone));
+
+    // Who asks through the proxy waits for the answer, so that few attempts fail.
+    proxy.hang(true);
+    server.restore().await;
+    proxy.hang(false);
+    assert_eq!(next(&mut events).await, before);
+    let late = insist!(writing.create(&resolver(&namespace, "late"))).unwrap();
+    assert_eq!(next(&mut events).await, Event::Applied(late));
 }
 
 /// The two ways in which a server says so are in the tests of the watch itself; this is which one it really is.

@@ -1,0 +1,96 @@
+//! The API server's etcd: stopped, and restored from a backup.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::ListParams};
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{ApiServer, Kept, keep};
+
+/// Where the backup is, in the server's folder.
+const BACKUP: &str = "etcd-backup";
+
+impl ApiServer {
+    /// Stops its etcd (SIGSTOP): the server answers, and nothing that it has no memory of.
+    pub fn pause_etcd(&self) {
+        self.etcd.process.signal(Signal::STOP);
+    }
+
+    /// Makes etcd forget what was before now, so that a watch cannot go on from there.
+    pub async fn compact(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.client().await);
+        let now = namespaces.list(&ListParams::default()).await;
+        let version = now.expect("namespaces").metadata.resource_version;
+        let body = json!({ "revision": version, "physical": true }).to_string();
+        let mut stream = TcpStream::connect(self.etcd_address).await.expect("etcd");
+        let request = format!(
+            "POST /v3/kv/compaction HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.contains(" 200 OK"), "{answer}");
+    }
+
+    /// Copies all that etcd holds. Both are started again for it.
+    pub async fn back_up(&mut self) {
+        self.stop();
+        self.etcd.process.kill();
+        let folder = self.folder();
+        let copied = Command::new("cp")
+            .arg("-r")
+            .arg(folder.join(data_folder(self.etcd_address)))
+            .arg(folder.join(BACKUP))
+            .status();
+        assert!(copied.expect("cp").success());
+        self.start_both().await;
+    }
+
+    /// Puts the backup in the place of what etcd holds, and starts both again: the server's version goes back.
+    pub async fn restore(&mut self) {
+        self.stop();
+        self.etcd.process.kill();
+        let data = self.folder().join(data_folder(self.etcd_address));
+        fs::remove_dir_all(&data).expect("the folder of etcd");
+        fs::rename(self.folder().join(BACKUP), data).expect("a backup");
+        self.start_both().await;
+    }
+
+    async fn start_both(&mut self) {
+        self.etcd = start(self.workdir.path(), self.etcd_address, self.etcd_peer);
+        self.start_again().await;
+    }
+}
+
+/// Starts one.
+pub(super) fn start(folder: &Path, client: SocketAddr, peer: SocketAddr) -> Kept {
+    let args = vec![
+        format!("--data-dir={}", data_folder(client)),
+        format!("--listen-client-urls=http://{client}"),
+        format!("--advertise-client-urls=http://{client}"),
+        format!("--listen-peer-urls=http://{peer}"),
+        format!("--initial-advertise-peer-urls=http://{peer}"),
+        format!("--initial-cluster=default=http://{peer}"),
+    ];
+    keep(folder, "etcd", PathBuf::from("etcd"), args)
+}
+
+/// Of its own for each attempt to start: what another left knows other addresses.
+fn data_folder(client: SocketAddr) -> String {
+    format!("etcd-{}", client.port())
+}
