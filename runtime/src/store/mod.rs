@@ -58,6 +58,14 @@ impl ObjectKey {
             name: meta.name.clone().unwrap_or_default(),
         }
     }
+
+    /// Stands for all objects of a namespace of which not even the names can be read. No object has such a key.
+    pub fn all_in(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: "*".to_owned(),
+        }
+    }
 }
 
 /// Why a text does not name an object.
@@ -116,8 +124,8 @@ pub enum Event<K> {
     Applied(K),
     /// An object was deleted, perhaps one that never decoded.
     Deleted(ObjectKey),
-    /// All objects that are there but cannot be read now: they do not decode, or are being written. What is known of them
-    /// holds, and if that is nothing, nothing follows from their missing. It comes whenever these change; before
+    /// All objects that are there but cannot be read now: they do not decode, are being written, or are in a namespace
+    /// that cannot be read, for which [`ObjectKey::all_in`] stands where none of them is known. What is known of them holds, and if that is nothing, nothing follows from their missing. It comes whenever these change; before
     /// [`Event::Synced`] or what else lacks them, and after what ends it.
     Undecodable(BTreeSet<ObjectKey>),
     /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
@@ -189,7 +197,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// keeps no object: who needs them keeps what is needed.
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
 
-    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete list, made now.
+    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete list, made now. For a
+    /// namespace that cannot be read while others can, [`ObjectKey::all_in`] stands.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: a part of the list cannot be had, or the kind is not served.

@@ -158,7 +158,23 @@ pub(super) fn open_folder(path: &Path) -> io::Result<Option<OwnedFd>> {
 
 /// Opens a folder in a folder; `None` if there is none of that name.
 pub(super) fn open_in(folder: impl AsFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    found(openat(folder, name, FOLDER, Mode::empty()))
+    match open_kind(folder, name) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTDIR) => Ok(None),
+        opened => opened,
+    }
+}
+
+/// Opens the folder of a kind in that of a namespace; `None` if there is none. Something else in its place is an error.
+pub(super) fn open_kind(namespace: impl AsFd, plural: &str) -> io::Result<Option<OwnedFd>> {
+    match openat(namespace.as_fd(), plural, FOLDER, Mode::empty()) {
+        Ok(folder) => Ok(Some(folder)),
+        // What it leads to may come back, such as a mount.
+        Err(Errno::NOENT) if is_link(namespace, plural)? => {
+            Err(io::Error::other("a symbolic link to nothing"))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn found<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {

@@ -5,10 +5,16 @@
 //! - An object is made by a file of its name, and deleted by deleting that file. `metadata.namespace` and
 //!   `metadata.name` may be left out; if they are there, they must be what the path says. Only names that end in `.yaml`
 //!   and do not begin with a dot are objects; those that end in `.yml` or `.json` are reported.
-//! - A folder that had objects and vanishes (with its namespace, or with the store) deletes nothing: the watch says
-//!   [`Event::OutOfSync`] until it is back, empty or not, and until then nothing is made in it. `rm -r` of a folder is
-//!   no more than that, since its files and the folder go at the same time: delete the files. Nor is it a deletion that
-//!   another folder takes its place: all that is there then is delivered as a whole, so that whoever follows can doubt it.
+//! - The root, and the folder of the one namespace that is in scope, delete nothing when they vanish or cannot be read: the
+//!   watch says [`Event::OutOfSync`] until they are back, empty or not, and until then nothing is made in them. `rm -r` of
+//!   such a folder is no more than that, since its files and the folder go at the same time: delete the files. Nor is it a
+//!   deletion that another folder takes its place: all that is there then is delivered as a whole, so that whoever follows
+//!   can doubt it.
+//! - Where every namespace is in scope, their folders may belong to tenants, and none holds up the others. A namespace that
+//!   vanishes takes its objects with it, after the 100 ms of a file. If more than half of the namespaces that had objects
+//!   are missing at one look, that is a mount that went away: the watch says [`Event::OutOfSync`]. The objects of a
+//!   namespace that cannot be read (its mode, a link that leads nowhere, a file in the folder's place) are
+//!   [`Event::Undecodable`]. If none of them is known, [`ObjectKey::all_in`] stands for them.
 //! - A file that does not decode (half written, malformed, larger than 4 MiB, several documents, contradicting its
 //!   place) is reported with its path and line, counted, and neither taken for a deletion nor ever overwritten. A file
 //!   that is written in place is read when its writer closes it; one that vanishes counts as deleted after 100 ms, so

@@ -97,7 +97,7 @@ impl Folder {
         let path = self.path_of::<K>(namespace);
         let folder = file::open_in(root, namespace)
             .and_then(|folder| match folder {
-                Some(folder) => file::open_in(folder, &K::plural(&())),
+                Some(folder) => file::open_kind(folder, &K::plural(&())),
                 None => Ok(None),
             })
             .map_err(|error| StoreError::unavailable(at(&path, error)))?;

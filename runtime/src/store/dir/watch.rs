@@ -4,12 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     mem,
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::RecommendedWatcher;
 use tracing::{info, warn};
 
 use self::files::{Files, News};
@@ -20,7 +20,7 @@ use super::{
     },
     file::{self, Identity, Print, ReadError},
     hints::{Hints, Work},
-    layout::{self, Entry, file_name},
+    layout::file_name,
     manifest::{self, Manifest},
     objects::Folder,
 };
@@ -58,6 +58,10 @@ pub(super) struct Watch<K> {
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
     misnamed: BTreeMap<PathBuf, &'static str>,
+    /// Namespaces whose folders were read at the last look at everything.
+    found: BTreeSet<String>,
+    /// Namespaces whose folders cannot be read, and why.
+    unreadable: BTreeMap<String, String>,
     /// Which folders the objects were in.
     identities: BTreeMap<PathBuf, Identity>,
     /// Whether a folder may be another one than that in which its files were: what it lacks was not deleted there.
@@ -105,6 +109,8 @@ impl<K: Kind> Watch<K> {
             undecodable: Undecodable::default(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
+            found: BTreeSet::new(),
+            unreadable: BTreeMap::new(),
             identities: BTreeMap::new(),
             is_anew: false,
             state: State::Starting(None),
@@ -188,8 +194,10 @@ impl<K: Kind> Watch<K> {
         due: BTreeMap<ObjectKey, Instant>,
     ) -> bool {
         let mut folders: BTreeMap<String, OwnedFd> = BTreeMap::new();
-        let due = due.into_iter().map(|(key, since)| (key, Some(since)));
-        for (key, since) in changed.into_iter().map(|key| (key, None)).chain(due) {
+        let keys: BTreeSet<ObjectKey> = changed.into_iter().chain(due.keys().cloned()).collect();
+        // Each is taken out when it is looked at, here or with everything.
+        self.gone.extend(due);
+        for key in keys {
             if !self.is_in_scope(&key.namespace) {
                 continue;
             }
@@ -200,9 +208,6 @@ impl<K: Kind> Watch<K> {
                 folders.insert(key.namespace.clone(), folder);
             }
             if let Some(folder) = folders.get(&key.namespace) {
-                if let Some(since) = since {
-                    self.gone.entry(key.clone()).or_insert(since);
-                }
                 self.look_at_file(folder, key, true);
             }
         }
@@ -219,7 +224,7 @@ impl<K: Kind> Watch<K> {
     fn open_namespace(&self, namespace: &str) -> Option<OwnedFd> {
         let root = self.folder.open_root().ok()?;
         let namespace = file::open_in(root, namespace).ok()??;
-        file::open_in(namespace, &K::plural(&())).ok()?
+        file::open_kind(namespace, &K::plural(&())).ok()?
     }
 
     /// Looks at every folder, and reads the files that show a change, or all of them.
@@ -253,19 +258,6 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// Looks at every folder; returns why something is missing, if it is.
-    fn look_at_root(&mut self) -> Option<String> {
-        let root = match self.folder.open_root() {
-            Err(reason) => return Some(reason),
-            Ok(root) => root,
-        };
-        self.watch_folder(&self.folder.root.clone());
-        match self.look_at_namespaces(&root) {
-            Ok(found) => self.folder.missing::<K>(&self.scope, &found),
-            Err(reason) => Some(reason),
-        }
-    }
-
     fn synced(&mut self, list: BTreeMap<ObjectKey, K>) {
         if self.state != State::InSync {
             info!(kind = %K::kind(&()), objects = list.len(), "in sync with the folder");
@@ -295,91 +287,6 @@ impl<K: Kind> Watch<K> {
             State::Starting(_) => State::Starting(Some(reason)),
             State::InSync | State::OutOfSync(_) => State::OutOfSync(reason),
         };
-    }
-
-    /// Looks at the namespaces in scope; returns the folders of the kind that are there.
-    fn look_at_namespaces(&mut self, root: &OwnedFd) -> Result<HashSet<PathBuf>, String> {
-        let namespaces = match &self.scope {
-            Scope::Namespace(only) => vec![only.clone()],
-            Scope::All => file::names(root)
-                .map_err(|error| format!("{}: {error}", self.folder.root.display()))?,
-        };
-        let mut found = HashSet::new();
-        let mut unreadable = None;
-        for namespace in namespaces.iter().filter(|name| !name.starts_with('.')) {
-            let path = self.folder.path_of::<K>(namespace);
-            let is_namespace = is_namespace(namespace);
-            let looked = file::open_in(root, namespace).and_then(|folder| {
-                let Some(folder) = folder else {
-                    return Ok(false);
-                };
-                if is_namespace {
-                    self.watch_folder(&self.folder.root.join(namespace));
-                }
-                let Some(folder) = file::open_in(folder, &K::plural(&()))? else {
-                    return Ok(false);
-                };
-                if is_namespace {
-                    self.watch_folder(&path);
-                    self.look_at_folder(&folder, namespace, &path)?;
-                }
-                Ok(true)
-            });
-            match looked {
-                Ok(true) if is_namespace => {
-                    found.insert(path);
-                }
-                Ok(true) => {
-                    self.misnamed
-                        .insert(path, "its folder is not the name of a namespace");
-                }
-                Ok(false) => {}
-                Err(error) if is_namespace => {
-                    unreadable = Some(format!("{}: {error}", path.display()));
-                }
-                // Such as a lost+found, which is not ours to read.
-                Err(_) => {}
-            }
-        }
-        unreadable.map_or(Ok(found), Err)
-    }
-
-    fn look_at_folder(
-        &mut self,
-        folder: &OwnedFd,
-        namespace: &str,
-        path: &Path,
-    ) -> std::io::Result<()> {
-        let identity = Identity::of(folder)?;
-        let before = self.identities.insert(path.to_owned(), identity);
-        self.is_anew |= before.is_some_and(|before| before != identity);
-        let mut keys: HashSet<ObjectKey> = HashSet::new();
-        for name in file::names(folder)? {
-            match layout::entry(&name) {
-                Entry::Object(name) => {
-                    keys.insert(ObjectKey {
-                        namespace: namespace.to_owned(),
-                        name: name.to_owned(),
-                    });
-                }
-                Entry::Misnamed(reason) => {
-                    self.misnamed.insert(path.join(&name), reason);
-                }
-                Entry::Other => {}
-            }
-        }
-        // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
-        keys.extend(self.files.keys_in(namespace));
-        let is_empty = keys.is_empty();
-        for key in keys {
-            self.look_at_file(folder, key, self.list.is_some());
-        }
-        if is_empty {
-            self.folder.populated().remove(path);
-        } else {
-            self.folder.populated().insert(path.to_owned());
-        }
-        Ok(())
     }
 
     /// Looks at a file, unless `read` is not set and it shows no change.
@@ -460,24 +367,10 @@ impl<K: Kind> Watch<K> {
         }
         self.events.push(Event::Deleted(key));
     }
-
-    fn watch_folder(&mut self, path: &Path) {
-        // Also if it is watched already: it may be another folder of the same name.
-        let Some(watcher) = &mut self.watcher else {
-            return;
-        };
-        if let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive) {
-            // One that went meanwhile is missed by other means.
-            let is_new = self.look_interval != BLIND_LOOK_INTERVAL;
-            if is_new && !matches!(error.kind, notify::ErrorKind::PathNotFound) {
-                self.look_interval = BLIND_LOOK_INTERVAL;
-                warn!("no notifications of changes in {}: {error}", path.display());
-            }
-        }
-    }
 }
 
 mod files;
+mod namespaces;
 mod report;
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,11 @@ impl Files {
         self.0.keys().flat_map(|namespace| self.keys_in(namespace))
     }
 
+    /// The namespaces that have files.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|namespace| &**namespace)
+    }
+
     pub(super) fn keys_in(&self, namespace: &str) -> impl Iterator<Item = ObjectKey> {
         let names = self.0.get_key_value(namespace);
         names.into_iter().flat_map(|(namespace, names)| {

@@ -1,4 +1,4 @@
-//! What a watch says of files that it cannot use: to its consumer, in the log, and in the metrics.
+//! What a watch says of files and folders that it cannot use: to its consumer, in the log, and in the metrics.
 
 use tracing::warn;
 
@@ -10,7 +10,8 @@ const MAX_WARNINGS: usize = 20;
 impl<K: Kind> Watch<K> {
     /// Says which objects are there and cannot be read.
     pub(super) fn report_undecodable(&mut self) {
-        let now = self.faults.keys().chain(&self.unread).cloned().collect();
+        let files_that_cannot = self.faults.keys().chain(&self.unread).cloned();
+        let now = files_that_cannot.chain(self.unreadable_keys()).collect();
         let files = &self.files;
         self.undecodable
             .around(&mut self.events, now, |key| files.contains(key));
@@ -25,7 +26,8 @@ impl<K: Kind> Watch<K> {
 
     pub(super) fn report(&mut self) {
         let (folder, faults, misnamed) = (&self.folder, &self.faults, &self.misnamed);
-        let bad = faults.len() + misnamed.len();
+        let unreadable = &self.unreadable;
+        let bad = faults.len() + misnamed.len() + unreadable.len();
         self.watched.bad(bad, self.complaints, || {
             let faults = faults.iter().map(|(key, fault)| {
                 let path = folder.path_of::<K>(&key.namespace);
@@ -33,7 +35,10 @@ impl<K: Kind> Watch<K> {
             });
             let misnamed = misnamed.iter();
             let misnamed = misnamed.map(|(path, reason)| (path.clone(), (*reason).to_owned()));
-            let all = faults.chain(misnamed);
+            let unreadable = unreadable
+                .iter()
+                .map(|(namespace, reason)| (folder.path_of::<K>(namespace), reason.clone()));
+            let all = faults.chain(misnamed).chain(unreadable);
             all.map(|(path, fault)| (path.display().to_string(), fault))
         });
         if self.complaints > MAX_WARNINGS {

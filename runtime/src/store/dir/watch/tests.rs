@@ -11,6 +11,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod namespaces;
+
 struct Subject {
     dir: TempDir,
     watch: Watch<DnsNameResolver>,
@@ -45,6 +47,14 @@ impl Subject {
 
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path(&file_name(name)), text).unwrap();
+    }
+
+    /// Makes a namespace with an object; returns its folder.
+    fn other(&self, namespace: &str, name: &str) -> PathBuf {
+        let folder = self.dir.path().join(namespace).join("dnsnameresolvers");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(file_name(name)), text_of("one.example.com.")).unwrap();
+        folder
     }
 
     fn hint(&self, path: PathBuf) {
@@ -229,7 +239,8 @@ fn nothing_is_delivered_before_the_whole_is_known() {
     let Subject { dir, .. } = subject();
     let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
     let gone = folder.path_of::<DnsNameResolver>("other");
-    folder.populated().insert(gone.clone());
+    let more = folder.path_of::<DnsNameResolver>("third");
+    folder.populated().extend([gone.clone(), more]);
     let mut subject = Subject {
         watch: Watch::blind(folder, Scope::All),
         dir,
@@ -243,19 +254,24 @@ fn nothing_is_delivered_before_the_whole_is_known() {
 }
 
 #[test]
-fn other_folders_are_watched_on_while_one_is_missing() {
+fn other_folders_are_watched_on_while_most_are_missing() {
     let mut subject = subject();
-    let other = subject.dir.path().join("other/dnsnameresolvers");
-    fs::create_dir_all(&other).unwrap();
-    fs::write(other.join("c.yaml"), text_of("three.example.com.")).unwrap();
-    subject.hint(other.clone());
-    assert_eq!(subject.look(), ["applied c three.example.com."]);
-    fs::remove_dir_all(&other).unwrap();
-    subject.hint(other);
+    let others = ["c", "d"].map(|name| subject.other(name, name));
+    subject.hint(subject.dir.path().to_owned());
+    let applied = ["c", "d"].map(|name| format!("applied {name} one.example.com."));
+    assert_eq!(subject.look(), applied);
+    for folder in others {
+        fs::remove_dir_all(&folder).unwrap();
+        subject.hint(folder);
+    }
     assert_eq!(subject.look(), ["out of sync"]);
     subject.write("a", &text_of("two.example.com."));
     subject.hint(subject.path("a.yaml"));
     assert_eq!(subject.look(), ["applied a two.example.com."]);
+    // Not for having waited, either.
+    subject.let_gone_files_age();
+    assert!(subject.look().is_empty());
+    assert!(subject.watch.gone.is_empty());
 }
 
 #[test]
