@@ -78,8 +78,8 @@ impl Absences {
     pub(super) fn list(&mut self, keys: &BTreeSet<ObjectKey>, began: Instant) {
         let unlisted = self.0.values().filter(|it| !it.listed).count();
         self.0.retain(|key, absence| {
-            if keys.contains(key) {
-                // The watch will tell.
+            if keys.contains(key) || keys.contains(&ObjectKey::all_in(&key.namespace)) {
+                // The watch will tell, once it can be read.
                 (absence.since, absence.listed) = (began, false);
                 return true;
             }

@@ -44,6 +44,18 @@ fn absent(rules: &mut Rules) -> Vec<(String, bool)> {
 }
 
 #[test]
+fn a_list_of_a_namespace_that_cannot_be_read_lacks_nothing_of_it() {
+    let (mut rules, start) = (rules(3), Instant::now());
+    for i in 0..2 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    let mut listed = keys(2..3);
+    listed.insert(ObjectKey::all_in(&namespace(0)));
+    rules.absences.list(&listed, start + seconds(5));
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
 fn up_to_three_that_go_are_believed_once_a_later_list_lacks_them() {
     for count in 1..=3 {
         let (mut rules, start) = (rules(3), Instant::now());
