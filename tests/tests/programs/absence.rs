@@ -1,6 +1,6 @@
 //! EgressFirewalls that go: what the collector writes, what it keeps, and what it says of itself then.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use proto::api::{DEGRADED, DnsNameResolver, Family};
 use tests::{
@@ -61,6 +61,16 @@ fn reason_without_addresses(object: &DnsNameResolver) -> Option<String> {
     is_own.then(|| degraded.reason.clone())
 }
 
+async fn expect_no_object(world: &World, name: &str) {
+    eventually(&format!("the object of {name} is gone"), async || {
+        world
+            .store
+            .object(name)
+            .map_or(Ok(()), |it| Err(format!("{it:?}")))
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_object_says_that_its_rule_ended_before_it_goes() {
     let world = world().await;
@@ -73,13 +83,7 @@ async fn an_object_says_that_its_rule_ended_before_it_goes() {
             .ok_or_else(|| format!("{object:?}"))
     })
     .await;
-    eventually("the object is gone", async || {
-        world
-            .store
-            .object(NAME)
-            .map_or(Ok(()), |it| Err(format!("{it:?}")))
-    })
-    .await;
+    expect_no_object(&world, NAME).await;
     world.expect_no_addresses(NAME).await;
 }
 
@@ -100,13 +104,7 @@ async fn many_egress_firewalls_that_go_at_once_take_nothing_with_them() {
     world.expect_flow(&first, Family::V4, "192.0.2.99").await;
     // One of those that are left goes, and is believed.
     world.store.remove_egress_firewall("team");
-    eventually("the object of the one that went is gone", async || {
-        world
-            .store
-            .object(NAME)
-            .map_or(Ok(()), |it| Err(format!("{it:?}")))
-    })
-    .await;
+    expect_no_object(&world, NAME).await;
     for (namespace, name) in (0..TENANTS).map(tenant) {
         assert!(world.store.object(&name).is_some(), "{name}");
         world.store.allow(&namespace, &[&name]);
@@ -135,34 +133,52 @@ async fn what_one_tenant_does_to_its_own_takes_no_collector_out_of_its_service()
     // Others may change their rules meanwhile.
     world.store.allow("tenant-0", &["late.example.com"]);
     let (_, first) = tenant(0);
-    eventually(
-        "the object of a name that an edit took out is gone",
-        async || {
-            world
-                .store
-                .object(&first)
-                .map_or(Ok(()), |it| Err(format!("{it:?}")))
-        },
-    )
-    .await;
+    expect_no_object(&world, &first).await;
     fs::remove_file(&file).unwrap();
     expect_words(&world.collector, "egress-firewalls: ok\n").await;
 
-    let folder = world.store.egress_firewall("tenant-1");
-    let folder = folder.parent().unwrap();
-    let aside = world.workdir.join("aside");
-    fs::rename(folder, &aside).unwrap();
-    expect_words(
-        &world.collector,
-        "egress-firewalls: ok, but they cannot be read",
-    )
-    .await;
-    fs::rename(&aside, folder).unwrap();
-    expect_words(&world.collector, "egress-firewalls: ok\n").await;
     world.expect_no_addresses(&first).await;
     let departures = history.departures().await;
     assert!(
         departures.iter().all(|it| it.contains("192.0.2.100")),
         "{departures:?}"
     );
+}
+
+#[tokio::test]
+async fn a_folder_that_one_tenant_breaks_holds_up_no_other() {
+    let mut world = world().await;
+    let history = world.monitor().await;
+    let broken = world.store.egress_firewall("tenant-1");
+    let broken = broken.parent().unwrap();
+    fs::remove_dir_all(broken).unwrap();
+    symlink("egressfirewalls", broken).unwrap();
+    let [(_, kept), (_, second), (_, third), (_, fourth)] = [1, 2, 3, 4].map(tenant);
+    world.store.remove_egress_firewall("tenant-2");
+    expect_no_object(&world, &second).await;
+
+    // A collector that never could read it says so, and serves the others.
+    world.restart_asking(&[]).await;
+    let words = "egress-firewalls: ok, but 1 cannot be read";
+    expect_words(&world.collector, words).await;
+    world.store.allow("late", &[&second]);
+    world.expect_flow(&second, Family::V4, "192.0.2.102").await;
+    world.store.remove_egress_firewall("tenant-3");
+    expect_no_object(&world, &third).await;
+    assert!(world.store.object(&kept).is_some());
+    fs::remove_file(broken).unwrap();
+    world.store.allow("tenant-1", &[&kept]);
+    expect_words(&world.collector, "egress-firewalls: ok\n").await;
+
+    // A namespace that is cleaned up takes its name with it.
+    let gone = world.store.egress_firewall("tenant-4");
+    let gone = gone.parent().unwrap().parent().unwrap();
+    fs::remove_dir_all(gone).unwrap();
+    expect_no_object(&world, &fourth).await;
+    for name in [&third, &fourth] {
+        world.expect_no_addresses(name).await;
+    }
+    let departures = history.departures().await;
+    let kept = departures.iter().filter(|it| it.contains("192.0.2.101"));
+    assert_eq!(kept.count(), 0, "{departures:?}");
 }
