@@ -206,13 +206,17 @@ fn home_kubeconfig() -> Option<PathBuf> {
 }
 
 /// An error and its causes in one line, none of them twice.
-pub(crate) fn in_words(error: &dyn Error) -> String {
+pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
-    let mut cause = error.source();
+    let mut cause = Some(error);
     while let Some(error) = cause {
         let text = error.to_string();
         if !words.contains(&text) {
             words = format!("{words}: {text}");
+        }
+        if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+            // The message says it; the fields of the answer are for programs.
+            words = words.replace(&format!(" ({status:?})"), "");
         }
         cause = error.source();
     }

@@ -245,6 +245,7 @@ async fn a_server_that_is_away_is_out_of_sync_once_and_then_a_list() {
         panic!("the server is away");
     };
     assert!(reason.contains("broken"), "{reason}");
+    assert!(!reason.contains("Status {"), "{reason}");
     assert!(
         before.elapsed() < Duration::from_secs(3),
         "{:?}",
