@@ -117,6 +117,21 @@ impl Gate {
         self.set(true, Some(reason.into()));
     }
 
+    /// [`Gate::impaired`] for a reason with numbers that change: `/readyz` shows the newest, and the log only the first in a row.
+    pub fn impaired_with_count(&self, reason: impl Into<String>) {
+        let reason = Some(reason.into());
+        let mut conditions = self.health.locked();
+        match conditions.get_mut(self.index) {
+            Some(condition) if condition.holds && condition.reason.is_some() => {
+                condition.reason = reason;
+            }
+            _ => {
+                drop(conditions);
+                self.set(true, reason);
+            }
+        }
+    }
+
     /// The condition does not hold, for this reason, which `/readyz` and the log show.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(false, Some(reason.into()));

@@ -232,7 +232,10 @@ impl<S: Store> Task<S> {
         self.owner.report(now);
         match self.owner.held(now) {
             (0, _) => self.gates.held.ready(),
-            (count, some) => self.gates.held.impaired(held_in_words(count, &some)),
+            (count, some) => {
+                let words = held_in_words(count, &some);
+                self.gates.held.impaired_with_count(words);
+            }
         }
         for told in self.owner.take_evictions(self.clock.now()) {
             self.reporter
