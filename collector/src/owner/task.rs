@@ -107,6 +107,8 @@ struct Task<S> {
     writes: JoinSet<Written>,
     gates: Gates,
     reporter: Reporter,
+    /// The objects were listed once.
+    was_in_sync: bool,
     /// Writes in a row that failed.
     failed_writes: u32,
     /// The wall clock and the monotonic one when they were last compared.
@@ -152,6 +154,7 @@ pub async fn run<S: Store>(
         writes: JoinSet::new(),
         gates,
         reporter,
+        was_in_sync: false,
         failed_writes: 0,
         looked,
     };
@@ -212,7 +215,16 @@ async fn receive(observations: &mut queue::Receiver, batch: &mut Vec<Observation
 impl<S: Store> Task<S> {
     fn event(&mut self, event: Event<DnsNameResolver>) {
         match &event {
-            Event::Synced(_) => self.gates.objects.ready(),
+            Event::Synced(_) => {
+                self.was_in_sync = true;
+                self.gates.objects.ready();
+            }
+            // A 503 takes every collector out of its Service, and CoreDNS loses its readers.
+            Event::OutOfSync(reason) if self.was_in_sync => {
+                let words =
+                    format!("they cannot be read, and what was known of them holds: {reason}");
+                self.gates.objects.impaired(words);
+            }
             Event::OutOfSync(reason) => self.gates.objects.not_ready(reason),
             Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }

@@ -124,17 +124,20 @@ async fn a_store_that_vanishes_closes_nothing() {
     let history = world.monitor().await;
     let aside = world.workdir.join("aside");
     fs::rename(world.store.path(), &aside).unwrap();
-    for program in [&world.collector, &world.ovn_writer] {
-        tests::wait::eventually("it is not ready", async || {
+    let says = async |program: &tests::programs::Program, code, words: &str| {
+        tests::wait::eventually(&format!("{code} with {words:?}"), async || {
             match program.admin().get("/readyz").await {
-                Ok((503, body)) => Ok(body),
+                Ok((found, body)) if found == code && body.contains(words) => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         })
         .await;
-    }
+    };
+    let words = "dns-name-resolvers: ok, but they cannot be read";
+    says(&world.collector, 200, words).await;
+    says(&world.ovn_writer, 503, "store: ").await;
     fs::rename(&aside, world.store.path()).unwrap();
-    world.collector.ready().await;
+    says(&world.collector, 200, "dns-name-resolvers: ok\n").await;
     world.ovn_writer.ready().await;
     world.settle().await;
     assert_eq!(history.departures().await, [""; 0]);
