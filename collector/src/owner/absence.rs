@@ -32,6 +32,11 @@ const FEW: usize = 10;
 /// In a large store it is this part of the names in use.
 const PART: usize = 20;
 
+/// Whether so many of the names in use may be away, and believed.
+pub(crate) fn are_few(absent: usize, in_use: usize) -> bool {
+    absent <= FEW.max(in_use / PART) && 2 * absent <= in_use
+}
+
 /// Names that are away for so long are told of.
 const TOLD_AFTER: Duration = Duration::from_secs(15);
 
@@ -49,6 +54,8 @@ pub(super) struct Absences {
     believed: BTreeSet<DnsName>,
     /// How many names were believed to be away, and when.
     counted: VecDeque<(Timestamp, usize)>,
+    /// Too many were away at the last look.
+    was_exceeded: bool,
     /// When to look at them next.
     due: Timestamp,
 }
@@ -62,6 +69,8 @@ struct Absence {
     /// A complete list lacks every EgressFirewall that had the name. `None`: an object that no EgressFirewall used when it was
     /// first seen.
     listed: Option<bool>,
+    /// It was away when the limit held again after it was exceeded. Others came back, so this one may be on its way too.
+    waits_long: bool,
 }
 
 impl Absences {
@@ -71,6 +80,8 @@ impl Absences {
         self.believed.retain(|name| absent.contains_key(name));
         self.names
             .retain(|name, known| known.listed.is_none() || absent.contains_key(name));
+        // What goes from now on has nothing to do with what was away.
+        self.was_exceeded &= !self.names.is_empty();
         for (name, listed) in absent {
             if !self.believed.contains(name) {
                 let known = self.add(name, now);
@@ -86,11 +97,13 @@ impl Absences {
             first: now,
             since: now,
             listed: None,
+            waits_long: false,
         })
     }
 
     pub(super) fn remove(&mut self, name: &DnsName) {
         self.names.remove(name);
+        self.was_exceeded &= !self.names.is_empty();
     }
 
     /// Whether the end of the name's rules was believed, though the absence of the EgressFirewalls is not yet.
@@ -109,9 +122,10 @@ impl Absences {
         self.due = Timestamp::default();
     }
 
-    /// The names whose absence is believed now, of a store with so many names in use. What is unknown of rules may be those
-    /// of objects that no EgressFirewall uses.
-    fn believe(&mut self, in_use: usize, unknown_rules: bool, now: Timestamp) -> Vec<DnsName> {
+    /// Whether few are away, of a store with so many names in use. If too many were until now, those that are left wait for
+    /// [`ABSENT_AFTER`] from now on, each of them once: otherwise a tenant whose EgressFirewall comes and goes would hold the
+    /// names of all others for ever.
+    fn update_limit(&mut self, in_use: usize, now: Timestamp) -> bool {
         while self
             .counted
             .front()
@@ -120,21 +134,30 @@ impl Absences {
             self.counted.pop_front();
         }
         let counted: usize = self.counted.iter().map(|(_, names)| names).sum();
-        let all = self.names.len() + counted;
-        let is_few = all <= FEW.max(in_use / PART) && 2 * all <= in_use;
+        let is_few = are_few(self.names.len() + counted, in_use);
+        if std::mem::replace(&mut self.was_exceeded, !is_few) && is_few {
+            for absence in self.names.values_mut().filter(|it| !it.waits_long) {
+                (absence.since, absence.waits_long) = (now, true);
+            }
+        }
+        is_few
+    }
+
+    /// The names whose absence is believed now. What is unknown of rules may be those of objects that no EgressFirewall uses.
+    fn believe(&mut self, is_few: bool, unknown_rules: bool, now: Timestamp) -> Vec<DnsName> {
         if unknown_rules {
             let unused = self.names.values_mut().filter(|it| it.listed.is_none());
             unused.for_each(|absence| absence.since = now);
         }
         let names = self.names.iter();
         let believed = names.filter(|(_, absence)| {
-            let is_settled = match absence.listed {
-                Some(listed) => listed,
-                None => absence.since + SETTLED <= now,
-            };
-            // Of EgressFirewalls that went their own task tells when they are away for long enough.
-            let is_old = absence.listed.is_none() && absence.since + ABSENT_AFTER <= now;
-            is_settled && (is_few || is_old)
+            let is_old = absence.since + ABSENT_AFTER <= now;
+            let may_go = is_few && (is_old || !absence.waits_long);
+            match absence.listed {
+                // Of EgressFirewalls that went their own task tells when they are away for long enough.
+                Some(listed) => listed && may_go,
+                None => is_old || (may_go && absence.since + SETTLED <= now),
+            }
         });
         let believed: Vec<DnsName> = believed.map(|(name, _)| name.clone()).collect();
         for name in &believed {
@@ -146,6 +169,8 @@ impl Absences {
         }
         if !believed.is_empty() {
             self.counted.push_back((now, believed.len()));
+            // Fewer are away as their time was over: none of them came back.
+            self.was_exceeded = false;
         }
         believed
     }
@@ -192,7 +217,8 @@ impl Owner {
             .values()
             .filter(|it| it.listed.is_none());
         let in_use = wanted.count() + unused.count();
-        let believed = self.absences.believe(in_use, self.unknown_rules, now);
+        let is_few = self.absences.update_limit(in_use, now);
+        let believed = self.absences.believe(is_few, self.unknown_rules, now);
         if believed.is_empty() {
             return;
         }

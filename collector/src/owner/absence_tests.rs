@@ -268,7 +268,9 @@ fn those_of_the_last_hour_count() {
     world.want_all(&all[11..], &all[8..11], true);
     world.pass(5_000);
     assert_eq!(world.store.len(), 92);
+    world.want_all(&all[8..], &[], true);
     world.now += 60 * MINUTE;
+    world.want_all(&all[11..], &all[8..11], true);
     world.pass(5_000);
     assert_eq!(world.store.len(), 89);
 }
@@ -368,6 +370,58 @@ fn rules_that_are_not_known_hold_what_may_be_theirs_and_nothing_else() {
     world.want_all(&all[..10], &[], false);
     world.pass(10_000);
     assert_eq!(world.store.len(), 10);
+}
+
+#[test]
+fn of_many_names_that_come_back_the_last_are_held() {
+    let mut world = World::new(ManageObjects::Auto);
+    let all = names(0..100);
+    world.want_all(&all, &[], false);
+    world.want_all(&all[40..], &all[..40], true);
+    world.pass(20_000);
+    for i in 1..=35 {
+        let (back, away) = all[..40].split_at(i);
+        let present: Vec<String> = back.iter().chain(&all[40..]).cloned().collect();
+        world.want_all(&present, away, true);
+        world.pass(1_000);
+        assert_eq!(world.reasons(), [""; 0], "{i}");
+    }
+    // A name that goes now is no part of that.
+    let present: Vec<String> = all[..35].iter().chain(&all[41..]).cloned().collect();
+    world.want_all(&present, &all[35..41], true);
+    world.pass(5_000);
+    assert_eq!(world.store.len(), 99);
+    world.pass(9 * MINUTE);
+    assert_eq!(world.store.len(), 99);
+    world.pass(MINUTE);
+    assert_eq!(world.store.len(), 94);
+}
+
+#[test]
+fn of_many_objects_without_rules_at_the_start_the_last_are_held() {
+    let mut world = started(100, 60);
+    for used in 61..=95 {
+        world.pass(1_000);
+        world.want_all(&names(0..used), &[], false);
+    }
+    world.pass(9 * MINUTE);
+    assert_eq!(world.store.len(), 100);
+    world.pass(MINUTE + 5_000);
+    assert_eq!(world.store.len(), 95);
+}
+
+#[test]
+fn many_that_come_back_all_at_once_leave_nothing_behind() {
+    let mut world = World::new(ManageObjects::Auto);
+    let all = names(0..100);
+    world.want_all(&all, &[], false);
+    world.want_all(&all[40..], &all[..40], true);
+    world.pass(20_000);
+    world.want_all(&all, &[], false);
+    world.pass(20_000);
+    world.want_all(&all[5..], &all[..5], true);
+    world.pass(5_000);
+    assert_eq!(world.store.len(), 95);
 }
 
 #[test]

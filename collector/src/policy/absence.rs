@@ -2,7 +2,8 @@
 //!
 //! The deletion of a CRD arrives as the deletion of each object, and a restored store as a list without them. So what went is
 //! believed once a complete list made a while later lacks it too, at once if it is only a few; otherwise its names are held by
-//! the owner of the statuses, for ten minutes at most.
+//! the owner of the statuses, for ten minutes. Where many went and come back one by one, the last ones are as likely to come
+//! back as the first: their ten minutes begin anew when few are left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use runtime::store::ObjectKey;
 use tokio::time::Instant;
 
 use super::{Terms, rules::Firewall};
-use crate::owner::ABSENT_AFTER;
+use crate::owner::{ABSENT_AFTER, are_few};
 
 /// A list tells of what went so long before it.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -27,7 +28,11 @@ const FEW: usize = 3;
 
 /// The EgressFirewalls that went.
 #[derive(Debug, Default)]
-pub(super) struct Absences(BTreeMap<ObjectKey, Absence>);
+pub(super) struct Absences {
+    firewalls: BTreeMap<ObjectKey, Absence>,
+    /// Their names were more than the limit.
+    was_exceeded: bool,
+}
 
 #[derive(Debug)]
 struct Absence {
@@ -37,6 +42,17 @@ struct Absence {
     since: Instant,
     /// A complete list made later lacks it.
     listed: bool,
+    /// More than [`FEW`] went at about the same time.
+    is_one_of_many: bool,
+    /// It was away when the limit held again, so no list is believed before [`ABSENT_AFTER`].
+    waits_long: bool,
+}
+
+impl Absence {
+    /// No list has told of it yet, and the next one may.
+    fn waits_for_list(&self) -> bool {
+        !self.listed && !self.waits_long
+    }
 }
 
 impl Absences {
@@ -46,48 +62,78 @@ impl Absences {
             firewall,
             since: now,
             listed: false,
+            is_one_of_many: false,
+            waits_long: false,
         };
-        self.0.insert(key, absence);
+        self.firewalls.insert(key, absence);
+        let waiting = || self.firewalls.values().filter(|it| it.waits_for_list());
+        if waiting().count() > FEW {
+            // They stay so when all but a few of them come back before the list.
+            let waiting = self.firewalls.values_mut();
+            for absence in waiting.filter(|it| it.waits_for_list()) {
+                absence.is_one_of_many = true;
+            }
+        }
     }
 
     /// The EgressFirewall is there again. Returns what was known of it.
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Firewall> {
-        Some(self.0.remove(key)?.firewall)
+        Some(self.firewalls.remove(key)?.firewall)
     }
 
     /// The store was out of sync: all delays begin anew.
     pub(super) fn restart(&mut self, now: Instant) {
-        for absence in self.0.values_mut() {
+        for absence in self.firewalls.values_mut() {
             (absence.since, absence.listed) = (now, false);
+        }
+    }
+
+    /// Looks at how many names are away, and begins the delay of those that are left anew when these were too many until now.
+    /// That is done once for each: otherwise a tenant whose EgressFirewall comes and goes would hold all others for ever.
+    pub(super) fn update_limit(&mut self, present: &BTreeMap<DnsName, Terms>, now: Instant) {
+        let absent = self.names(present).len();
+        let is_exceeded = !are_few(absent, present.len() + absent);
+        if std::mem::replace(&mut self.was_exceeded, is_exceeded) && !is_exceeded {
+            let left = self.firewalls.values_mut();
+            for absence in left.filter(|it| it.is_one_of_many && !it.waits_long) {
+                (absence.since, absence.listed, absence.waits_long) = (now, false, true);
+            }
         }
     }
 
     /// When a list is to be made: when none has gone for a while, and again when one was away for long enough.
     pub(super) fn next_list(&self) -> Option<Instant> {
-        let unlisted = || self.0.values().filter(|it| !it.listed).map(|it| it.since);
+        let absences = || self.firewalls.values();
+        let waiting = || absences().filter(|it| it.waits_for_list());
+        let unlisted = || waiting().map(|it| it.since);
         let settled = unlisted()
             .min()
             .zip(unlisted().max())
             .map(|(first, last)| (last + SETTLED).min(first + MAX_WAIT));
-        let listed = self.0.values().filter(|it| it.listed);
-        let old = listed.map(|it| it.since + ABSENT_AFTER).min();
+        let others = absences().filter(|it| !it.waits_for_list());
+        let old = others.map(|it| it.since + ABSENT_AFTER).min();
         settled.into_iter().chain(old).min()
     }
 
     /// Takes in a complete list that was begun then.
     pub(super) fn list(&mut self, keys: &BTreeSet<ObjectKey>, began: Instant) {
-        let unlisted = self.0.values().filter(|it| !it.listed).count();
-        self.0.retain(|key, absence| {
+        let mut are_old = false;
+        self.firewalls.retain(|key, absence| {
             if keys.contains(key) || keys.contains(&ObjectKey::all_in(&key.namespace)) {
                 // The watch will tell, once it can be read.
                 (absence.since, absence.listed) = (began, false);
                 return true;
             }
             let away = began.saturating_duration_since(absence.since);
-            let is_one_of_few = !absence.listed && unlisted <= FEW;
-            absence.listed |= away >= SETTLED;
-            away < SETTLED || (!is_one_of_few && away < ABSENT_AFTER)
+            let is_old = away >= ABSENT_AFTER;
+            are_old |= is_old;
+            absence.listed |= away >= SETTLED && !absence.waits_long;
+            away < SETTLED || (absence.is_one_of_many && !is_old)
         });
+        if are_old {
+            // Fewer are away as their time was over: none of them came back.
+            self.was_exceeded = false;
+        }
     }
 
     /// The names that no present EgressFirewall has, with their terms, and whether all that have them are listed as away.
@@ -96,7 +142,7 @@ impl Absences {
         present: &BTreeMap<DnsName, Terms>,
     ) -> BTreeMap<DnsName, (Terms, bool)> {
         let mut absent: BTreeMap<DnsName, (Terms, bool)> = BTreeMap::new();
-        for absence in self.0.values() {
+        for absence in self.firewalls.values() {
             for (name, terms) in absence.firewall.names() {
                 if present.contains_key(name) {
                     continue;

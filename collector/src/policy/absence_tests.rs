@@ -34,6 +34,29 @@ fn keys(namespaces: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectKey> {
     namespaces.map(|i| key(&namespace(i))).collect()
 }
 
+/// One EgressFirewall that went is there again.
+fn comes_back(rules: &mut Rules, i: usize, now: Instant) {
+    rules.apply(&firewall(&namespace(i), &[&name(i)]));
+    update_limit(rules, now);
+}
+
+fn update_limit(rules: &mut Rules, now: Instant) {
+    let present = rules.settle();
+    rules.absences.update_limit(&present, now);
+}
+
+/// So many of 100 went at once, and a list lacks them 5 s later.
+fn rules_without(gone: usize, start: Instant) -> Rules {
+    let mut rules = rules(100);
+    for i in 0..gone {
+        rules.remove(&key(&namespace(i)), start);
+        update_limit(&mut rules, start);
+    }
+    rules.absences.list(&keys(gone..100), start + seconds(5));
+    update_limit(&mut rules, start);
+    rules
+}
+
 /// The names that are away, with whether a list says so.
 fn absent(rules: &mut Rules) -> Vec<(String, bool)> {
     let present = rules.settle();
@@ -171,4 +194,106 @@ fn one_that_is_there_and_cannot_be_read_has_the_names_that_it_had() {
     assert_eq!(names, [name(0), name(1)]);
     rules.remove(&key(&namespace(0)), start);
     assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
+fn of_many_that_come_back_the_last_are_away_for_ten_minutes_more() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    for i in 0..36 {
+        comes_back(&mut rules, i, start + seconds(20 + i as u64));
+    }
+    // 30 were there again after 49 s, and ten are few.
+    let again = start + seconds(49);
+    assert_eq!(rules.absences.next_list(), Some(again + 10 * MINUTES));
+    let rest = || keys((0..36).chain(40..100));
+    for now in [start + MINUTES, again + 10 * MINUTES - seconds(1)] {
+        rules.absences.list(&rest(), now);
+        let names = absent(&mut rules);
+        assert_eq!(names.len(), 4);
+        assert!(names.iter().all(|(_, listed)| !listed), "{names:?}");
+    }
+    rules.absences.list(&rest(), again + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn one_that_goes_while_the_last_of_many_are_away_is_believed_after_the_list() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    for i in 0..36 {
+        comes_back(&mut rules, i, start + seconds(20));
+    }
+    let goes = start + MINUTES;
+    rules.remove(&key(&namespace(50)), goes);
+    update_limit(&mut rules, goes);
+    assert_eq!(rules.absences.next_list(), Some(goes + seconds(5)));
+    let rest = keys((0..36).chain(40..50).chain(51..100));
+    rules.absences.list(&rest, goes + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 4);
+    assert!(!names.contains(&(name(50), true)));
+}
+
+#[test]
+fn ten_minutes_begin_anew_once_and_not_each_time_that_an_egress_firewall_comes_and_goes() {
+    let start = Instant::now();
+    let mut rules = rules_without(11, start);
+    comes_back(&mut rules, 0, start + MINUTES);
+    for i in 2..10 {
+        let now = start + MINUTES * i;
+        rules.remove(&key(&namespace(0)), now);
+        update_limit(&mut rules, now);
+        comes_back(&mut rules, 0, now + seconds(1));
+    }
+    let rest = keys([0].into_iter().chain(11..100));
+    rules.absences.list(&rest, start + 11 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn of_many_of_which_all_but_a_few_come_back_before_the_list_these_are_no_few_that_went() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..40 {
+        rules.remove(&key(&namespace(i)), start);
+        update_limit(&mut rules, start);
+    }
+    for i in 0..38 {
+        comes_back(&mut rules, i, start + seconds(2));
+    }
+    let rest = keys((0..38).chain(40..100));
+    rules.absences.list(&rest, start + seconds(10));
+    let away = [(name(38), false), (name(39), false)];
+    assert_eq!(absent(&mut rules), away);
+}
+
+#[test]
+fn those_that_come_back_with_a_list_leave_the_others_away_for_ten_minutes_more() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    let back = start + MINUTES;
+    rules.absences.restart(back);
+    let listed: Vec<_> = (2..100)
+        .map(|i| firewall(&namespace(i), &[&name(i)]))
+        .collect();
+    rules.reset(&listed, &BTreeSet::new(), back);
+    update_limit(&mut rules, back);
+    rules.absences.list(&keys(2..100), back + MINUTES);
+    assert_eq!(absent(&mut rules), [(name(0), false), (name(1), false)]);
+}
+
+#[test]
+fn many_whose_time_is_over_one_after_the_other_wait_no_longer() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..20 {
+        let now = start + seconds(i as u64);
+        rules.remove(&key(&namespace(i)), now);
+        update_limit(&mut rules, now);
+    }
+    for i in 0..20 {
+        let now = start + 10 * MINUTES + seconds(i as u64);
+        rules.absences.list(&keys(20..100), now);
+        update_limit(&mut rules, now);
+        assert_eq!(absent(&mut rules).len(), 19 - i);
+    }
 }

@@ -259,6 +259,7 @@ pub async fn run<S: Store>(
             undecodable: undecodable.clone(),
             dns: rules.dns(),
         }));
+        rules.absences.update_limit(&names, now);
         let mut absent = BTreeMap::new();
         for (name, (terms, listed)) in rules.absences.names(&names) {
             absent.insert(name.clone(), listed);

@@ -119,6 +119,35 @@ async fn many_egress_firewalls_that_go_at_once_take_nothing_with_them() {
 }
 
 #[tokio::test]
+async fn many_egress_firewalls_that_return_one_by_one_take_nothing_with_them() {
+    let world = world().await;
+    let history = world.monitor().await;
+    for (namespace, _) in (0..TENANTS).map(tenant) {
+        world.store.remove_egress_firewall(&namespace);
+    }
+    let held = |count| format!("names-in-use: ok, but {count} names are held");
+    expect_words(&world.collector, &held(TENANTS)).await;
+    // The last of them are few, and still on their way.
+    for (i, (namespace, name)) in (0..TENANTS).map(tenant).enumerate() {
+        world.store.allow(&namespace, &[&name]);
+        match TENANTS - i - 1 {
+            0 => expect_words(&world.collector, "names-in-use: ok\n").await,
+            left => expect_words(&world.collector, &held(left)).await,
+        }
+    }
+    assert_eq!(history.departures().await, [""; 0]);
+    for (_, name) in (0..TENANTS).map(tenant) {
+        let object = world.store.object(&name).unwrap();
+        assert_eq!(reason_without_addresses(&object), None);
+    }
+    // The count changes often, and is no news.
+    let messages = world.collector.messages();
+    let texts = messages.iter().map(ToString::to_string);
+    let told: Vec<_> = texts.filter(|it| it.contains("names are held")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test]
 async fn what_one_tenant_does_to_its_own_takes_no_collector_out_of_its_service() {
     let world = world().await;
     let history = world.monitor().await;
