@@ -56,6 +56,8 @@ pub(super) struct Absences {
     counted: VecDeque<(Timestamp, usize)>,
     /// Too many were away at the last look.
     was_exceeded: bool,
+    /// Until then an EgressFirewall could not be read and never could.
+    rules_known_since: Timestamp,
     /// When to look at them next.
     due: Timestamp,
 }
@@ -143,12 +145,13 @@ impl Absences {
         is_few
     }
 
-    /// The names whose absence is believed now. What is unknown of rules may be those of objects that no EgressFirewall uses.
+    /// The names whose absence is believed now. Rules that are not known may be those of objects that no EgressFirewall uses:
+    /// such an object is kept for [`ABSENT_AFTER`], and no longer, since one tenant can cause it.
     fn believe(&mut self, is_few: bool, unknown_rules: bool, now: Timestamp) -> Vec<DnsName> {
         if unknown_rules {
-            let unused = self.names.values_mut().filter(|it| it.listed.is_none());
-            unused.for_each(|absence| absence.since = now);
+            self.rules_known_since = now;
         }
+        let rules_known_since = self.rules_known_since.min(now);
         let names = self.names.iter();
         let believed = names.filter(|(_, absence)| {
             let is_old = absence.since + ABSENT_AFTER <= now;
@@ -156,7 +159,7 @@ impl Absences {
             match absence.listed {
                 // Of EgressFirewalls that went their own task tells when they are away for long enough.
                 Some(listed) => listed && may_go,
-                None => is_old || (may_go && absence.since + SETTLED <= now),
+                None => is_old || (may_go && absence.since.max(rules_known_since) + SETTLED <= now),
             }
         });
         let believed: Vec<DnsName> = believed.map(|(name, _)| name.clone()).collect();

@@ -352,7 +352,7 @@ fn the_delay_begins_anew_when_a_store_was_out_of_sync() {
 }
 
 #[test]
-fn rules_that_are_not_known_hold_what_may_be_theirs_and_nothing_else() {
+fn rules_that_are_not_known_hold_what_may_be_theirs_for_ten_minutes_and_nothing_else() {
     let mut world = started(20, 12);
     let unknown = |used: &[String]| Wanted {
         unknown_rules: true,
@@ -360,16 +360,33 @@ fn rules_that_are_not_known_hold_what_may_be_theirs_and_nothing_else() {
     };
     let all = names(0..20);
     world.owner.want(&unknown(&all[..12]), at(world.now));
-    world.pass(20 * MINUTE);
+    world.pass(9 * MINUTE);
     assert_eq!(world.store.len(), 20);
     assert_eq!(world.owner.held(at(world.now)).0, 8);
     // An edit of another EgressFirewall is a word.
     world.owner.want(&unknown(&all[..10]), at(world.now));
     world.pass(3_000);
     assert_eq!(world.store.len(), 18);
-    world.want_all(&all[..10], &[], false);
-    world.pass(10_000);
+    world.pass(MINUTE);
     assert_eq!(world.store.len(), 10);
+    assert_eq!(world.owner.held(at(world.now)).0, 0);
+}
+
+#[test]
+fn an_object_goes_soon_once_all_rules_are_known() {
+    let mut world = started(20, 12);
+    let all = names(0..20);
+    let unknown = Wanted {
+        unknown_rules: true,
+        ..in_use(&all[..12], &[], false)
+    };
+    world.owner.want(&unknown, at(world.now));
+    world.pass(MINUTE);
+    world.want_all(&all[..12], &[], false);
+    world.pass(4_000);
+    assert_eq!(world.store.len(), 20);
+    world.pass(4_000);
+    assert_eq!(world.store.len(), 12);
 }
 
 #[test]

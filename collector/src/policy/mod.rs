@@ -296,7 +296,7 @@ impl Readiness {
                 self.gate.impaired(words);
             }
             (None, Some(first)) => self.gate.impaired(format!(
-                "{} cannot be read and never could, such as {first}: objects that no rule is known to use are kept",
+                "{} cannot be read and never could, such as {first}: objects that no rule is known to use are kept for 10 min",
                 undecodable.len()
             )),
             (None, None) => self.gate.ready(),
