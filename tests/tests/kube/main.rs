@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod absence;
 mod bad_input;
 mod chart;
 mod cluster;

@@ -48,4 +48,10 @@ impl NameServer {
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.server.count(|asked| asked.name() == name)
     }
+
+    /// How many of them were about its IPv6 addresses.
+    pub(crate) fn asked_for_v6(&self, name: &str) -> usize {
+        self.server
+            .count(|asked| asked.name() == name && asked.is_v6())
+    }
 }
