@@ -126,8 +126,9 @@ impl Absences {
 
     /// Whether few are away, of a store with so many names in use. If too many were until now, those that are left wait for
     /// [`ABSENT_AFTER`] from now on, each of them once: otherwise a tenant whose EgressFirewall comes and goes would hold the
-    /// names of all others for ever.
-    fn update_limit(&mut self, in_use: usize, now: Timestamp) -> bool {
+    /// names of all others for ever. While rules are not known, objects without one do not count as too many: their EgressFirewall
+    /// is there.
+    fn update_limit(&mut self, in_use: usize, unknown_rules: bool, now: Timestamp) -> bool {
         while self
             .counted
             .front()
@@ -137,7 +138,8 @@ impl Absences {
         }
         let counted: usize = self.counted.iter().map(|(_, names)| names).sum();
         let is_few = are_few(self.names.len() + counted, in_use);
-        if std::mem::replace(&mut self.was_exceeded, !is_few) && is_few {
+        let is_exceeded = !is_few && (self.was_exceeded || !unknown_rules);
+        if std::mem::replace(&mut self.was_exceeded, is_exceeded) && is_few {
             for absence in self.names.values_mut().filter(|it| !it.waits_long) {
                 (absence.since, absence.waits_long) = (now, true);
             }
@@ -220,7 +222,7 @@ impl Owner {
             .values()
             .filter(|it| it.listed.is_none());
         let in_use = wanted.count() + unused.count();
-        let is_few = self.absences.update_limit(in_use, now);
+        let is_few = (self.absences).update_limit(in_use, self.unknown_rules, now);
         let believed = self.absences.believe(is_few, self.unknown_rules, now);
         if believed.is_empty() {
             return;
