@@ -158,7 +158,7 @@ impl Sides<'_> {
             family: family.as_str(),
             wanted: wanted.map_or(0, |wanted| wanted.of_family(family).len()),
             present: Some(row.addresses().len() + row.others().len()),
-            rules: rules + references.nats(replica, uuid).count(),
+            rules: rules + references.nats(replica, &set, Some(uuid)).count(),
             repaired: repair.map(|it| self.seconds_since(it.at)),
             trouble,
         }

@@ -1,4 +1,4 @@
-//! Who refers to address sets: the `match` of ACLs, QoS rules and logical router policies by name ([`rule`]), NAT by row
+//! Who refers to address sets: the `match` of ACLs, QoS rules and logical router policies by name ([`rule`]), NAT by row and by name
 //! ([`nat`]).
 //!
 //! [`References`] is an index over the replicas of these tables, kept up by what changes in them. There is no IO here.
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub use self::{
     expression::Sense,
-    nat::{Nat, NatSets},
+    nat::{Nat, NatKey, NatSets},
     rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames},
 };
 use crate::{
@@ -37,7 +37,8 @@ pub type NorthboundChanges = <Northbound as Tables>::Changes;
 #[derive(Clone, Debug, Default)]
 pub struct References {
     by_name: BTreeSet<(SetName, RuleTable, RuleKey)>,
-    by_row: BTreeSet<(Uuid, NatSets)>,
+    nat_by_name: BTreeSet<(SetName, NatKey)>,
+    nat_by_row: BTreeSet<(Uuid, NatKey)>,
     /// The sets that EgressFirewalls in other networks than the default one name, by the controller of the network, and how many
     /// kinds of rules name each.
     elsewhere: HashMap<Arc<str>, HashMap<SetName, usize>>,
@@ -75,15 +76,15 @@ impl References {
         self.update_rules(&replica.1, &changes.1, &mut touched);
         self.update_rules(&replica.2, &changes.2, &mut touched);
         self.update_rules(&replica.3, &changes.3, &mut touched);
-        for sets in &changes.4 {
-            let is_there = replica.4.has_key(sets);
-            for uuid in sets.iter() {
+        for key in &changes.4 {
+            let is_there = replica.4.has_key(key);
+            for uuid in key.rows.iter() {
                 touched.rows.insert(uuid);
-                if is_there {
-                    self.by_row.insert((uuid, *sets));
-                } else {
-                    self.by_row.remove(&(uuid, *sets));
-                }
+                update(&mut self.nat_by_row, (uuid, key.clone()), is_there);
+            }
+            for (name, _) in key.names.iter() {
+                touched.names.insert(name.clone());
+                update(&mut self.nat_by_name, (name.clone(), key.clone()), is_there);
             }
         }
         touched
@@ -100,11 +101,7 @@ impl References {
             for (name, _) in key.sets.iter() {
                 touched.names.insert(name.clone());
                 let entry = (name.clone(), T::TABLE, key.clone());
-                let is_news = if is_there {
-                    self.by_name.insert(entry)
-                } else {
-                    self.by_name.remove(&entry)
-                };
+                let is_news = update(&mut self.by_name, entry, is_there);
                 let Some(network) = &key.network else {
                     continue;
                 };
@@ -135,13 +132,12 @@ impl References {
 
     /// Whether a rule names the set.
     pub fn contain(&self, set: &SetName) -> bool {
-        self.keys_of(set).next().is_some()
+        self.keys_of(set).next().is_some() || self.nats_naming(set).next().is_some()
     }
 
     /// Whether anything refers to the row.
     pub fn contain_row(&self, uuid: Uuid, set: &AddressSet) -> bool {
-        let first = self.by_row.range((uuid, NatSets::default())..).next();
-        first.is_some_and(|(of, _)| *of == uuid) || self.contain(&set.name().into())
+        self.nats_of_row(uuid).next().is_some() || self.contain(&set.name().into())
     }
 
     /// The rules that name the set.
@@ -160,18 +156,36 @@ impl References {
         })
     }
 
-    /// The rows of NAT that refer to a row, each with the column that does.
+    /// The rows of NAT that refer to a set, which may have a row, each with the column that does.
     pub fn nats(
         &self,
         replica: &NorthboundReplica,
-        set: Uuid,
+        set: &SetName,
+        row: Option<Uuid>,
     ) -> impl Iterator<Item = (Uuid, &'static str)> {
-        let entries = self.by_row.range((set, NatSets::default())..);
-        let keys = entries.take_while(move |(of, _)| *of == set);
-        keys.flat_map(move |(_, key)| {
-            let rows = replica.4.with_key(key);
-            rows.flat_map(move |(row, _)| key.columns(set).map(move |column| (row, column)))
+        let by_row = row.into_iter().flat_map(|row| self.nats_of_row(row));
+        // One that refers in both ways is one.
+        let keys: BTreeSet<_> = by_row.chain(self.nats_naming(set)).collect();
+        keys.into_iter().flat_map(move |key| {
+            let columns = key.columns(set, row);
+            let nats = replica.4.with_key(key);
+            nats.flat_map(move |(nat, _)| columns.clone().into_iter().map(move |it| (nat, it)))
         })
+    }
+
+    fn nats_of_row(&self, row: Uuid) -> impl Iterator<Item = &NatKey> {
+        let entries = self.nat_by_row.range((row, NatKey::default())..);
+        entries
+            .take_while(move |(of, _)| *of == row)
+            .map(|(_, key)| key)
+    }
+
+    fn nats_naming(&self, set: &SetName) -> impl Iterator<Item = &NatKey> + use<'_> {
+        let set = set.clone();
+        let entries = self.nat_by_name.range((set.clone(), NatKey::default())..);
+        entries
+            .take_while(move |(name, _)| *name == set)
+            .map(|(_, key)| key)
     }
 
     /// The sets that EgressFirewalls in other networks than the default one name, each with the controller of the network.
@@ -199,6 +213,15 @@ impl References {
         entries
             .take_while(move |(name, ..)| *name == set)
             .map(|(_, table, key)| (*table, key))
+    }
+}
+
+/// Puts the entry in or takes it out. Returns whether that changed anything.
+fn update<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_there: bool) -> bool {
+    if is_there {
+        entries.insert(entry)
+    } else {
+        entries.remove(&entry)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Rows of `NAT`, which refer to address sets by their `_uuid`.
+//! Rows of `NAT`, which refer to address sets by their `_uuid`, and since OVN 24.03 in `match` by name.
 
 use uuid::Uuid;
 
+use super::rule::{SetName, SetNames};
 use crate::ovsdb::{
     Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
     value::TypeError,
@@ -9,10 +10,31 @@ use crate::ovsdb::{
 
 const ALLOWED: &str = "allowed_ext_ips";
 const EXEMPTED: &str = "exempted_ext_ips";
+const MATCH: &str = "match";
 
 /// A row, and of it the address sets that it refers to.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Nat(NatSets);
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Nat(NatKey);
+
+/// By what rows are found.
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NatKey {
+    /// The address sets that they refer to by their rows.
+    pub rows: NatSets,
+    /// Those that they name.
+    pub names: SetNames,
+}
+
+impl NatKey {
+    /// The columns that refer to this address set, which may have a row.
+    pub fn columns(&self, set: &SetName, row: Option<Uuid>) -> Vec<&'static str> {
+        let rows = self.rows.0.into_iter().zip([ALLOWED, EXEMPTED]);
+        let by_row = rows.filter(|(of, _)| of.is_some() && *of == row);
+        let by_name = self.names.iter().filter(|(name, _)| name == set);
+        let by_row = by_row.map(|(_, column)| column);
+        by_row.chain(by_name.map(|_| MATCH)).collect()
+    }
+}
 
 /// `allowed_ext_ips` and `exempted_ext_ips`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -23,12 +45,6 @@ impl NatSets {
     pub fn iter(&self) -> impl Iterator<Item = Uuid> {
         self.0.into_iter().flatten()
     }
-
-    /// The columns that refer to this address set.
-    pub fn columns(&self, set: Uuid) -> impl Iterator<Item = &'static str> {
-        let columns = self.0.into_iter().zip([ALLOWED, EXEMPTED]);
-        columns.filter_map(move |(of, column)| (of == Some(set)).then_some(column))
-    }
 }
 
 impl Record for Nat {
@@ -36,8 +52,9 @@ impl Record for Nat {
     const COLUMNS: &'static [Column] = &[
         Column::optional(ALLOWED, ColumnType::Set(BaseType::Uuid)),
         Column::optional(EXEMPTED, ColumnType::Set(BaseType::Uuid)),
+        Column::optional(MATCH, ColumnType::One(BaseType::String)),
     ];
-    type Key = NatSets;
+    type Key = NatKey;
 
     fn read(columns: Row) -> Result<Self, ColumnError> {
         let mut nat = Self::default();
@@ -46,22 +63,22 @@ impl Record for Nat {
     }
 
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        let [allowed, exempted] = &mut self.0.0;
+        let [allowed, exempted] = &mut self.0.rows.0;
         for (column, value) in difference {
-            let slot = match column.as_str() {
-                ALLOWED => &mut *allowed,
-                EXEMPTED => &mut *exempted,
+            // A column of one element at most comes anew.
+            let read = match column.as_str() {
+                ALLOWED => at_most_one(value).map(|set| *allowed = set),
+                EXEMPTED => at_most_one(value).map(|set| *exempted = set),
+                MATCH => (value.into_string()).map(|text| self.0.names = SetNames::of(&text)),
                 _ => return Err(ColumnProblem::Unknown.of(column)),
             };
-            // A column of one element at most comes anew.
-            *slot =
-                at_most_one(value).map_err(|problem| ColumnProblem::from(problem).of(column))?;
+            read.map_err(|problem| ColumnProblem::from(problem).of(column))?;
         }
         Ok(())
     }
 
-    fn key(&self) -> Option<NatSets> {
-        (self.0 != NatSets::default()).then_some(self.0)
+    fn key(&self) -> Option<NatKey> {
+        (self.0 != NatKey::default()).then(|| self.0.clone())
     }
 }
 
@@ -84,13 +101,21 @@ mod tests {
         let uuids = [Uuid::from_u128(1), Uuid::from_u128(2)];
         let datum = |uuid: Uuid| serde_json::json!(["uuid", uuid]);
         let mut nat = Nat::read(row(serde_json::json!({ALLOWED: datum(uuids[0])}))).unwrap();
-        assert_eq!(nat.key().unwrap().iter().collect::<Vec<_>>(), uuids[..1]);
+        let rows = |nat: &Nat| nat.key().unwrap().rows.iter().collect::<Vec<_>>();
+        assert_eq!(rows(&nat), uuids[..1]);
         nat.modify(row(serde_json::json!({EXEMPTED: datum(uuids[1])})))
             .unwrap();
-        assert_eq!(nat.key().unwrap().iter().collect::<Vec<_>>(), uuids);
-        let empty = serde_json::json!(["set", []]);
-        nat.modify(row(serde_json::json!({ALLOWED: empty, EXEMPTED: empty})))
+        assert_eq!(rows(&nat), uuids);
+        nat.modify(row(serde_json::json!({MATCH: "ip4.dst == $a7"})))
             .unwrap();
+        let key = nat.key().unwrap();
+        assert_eq!(key.columns(&"a7".into(), Some(uuids[1])), [EXEMPTED, MATCH]);
+        assert!(key.columns(&"a8".into(), None).is_empty());
+        let empty = serde_json::json!(["set", []]);
+        nat.modify(row(
+            serde_json::json!({ALLOWED: empty, EXEMPTED: empty, MATCH: ""}),
+        ))
+        .unwrap();
         assert_eq!(nat.key(), None);
         for json in [
             serde_json::json!({ALLOWED: "x"}),

@@ -114,7 +114,8 @@ impl From<&str> for SetName {
 pub struct SetNames(Option<Arc<[(SetName, Sense)]>>);
 
 impl SetNames {
-    fn of(expression: &str) -> Self {
+    /// Those that an expression names.
+    pub(super) fn of(expression: &str) -> Self {
         let named = expression::sets(expression).into_iter();
         let mut sets: Vec<_> = named.map(|(name, sense)| (name.into(), sense)).collect();
         sets.sort_unstable();

@@ -105,6 +105,22 @@ fn rules_without_a_set_are_counted_and_change_nothing_else() {
 }
 
 #[test]
+fn nat_names_sets_where_the_schema_has_a_match() {
+    let mut world = World::default();
+    let nat = json!({"initial": {"match": "ip4.dst == $a7"}});
+    let touched = world.update(json!({"NAT": {uuid(1): nat}}));
+    let set = SetName::from("a7");
+    assert_eq!(names(&touched), std::slice::from_ref(&set));
+    assert!(world.references.contain(&set));
+    let of_set: Vec<_> = world.references.nats(&world.replica, &set, None).collect();
+    assert_eq!(of_set, [(Uuid::from_u128(1), "match")]);
+    let changed = json!({"modify": {"match": ""}});
+    let touched = world.update(json!({"NAT": {uuid(1): changed}}));
+    assert_eq!(names(&touched), std::slice::from_ref(&set));
+    assert!(!world.references.contain(&set));
+}
+
+#[test]
 fn nat_refers_to_rows() {
     let mut world = World::default();
     let (one, other) = (Uuid::from_u128(101), Uuid::from_u128(102));

@@ -255,10 +255,7 @@ impl RuleReport {
     ) -> Vec<Self> {
         let rules = references.rules(replica, set);
         let mut all: Vec<_> = rules.map(|rule| Self::of(&rule, set)).collect();
-        let nats = row
-            .into_iter()
-            .flat_map(|uuid| references.nats(replica, uuid));
-        all.extend(nats.map(Self::of_nat));
+        all.extend(references.nats(replica, set, row).map(Self::of_nat));
         all.sort_by(|a, b| {
             let key = |rule: &Self| {
                 (
