@@ -401,8 +401,12 @@ impl Desired {
     }
 
     fn is_complete(&self, state: &Name) -> bool {
-        let mut objects = state.objects.iter().filter_map(|key| self.objects.get(key));
-        !state.objects.is_empty() && objects.all(|it| it.statement == Statement::Complete)
+        let objects = state.objects.iter().filter_map(|key| self.objects.get(key));
+        let mut statements = objects
+            .map(|it| it.statement)
+            .filter(|it| *it != Statement::Ignored)
+            .peekable();
+        statements.peek().is_some() && statements.all(|it| it == Statement::Complete)
     }
 
     fn content<'a>(&'a self, state: &'a Name) -> Cow<'a, Addresses> {

@@ -30,10 +30,12 @@ pub(super) enum Statement {
     Complete,
     /// The rule ended, and the object is about to be deleted.
     RuleEnded,
+    /// Nothing, and the collector never will: it ignores objects whose `spec.name` is not spelt as it spells names.
+    Ignored,
 }
 
 impl Statement {
-    fn of(object: &DnsNameResolver, has_address: bool) -> Self {
+    fn of(name: &DnsName, object: &DnsNameResolver, has_address: bool) -> Self {
         if has_address {
             return Self::Complete;
         }
@@ -42,6 +44,7 @@ impl Statement {
         match own.filter_map(failure).next() {
             Some(NO_RULE) => Self::RuleEnded,
             Some(_) => Self::Complete,
+            None if object.spec.name != name.as_str() => Self::Ignored,
             None => Self::Silent,
         }
     }
@@ -109,9 +112,9 @@ impl Object {
     pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> Self {
         let came = Came::read(texts_of(object), filter);
         Self {
+            statement: Statement::of(&name, object, came.has_address()),
             name,
             uid: Uid::of(object),
-            statement: Statement::of(object, came.has_address()),
             addresses: came.addresses,
             skipped: came.skipped.into(),
             texts: Texts::of_many(texts_of(object)).map(Box::new),

@@ -159,6 +159,19 @@ fn a_status_without_addresses_says_nothing_unless_it_says_why() {
 }
 
 #[test]
+fn an_object_that_the_collector_ignores_keeps_no_address_of_another_one() {
+    let mut store = Clocked::new();
+    let strange = object("dns-2", "WWW.Example.com", &[]);
+    store.apply(Event::Applied(strange));
+    assert!(!store.of_name().is_complete);
+    store.applied(&[&["10.0.0.1"]]);
+    assert!(store.of_name().is_complete);
+    store.said("NXDOMAIN");
+    assert!(store.of_name().is_complete);
+    assert_eq!(store.wanted(), [""; 0]);
+}
+
+#[test]
 fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
     let said = |change: &dyn Fn(&mut proto::api::ResolvedName)| {
         let mut store = Clocked::new();
