@@ -3,6 +3,7 @@
 //! - [`store`]: where `EgressFirewall` and `DNSNameResolver` objects live.
 //! - [`cluster`]: a Kubernetes API server.
 //! - [`clock`]: the time of day, as a value that tests set.
+//! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`coalesce`]: fewer wake-ups by streams that flow fast.
 //! - [`args`]: flags that both programs have.
@@ -23,6 +24,7 @@
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
 
+pub mod absence;
 pub mod admin;
 pub mod args;
 pub mod clock;

@@ -12,7 +12,7 @@ use std::{
 
 use metrics::gauge;
 use proto::api::DnsName;
-use runtime::clock::Timestamp;
+use runtime::{absence::are_few, clock::Timestamp};
 use tracing::info;
 
 use super::Owner;
@@ -25,17 +25,6 @@ pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// Names whose absence was believed count for so long against the limit.
 const COUNTED: Duration = Duration::from_secs(3600);
-
-/// So many names may be away in any store, and believed.
-const FEW: usize = 10;
-
-/// In a large store it is this part of the names in use.
-const PART: usize = 20;
-
-/// Whether so many of the names in use may be away, and believed.
-pub(crate) fn are_few(absent: usize, in_use: usize) -> bool {
-    absent <= FEW.max(in_use / PART) && 2 * absent <= in_use
-}
 
 /// Names that are away for so long are told of.
 const TOLD_AFTER: Duration = Duration::from_secs(15);

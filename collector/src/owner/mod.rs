@@ -60,7 +60,7 @@ use runtime::{
 };
 use tracing::{debug, info};
 
-pub(crate) use self::absence::{ABSENT_AFTER, are_few};
+pub(crate) use self::absence::ABSENT_AFTER;
 use self::{
     absence::Absences,
     budget::Budget,

@@ -11,11 +11,11 @@ use std::{
 };
 
 use proto::api::DnsName;
-use runtime::store::ObjectKey;
+use runtime::{absence::are_few, store::ObjectKey};
 use tokio::time::Instant;
 
 use super::{Terms, rules::Firewall};
-use crate::owner::{ABSENT_AFTER, are_few};
+use crate::owner::ABSENT_AFTER;
 
 /// A list tells of what went so long before it.
 const SETTLED: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ const SELDOM: usize = 40;
 /// Nothing of one change is left to do when the next is measured.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// What a change takes each of three clients, who take turns.
+/// The times of one change by each of three clients, which take turns.
 #[derive(Default)]
 pub(crate) struct Turns {
     pub(crate) raw: Times,

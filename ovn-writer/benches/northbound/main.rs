@@ -4,8 +4,8 @@
 //! turns on the same server, so compare the ratios of one run, not the figures. The writer is the whole of it, from the moment an
 //! object's event is on the watch to the acknowledged transaction, on a thread and with the metrics that the program has.
 //!
-//! Whoever keeps sets right must monitor them, so the server compares each of his changes with his monitor and tells him of it before
-//! it answers. What a raw socket takes that monitors its rows is printed beside it.
+//! The ovn-writer must monitor the sets that it keeps right. So the server compares each of its changes with its monitor, and reports
+//! the change before it answers. The time of a raw socket that monitors its rows is printed beside it.
 //!
 //! The bench keeps the processors [awake](Awake), and prints how much of them that takes, as what else it does.
 //!

@@ -1,4 +1,4 @@
-//! Who refers to address sets: the `match` of ACLs, QoS rules and logical router policies by name ([`rule`]), NAT by row and by name
+//! What refers to address sets: the `match` of ACLs, QoS rules and logical router policies by name ([`rule`]), NAT by row and by name
 //! ([`nat`]).
 //!
 //! [`References`] is an index over the replicas of these tables, kept up by what changes in them. There is no IO here.

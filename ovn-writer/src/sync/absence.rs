@@ -11,12 +11,7 @@ use std::{
 
 use foldhash::HashSet;
 use proto::api::DnsName;
-
-/// This many names may be closed in [`WINDOW`] whatever their share.
-const FEW: usize = 10;
-
-/// Of the names in use one in so many may be closed in [`WINDOW`], if that is more than [`FEW`].
-const SHARE: usize = 20;
+use runtime::absence::are_few;
 
 /// For how long a name that was closed counts.
 const WINDOW: Duration = Duration::from_secs(3600);
@@ -78,7 +73,7 @@ impl AbsenceLimit {
     pub(super) fn is_exceeded(&self) -> bool {
         let going = self.absent.len() + self.closed.len();
         let all = self.in_use + self.closed.len();
-        !self.absent.is_empty() && (going > FEW.max(all / SHARE) || going > all / 2)
+        !self.absent.is_empty() && !are_few(going, all)
     }
 
     /// Time passed. Returns whether the limit held names back until now and no longer does.

@@ -138,7 +138,7 @@ impl Index {
         };
         let there: HashSet<SetName> = rows.map(|row| row.name().into()).collect();
         others.retain(|set, of| {
-            // A row that goes is missed by whatever rule names it.
+            // When the row goes, every rule that names it misses it.
             let is_named = of.is_some() && references.contain(set);
             let is_needed = there.contains(set) || is_named;
             if !is_needed {
