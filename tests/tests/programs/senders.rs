@@ -1,10 +1,11 @@
 //! Foreign dnstap senders, whose Frame Streams are those of the `fstrm` library: unbound, BIND, dnsdist and `fstrm_replay`; and
 //! `fstrm_capture`, which reads beside us.
 
-use std::{fs, net::SocketAddr, path::Path};
+use std::{fs, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
+use rustix::process::Signal;
 use tests::{
     coredns::{self, CoreDns, free_port},
     dns::ask,
@@ -171,14 +172,21 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
     let path = Path::new("fstrm_capture");
     let mut capture = Process::start(source.path(), "fstrm_capture", path, args, &[]);
     eventually("fstrm_capture listens", async || {
-        let there = source.join("dnstap.sock").exists();
-        there
-            .then_some(())
-            .ok_or_else(|| "there is no socket".to_owned())
+        UnixStream::connect(source.join("dnstap.sock")).map_err(|error| error.to_string())
     })
     .await;
     let mut coredns = CoreDns::start(source.path()).await;
-    coredns.look_up("www.fstrm.test.").await;
+    // CoreDNS sends once a second, and ends without sending what it still has.
+    eventually("fstrm_capture has the answer", async || {
+        coredns.look_up("www.fstrm.test.").await;
+        capture.signal(Signal::HUP);
+        let bytes = fs::read(source.join("events.fstrm")).map_err(|error| error.to_string())?;
+        let there = bytes.windows(4).any(|window| window == [192, 0, 2, 10]);
+        there
+            .then_some(())
+            .ok_or_else(|| format!("{} bytes without it", bytes.len()))
+    })
+    .await;
     for process in [coredns.process(), &mut capture] {
         process.terminate().await;
     }
