@@ -54,7 +54,7 @@ impl Guards {
         Arc::new(ArcSwap::from_pointee(self))
     }
 
-    /// The address in canonical form, if it may be programmed: neither it nor the IPv4 address inside it is refused.
+    /// The address in canonical form, if it may be programmed: neither it nor an IPv4 address inside it is refused.
     ///
     /// # Errors
     /// A word that says why not, fit for a metric label.
@@ -62,7 +62,7 @@ impl Guards {
         let address = proto::address::canonical(address);
         proto::address::check(address).map_err(proto::address::Forbidden::as_str)?;
         self.check(address)?;
-        if let Some(inner) = proto::address::embedded(address) {
+        for inner in proto::address::embedded(address) {
             self.check(inner.into())?;
         }
         Ok(address)
@@ -92,6 +92,9 @@ mod tests {
         assert_eq!(admit("10.96.0.1"), Err("deny-answer"));
         assert_eq!(admit("::ffff:10.96.0.1"), Err("deny-answer"));
         assert_eq!(admit("64:ff9b::10.96.0.1"), Err("deny-answer"));
+        assert_eq!(admit("64:ff9b:1::10.96.0.1"), Err("deny-answer"));
+        // Teredo, whose client's address is stored inverted.
+        assert_eq!(admit("2001::c000:201:0:0:f59f:fffe"), Err("deny-answer"));
         assert_eq!(admit("127.0.0.1"), Err("loopback"));
         assert_eq!(admit("10.97.0.1"), Ok("10.97.0.1".parse().unwrap()));
     }

@@ -52,8 +52,7 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// Whether the address, or the IPv4 address inside it (IPv4-mapped, IPv4-compatible, NAT64 `64:ff9b::/96` of RFC 6052,
-/// 6to4 of RFC 3056), is one that a DNS answer must never open.
+/// Whether the address, or an IPv4 address inside it ([`embedded`]), is one that a DNS answer must never open.
 ///
 /// # Errors
 /// The reason.
@@ -95,32 +94,40 @@ fn check_v6(address: Ipv6Addr) -> Result<(), Forbidden> {
     } else if CLOUD_V6.contains(&address) {
         Err(Forbidden::CloudMetadata)
     } else {
-        embedded_v4(address).map_or(Ok(()), check_v4)
+        embedded_v4(address)
+            .into_iter()
+            .flatten()
+            .try_for_each(check_v4)
     }
 }
 
-/// The IPv4 address that a translator or tunnel would reach through an IPv6 address, if it is inside it as [`check`] says.
-pub fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(_) => None,
+/// The IPv4 addresses that a translator or tunnel would reach through an IPv6 address:
+///
+/// - IPv4-mapped `::ffff:0:0/96` and IPv4-compatible `::/96` (RFC 4291 section 2.5.5), IPv4-translated `::ffff:0:0:0/96` (RFC 2765
+///   section 2.1);
+/// - NAT64: `64:ff9b::/96` (RFC 6052 section 2.1), and `64:ff9b:1::/48` (RFC 8215) as if its prefix were one of 96 bits;
+/// - 6to4 `2002::/16` (RFC 3056 section 2);
+/// - Teredo `2001::/32`, its server and its client (RFC 4380 section 4);
+/// - ISATAP, interface identifiers `0:5efe:` and `200:5efe:` (RFC 5214 section 6.1).
+pub fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    let inside = match address {
+        IpAddr::V4(_) => [None; 2],
         IpAddr::V6(v6) => embedded_v4(v6),
-    }
+    };
+    inside.into_iter().flatten()
 }
 
-fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let low = |s: [u16; 8]| {
-        let [.., g, h] = s;
-        let ([a, b], [c, d]) = (g.to_be_bytes(), h.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    let segments = address.segments();
-    match segments {
-        [0, 0, 0, 0, 0, 0 | 0xffff, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => Some(low(segments)),
-        [0x2002, high, low, ..] => {
-            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-            Some(Ipv4Addr::new(a, b, c, d))
-        }
-        _ => None,
+fn embedded_v4(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 1, _, _, _, high, low]
+        | [0x2002, high, low, ..] => [Some(v4(high, low)), None],
+        [0x2001, 0, high, low, _, _, a, b] => [Some(v4(high, low)), Some(v4(!a, !b))],
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [Some(v4(high, low)), None],
+        _ => [None; 2],
     }
 }
 

@@ -100,8 +100,8 @@ impl Filter {
         address::check(address).map_err(Skip::Forbidden)?;
         let is_in =
             |networks: &[IpNet], address: IpAddr| networks.iter().any(|n| n.contains(&address));
-        let inner = address::embedded(address).map(IpAddr::V4);
-        if is_in(&self.denied, address) || inner.is_some_and(|inner| is_in(&self.denied, inner)) {
+        let mut inner = address::embedded(address).map(IpAddr::V4);
+        if is_in(&self.denied, address) || inner.any(|inner| is_in(&self.denied, inner)) {
             return Err(Skip::Denied);
         }
         // Not what is inside it, which ovn-kubernetes does not look at either.

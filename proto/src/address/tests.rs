@@ -62,11 +62,14 @@ fn neighbours_of_dangerous_addresses_and_private_ones_are_allowed() {
         "fd00:ec2::253",
         "2606:2800::1",
         // Only the prefixes that carry an IPv4 address are looked into.
-        "64:ff9b:1::7f00:1",
+        "64:ff9b:2::7f00:1",
         "64:ff9b::1:7f00:1",
         "2003:7f00:1::1",
         "2001:db8::7f00:1",
+        "2001:db8::5eff:7f00:1",
+        "2001:db8::100:5efe:7f00:1",
         "::fffe:7f00:1",
+        "::1:ffff:0:7f00:1",
     ] {
         assert_eq!(reason(text), None, "{text}");
     }
@@ -87,10 +90,20 @@ proptest! {
     ) {
         let low = u128::from(u32::from(address));
         let expected = check(address.into());
+        // The other address of a Teredo one.
+        let public = u128::from(u32::from(Ipv4Addr::new(192, 0, 2, 1)));
+        let teredo = 0x2001_0000 << 96 | u128::from(rest & 0xffff_ffff) << 32;
+        let rest = u128::from(rest);
         for disguise in [
             0xffff << 32 | low,
+            0xffff_0000 << 32 | low,
             0x0064_ff9b << 96 | low,
-            0x2002 << 112 | low << 80 | u128::from(rest),
+            0x0064_ff9b_0001 << 80 | (rest & 0xffff_ffff_ffff) << 32 | low,
+            0x2002 << 112 | low << 80 | rest,
+            teredo | low << 64 | (!public & 0xffff_ffff),
+            teredo | public << 64 | (!low & 0xffff_ffff),
+            0x2001_0db8 << 96 | (rest & 0xffff_ffff) << 64 | 0x5efe << 32 | low,
+            0x2001_0db8 << 96 | (rest & 0xffff_ffff) << 64 | 0x0200_5efe << 32 | low,
         ] {
             let disguise = Ipv6Addr::from(disguise);
             prop_assert_eq!(check(disguise.into()), expected, "{}", disguise);
