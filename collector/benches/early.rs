@@ -25,7 +25,7 @@ use collector::{
         plan::{Config, Plan},
         probe::Mark,
         streams::{Flow, Opened, Seen},
-        task::{self, Inputs, Outputs},
+        task::{self, Inputs},
     },
     ingest::{Ingest, Listener, SeatLimits, Seats, queue},
     names::{NameIndex, SharedIndex},
@@ -178,33 +178,21 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
         ..Wanted::default()
     };
     let (_wanted, wanted) = watch::channel(all);
-    let (_peers, peers) = watch::channel(Default::default());
+    let (_collectors, collectors) = watch::channel(Default::default());
     let (blocks, mut shown) = watch::channel(Arc::default());
     if !interval.is_zero() {
         let config = Config {
             interval,
             budget: NonZeroU32::new(1000).unwrap(),
-            replica: String::new(),
             names: names.iter().map(|it| it.name().clone()).collect(),
         };
         let inputs = Inputs {
             servers,
             wanted,
-            peers,
+            collectors,
             told,
         };
-        let outputs = Outputs {
-            blocks,
-            announcement: watch::Sender::default(),
-        };
-        tasks.spawn(task::run(
-            config,
-            names,
-            inputs,
-            outputs,
-            own,
-            token.clone(),
-        ));
+        tasks.spawn(task::run(config, names, inputs, blocks, own, token.clone()));
     }
     fs::write(workdir.join("Corefile"), COREFILE).unwrap();
     let mut coredns = CoreDns::start_at(workdir.path(), server).await;
@@ -268,7 +256,6 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     let config = Config {
         interval,
         budget: NonZeroU32::new(1000).unwrap(),
-        replica: String::new(),
         names: [DnsName::parse("flush.cluster.local").unwrap()].into(),
     };
     let mut plan = Plan::new(config, now);

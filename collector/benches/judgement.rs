@@ -99,8 +99,8 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
         addresses: addresses(number, count).collect(),
         at: at(millis),
         answered_at: None,
+        given: at(millis),
         client: None,
-        by_leader: false,
         truncated: false,
         source: Source::STREAM,
     }

@@ -2,7 +2,6 @@
 //! on one core, against DNS servers in the same process on another.
 //!
 //! All names are new at once, so they also expire at about the same time: what evens that out is chance and the jitter.
-//!
 //! `cargo bench --bench lateness` takes two minutes; `-- quick` half a minute, with a third of the names and of the TTL;
 //! `-- five` has five DNS servers instead of two, so ten queries a look-up. Whatever else runs on the machine makes it late.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
@@ -334,6 +333,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             wanted: wanted_names,
             networks: watch::channel(Some(Arc::default())).1,
             rounds: resolved,
+            hearing: watch::channel(Default::default()).1,
             leader: Leader::sole(),
             requests,
             index: SharedIndex::default(),

@@ -50,7 +50,12 @@ async fn run(servers: Vec<Server>, known: usize) {
         for name in names.iter().cycle().take(ROUNDS) {
             let name = name.clone();
             let due = Clock::system().now();
-            let request = Request { name, known, due };
+            let request = Request {
+                name,
+                known,
+                over_tcp: false,
+                due,
+            };
             request_sender.send(request).await.unwrap();
         }
         // Kept until then: without requests the task would end.

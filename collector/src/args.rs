@@ -77,10 +77,19 @@ pub struct Args {
     pub resolver: Option<ResolverSpec>,
 
     /// With a kube store, the Services behind which the DNS servers are, which `--resolver kube` asks and which may speak over
-    /// TCP and TLS: `NAMESPACE/NAME`; may be given several times.
-    /// Default: those of Kubernetes and of OpenShift that exist.
-    #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
+    /// TCP and TLS: `NAMESPACE/NAME`; may be given several times. On OpenShift it is `openshift-dns/dns-default`.
+    #[arg(
+        long,
+        value_name = "SERVICE",
+        value_delimiter = ',',
+        default_value = "kube-system/kube-dns"
+    )]
     pub resolver_service: Vec<ServiceName>,
+
+    /// With a kube store, the Services of all collectors, this one's too: `NAMESPACE/NAME`; may be given several times. What their
+    /// pods ask the DNS servers is not taken for what clients ask. Default: there is no other collector.
+    #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
+    pub peer_service: Vec<ServiceName>,
 
     /// With a kube store, the networks of name servers that are asked too if pods ask them instead of the cluster's DNS (`dnsConfig`, in
     /// namespaces with rules by name): what they say opens for everybody's rules. May be given several times. Default: none.

@@ -19,6 +19,7 @@ pub mod corefile;
 pub mod explain;
 pub mod flush;
 pub mod guards;
+pub mod hearing;
 pub mod ingest;
 pub mod inspect;
 pub mod names;

@@ -20,10 +20,10 @@ pub struct Observation {
     pub at: Timestamp,
     /// When the DNS server answered, by its own clock.
     pub answered_at: Option<Timestamp>,
+    /// When it answered, by the collector's clock: never later than `at`. The TTLs count from then.
+    pub given: Timestamp,
     /// Who asked, if a client did; our own look-ups have none.
     pub client: Option<IpAddr>,
-    /// The replica that leads asked, and so knows what is learned from this.
-    pub by_leader: bool,
     /// The answer was cut off: there may be more addresses.
     pub truncated: bool,
     /// Where it was seen.

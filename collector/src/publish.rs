@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use proto::api::DnsNameResolver;
-use runtime::store::{ObjectKey, Precondition, Store, StoreError};
+use runtime::{
+    sparse::Sparse,
+    store::{ObjectKey, Precondition, Store, StoreError},
+};
 use tracing::{debug, warn};
 
 /// What to write.
@@ -51,8 +54,9 @@ impl Write {
         }
     }
 
-    /// Tries it once. After a conflict the object is read, so that the next attempt stands on what is there.
-    pub async fn attempt<S: Store>(self, store: &S) -> Outcome {
+    /// Tries it once. After a conflict the object is read, so that the next attempt stands on what is there. `outage` decides
+    /// whether the log tells of a store that takes no writes.
+    pub async fn attempt<S: Store>(self, store: &S, outage: &Sparse) -> Outcome {
         let (key, label) = (self.key(), self.label());
         let result = match &self {
             Self::Status(object) => store.replace_status(object.as_ref()).await.map(Some),
@@ -68,7 +72,7 @@ impl Write {
                 return match store.get(&key).await {
                     Ok(object) => Outcome::Stale(Box::new(object)),
                     Err(StoreError::NotFound(_)) => Outcome::Gone,
-                    Err(error) => failed(&key, label, &error),
+                    Err(error) => failed(&key, label, &error, outage),
                 };
             }
             other => other,
@@ -76,15 +80,21 @@ impl Write {
         match result {
             Ok(Some(object)) => Outcome::Stored(Box::new(object)),
             Ok(None) | Err(StoreError::NotFound(_)) => Outcome::Gone,
-            Err(error) => failed(&key, label, &error),
+            Err(error) => failed(&key, label, &error, outage),
         }
     }
 }
 
-fn failed(key: &ObjectKey, label: &'static str, error: &StoreError) -> Outcome {
+fn failed(key: &ObjectKey, label: &'static str, error: &StoreError, outage: &Sparse) -> Outcome {
+    if let StoreError::Unavailable { retry_after, .. } = error {
+        // An outage concerns all objects.
+        if let Some(left_out) = outage.pass() {
+            warn!(object = %key, write = label, %error, left_out, "the store takes no writes for now");
+        }
+        return Outcome::Failed(*retry_after);
+    }
     warn!(object = %key, write = label, %error, "cannot write");
     match error {
-        StoreError::Unavailable { retry_after, .. } => Outcome::Failed(*retry_after),
         StoreError::TooLarge { .. } => Outcome::TooLarge,
         _ => Outcome::Refused,
     }

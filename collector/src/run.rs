@@ -2,6 +2,7 @@
 
 mod corefile;
 mod farewell;
+mod instances;
 mod probes;
 mod servers;
 
@@ -11,10 +12,9 @@ use runtime::{
     admin::{Admin, Health},
     args::StoreAddress,
     clock::Clock,
-    endpoints::{Discovery, Endpoints, ServiceName},
+    endpoints::{Discovery, Endpoints},
     expiry,
     inspect::Inspect,
-    leader::{Leader, Leadership},
     networks::{Networks, Reading},
     reload::Reloaded,
     report::Reporter,
@@ -27,11 +27,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use self::farewell::Farewell;
+use self::{farewell::Farewell, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
-    flush::Streams,
     guards::{Guards, SharedGuards},
     ingest::{Admission, Ingest, Listener, Losses, Seats, Sources, Taps, queue, secret::Secrets},
     inspect,
@@ -79,6 +78,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     tasks.spawn("reports", reporting.run(tasks.token()));
     let (recent, clock) = (Recent::default(), Clock::system());
     let (rebindings, attempts) = Rebindings::channel(recent.clone(), clock.clone());
+    let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
         recent,
@@ -87,7 +87,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         taps: Taps::default(),
         guards: Guards::new(args.keep.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
-        own: OwnQueries::default(),
+        own,
         remembered: Remembered::new(args.remember_names),
         clock,
         health: Health::new(),
@@ -104,16 +104,21 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
-    let (probed, blocks) = program.probes(&endpoints, &servers, &wanted, &mut tasks);
+    let probed_servers = program.probed_servers(&endpoints, &servers, &mut tasks);
+    let collectors = peers.asking();
+    let (streams, probing) =
+        program.probes(probed_servers.clone(), &wanted, collectors, &mut tasks);
+    let hearing = program.hearing(&probing, probed_servers, &mut tasks);
+    let Probing { blocks, .. } = probing;
     let (trusted, beside, said_beside) = program.beside();
     let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
     let (asked_of_owner, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let leader = program.leader(&mut tasks);
+    let leader = program.leader(peers, hearing.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
     let pods = program.pods(&overview, &endpoints, &leader, trusted, &mut tasks);
-    let (observations, seats) = program.ingest(listeners, secrets, probed, endpoints, &mut tasks);
+    let (observations, seats) = program.ingest(listeners, secrets, streams, endpoints, &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
@@ -121,6 +126,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         networks,
         rounds,
         beside: said_beside,
+        hearing,
         leader,
         requests,
         index: Arc::clone(&program.index),
@@ -269,18 +275,10 @@ impl Program {
         if !are_asked && !are_probed && !self.args.listen.is_on_the_network() {
             return None;
         }
-        let discovery = Discovery::new(store.cluster(), &self.dns_services());
+        let discovery = Discovery::new(store.cluster(), &self.args.resolver_service);
         let found = discovery.found();
         tasks.spawn("discovery", discovery.run(tasks.token()));
         Some(found)
-    }
-
-    /// Behind which the cluster's DNS servers are.
-    fn dns_services(&self) -> Vec<ServiceName> {
-        match self.args.resolver_service.as_slice() {
-            [] => ServiceName::of_dns(),
-            services => services.to_vec(),
-        }
     }
 
     /// What is to be looked up, and what that gave.
@@ -318,28 +316,12 @@ impl Program {
         (requests, resolved)
     }
 
-    fn leader(&self, tasks: &mut Tasks) -> Leader {
-        let namespace = &self.args.common.objects_namespace;
-        let leadership = Leadership::of(&self.store, namespace, "collector");
-        let leadership = leadership.announce(self.own.addresses());
-        let (leader, announced) = (leadership.leader(), leadership.announced());
-        let own = self.own.clone();
-        tasks.spawn(
-            "leader's addresses",
-            follow(announced, tasks.token(), move |addresses| {
-                own.led_from(addresses)
-            }),
-        );
-        tasks.spawn("leadership", leadership.run(tasks.token()));
-        leader
-    }
-
     /// What the streams say of wanted names. Ends when the last reader has ended, so that the owner drains until then.
     fn ingest(
         &self,
         listeners: Vec<Listener>,
         secrets: Option<Reloaded<Secrets>>,
-        probed: Streams,
+        probed: crate::flush::Streams,
         endpoints: Option<Found>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, Seats) {

@@ -1,4 +1,4 @@
-//! Where the servers behind a Service are, by its EndpointSlices.
+//! Which servers are behind a Service, by its EndpointSlices.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,20 +38,6 @@ pub struct ServiceName {
 #[error("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")]
 pub struct ServiceNameError;
 
-impl ServiceName {
-    /// Where clusters have their DNS servers: `kube-system/kube-dns`, and on OpenShift `openshift-dns/dns-default`.
-    pub fn of_dns() -> Vec<Self> {
-        let name = |namespace: &str, name: &str| Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        vec![
-            name("kube-system", "kube-dns"),
-            name("openshift-dns", "dns-default"),
-        ]
-    }
-}
-
 impl FromStr for ServiceName {
     type Err = ServiceNameError;
 
@@ -85,11 +71,15 @@ pub struct Conditions {
     pub terminating: bool,
 }
 
-/// The UDP addresses of the DNS servers behind some Services.
+/// The UDP addresses of the DNS servers behind some Services, or the addresses of all endpoints, with port 0.
 pub type Endpoints = Arc<BTreeMap<SocketAddr, Conditions>>;
 
-/// Finds the DNS servers behind Services.
+/// What is read of a slice.
+type Read = fn(&EndpointSlice) -> Vec<(SocketAddr, Conditions)>;
+
+/// Finds the servers behind Services.
 pub struct Discovery {
+    read: Read,
     slices: SelectAll<futures_util::stream::BoxStream<'static, (usize, Event<EndpointSlice>)>>,
     known: Vec<Known>,
     found: watch::Sender<Option<Endpoints>>,
@@ -106,8 +96,17 @@ struct Known {
 }
 
 impl Discovery {
-    /// Of the servers behind all of these Services, those that exist.
+    /// The DNS servers behind all of these Services, those that exist.
     pub fn new(cluster: &Cluster, services: &[ServiceName]) -> Self {
+        Self::of(cluster, services, dns_servers)
+    }
+
+    /// All endpoints of these Services, those that exist, whatever their ports are.
+    pub fn of_hosts(cluster: &Cluster, services: &[ServiceName]) -> Self {
+        Self::of(cluster, services, hosts)
+    }
+
+    fn of(cluster: &Cluster, services: &[ServiceName], read: Read) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
             let watching = Watching {
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
@@ -117,6 +116,7 @@ impl Discovery {
             events.map(move |event| (i, event)).boxed()
         });
         Self {
+            read,
             slices: slices.collect(),
             known: services.iter().map(|_| Known::default()).collect(),
             found: watch::channel(None).0,
@@ -137,7 +137,7 @@ impl Discovery {
         self.publish();
         while let Some(Some((i, event))) = token.run_until_cancelled(self.slices.next()).await {
             if let Some(known) = self.known.get_mut(i) {
-                known.take(event);
+                known.take(event, self.read);
             }
             self.publish();
         }
@@ -169,17 +169,17 @@ impl Discovery {
 }
 
 impl Known {
-    fn take(&mut self, event: Event<EndpointSlice>) {
+    fn take(&mut self, event: Event<EndpointSlice>, read: Read) {
         self.has_begun = true;
         match event {
             Event::Synced(slices) => {
                 self.slices.retain(|key, _| self.unreadable.contains(key));
                 let slices = slices.iter();
                 self.slices
-                    .extend(slices.map(|slice| (ObjectKey::of(slice), endpoints(slice))));
+                    .extend(slices.map(|slice| (ObjectKey::of(slice), read(slice))));
             }
             Event::Applied(slice) => {
-                self.slices.insert(ObjectKey::of(&slice), endpoints(&slice));
+                self.slices.insert(ObjectKey::of(&slice), read(&slice));
             }
             Event::Deleted(key) => {
                 self.slices.remove(&key);
@@ -191,7 +191,7 @@ impl Known {
 }
 
 /// The endpoints in a slice that have a DNS port and an address that can be asked.
-fn endpoints(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
+fn dns_servers(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
     let ports = slice.ports.iter().flatten();
     let udp: Vec<_> = ports
         .filter(|port| port.protocol.as_deref() == Some("UDP"))
@@ -204,8 +204,24 @@ fn endpoints(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
         .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
         .filter(|port| *port != 0)
         .collect();
-    let mut found = Vec::new();
-    for endpoint in slice.endpoints.iter().flatten() {
+    endpoints(slice)
+        .flat_map(|(address, conditions)| {
+            let at = move |port| (SocketAddr::new(address, port), conditions);
+            ports.iter().copied().map(at)
+        })
+        .collect()
+}
+
+/// The endpoints in a slice, whatever their ports are.
+fn hosts(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
+    endpoints(slice)
+        .map(|(address, conditions)| (SocketAddr::new(address, 0), conditions))
+        .collect()
+}
+
+fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = (IpAddr, Conditions)> {
+    let endpoints = slice.endpoints.iter().flatten();
+    endpoints.filter_map(|endpoint| {
         let said = endpoint.conditions.as_ref();
         // An unknown state is to be taken as ready, and serving as ready.
         let ready = said.and_then(|c| c.ready).unwrap_or(true);
@@ -215,20 +231,9 @@ fn endpoints(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
             terminating: said.and_then(|c| c.terminating).unwrap_or(false),
         };
         // All addresses of an endpoint lead to the same place.
-        let Some(address) = endpoint
-            .addresses
-            .first()
-            .and_then(|text| text.parse::<IpAddr>().ok())
-        else {
-            continue;
-        };
-        found.extend(
-            ports
-                .iter()
-                .map(|port| (SocketAddr::new(address, *port), conditions)),
-        );
-    }
-    found
+        let address = endpoint.addresses.first()?.parse().ok()?;
+        Some((address, conditions))
+    })
 }
 
 #[cfg(test)]
@@ -260,12 +265,12 @@ mod tests {
 
     #[test]
     fn only_the_dns_port_over_udp_of_an_address_counts() {
-        let found = endpoints(&of("a", "10.0.0.1", json!({})));
+        let found = dns_servers(&of("a", "10.0.0.1", json!({})));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, "10.0.0.1:5353".parse().unwrap());
-        let v6 = endpoints(&of("a", "fd00::1", json!({})));
+        let v6 = dns_servers(&of("a", "fd00::1", json!({})));
         assert_eq!(v6[0].0, "[fd00::1]:5353".parse().unwrap());
-        assert_eq!(endpoints(&of("a", "www.example.com", json!({}))), []);
+        assert_eq!(dns_servers(&of("a", "www.example.com", json!({}))), []);
         for port in [
             json!({}),
             json!({ "name": "dns", "port": 0, "protocol": "UDP" }),
@@ -274,7 +279,7 @@ mod tests {
                 "a",
                 json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": [port] }),
             );
-            assert_eq!(endpoints(&slice), []);
+            assert_eq!(dns_servers(&slice), []);
         }
     }
 
@@ -294,7 +299,7 @@ mod tests {
                 "a",
                 json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": ports }),
             );
-            let found = endpoints(&slice);
+            let found = dns_servers(&slice);
             found.iter().map(|(it, _)| it.port()).collect::<Vec<_>>()
         };
         assert_eq!(of(&["tcp-53", "udp-53"]), [54]);
@@ -313,7 +318,7 @@ mod tests {
                 (false, true, true),
             ),
         ] {
-            let found = endpoints(&of("a", "10.0.0.1", conditions))[0].1;
+            let found = dns_servers(&of("a", "10.0.0.1", conditions))[0].1;
             assert_eq!((found.ready, found.serving, found.terminating), expected);
         }
     }
@@ -322,12 +327,13 @@ mod tests {
     async fn what_was_found_holds_while_the_api_server_is_away() {
         let (found, seen) = watch::channel(None);
         let mut discovery = Discovery {
+            read: dns_servers,
             slices: SelectAll::new(),
             known: vec![Known::default(), Known::default()],
             found,
         };
         let take = |discovery: &mut Discovery, i: usize, event| {
-            discovery.known[i].take(event);
+            discovery.known[i].take(event, dns_servers);
             discovery.publish();
             seen.borrow().as_ref().map(|found| found.len())
         };
@@ -361,7 +367,7 @@ mod tests {
     #[test]
     fn a_service_is_named_by_namespace_and_name() {
         let name: ServiceName = "kube-system/kube-dns".parse().unwrap();
-        assert_eq!(name, ServiceName::of_dns()[0]);
+        assert_eq!((&*name.namespace, &*name.name), ("kube-system", "kube-dns"));
         assert_eq!(name.to_string(), "kube-system/kube-dns");
         for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
             assert_eq!(text.parse::<ServiceName>(), Err(ServiceNameError), "{text}");

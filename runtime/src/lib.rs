@@ -16,7 +16,7 @@
 //! - [`metrics`]: what the metrics are.
 //! - [`networks`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
-//! - [`replicas`]: which replicas live, and what each tells the others.
+//! - [`peers`]: the other instances of a program, by the addresses that they ask DNS servers from.
 //! - [`report`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`sparse`]: log lines that anybody outside can cause.
@@ -39,9 +39,9 @@ pub mod listen;
 pub mod memory;
 pub mod metrics;
 pub mod networks;
+pub mod peers;
 mod program;
 pub mod reload;
-pub mod replicas;
 pub mod report;
 pub mod shutdown;
 pub mod sparse;

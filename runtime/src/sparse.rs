@@ -1,13 +1,22 @@
-//! Log lines that anybody outside can cause: one a second, and how many were left out.
+//! Log lines that anybody outside can cause, or an outage: one in a while, and how many were left out.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Lets one line of its kind through in a second. Make one for each place that logs.
-#[derive(Debug, Default)]
-pub struct Sparse(Mutex<State>);
+/// Lets one line of its kind through in a second, or another interval. Make one for each place that logs.
+#[derive(Debug)]
+pub struct Sparse {
+    interval: Duration,
+    state: Mutex<State>,
+}
+
+impl Default for Sparse {
+    fn default() -> Self {
+        Self::every(Duration::from_secs(1))
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -16,16 +25,24 @@ struct State {
 }
 
 impl Sparse {
+    /// One in so much time.
+    pub fn every(interval: Duration) -> Self {
+        Self {
+            interval,
+            state: Mutex::default(),
+        }
+    }
+
     /// Whether to log now: if so, the number of lines that were left out since the last one.
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(Instant::now())
     }
 
     fn pass_at(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state
             .last
-            .is_some_and(|last| now.duration_since(last) < Duration::from_secs(1))
+            .is_some_and(|last| now.duration_since(last) < self.interval)
         {
             state.left_out += 1;
             return None;

@@ -50,7 +50,7 @@ pub fn helm(args: &[&str]) -> Output {
     command.output().expect("helm")
 }
 
-/// What helm says of the chart; the arguments are flags such as `--set ha=dual`.
+/// What helm says of the chart; the arguments are flags such as `--set ovnWriter.mode=none`.
 ///
 /// # Errors
 /// What it says on stderr, if it refuses.

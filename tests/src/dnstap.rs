@@ -63,13 +63,19 @@ fn length(bytes: &[u8]) -> [u8; 4] {
         .to_be_bytes()
 }
 
-/// A CLIENT_RESPONSE event around a DNS message.
+/// A CLIENT_RESPONSE event around a DNS message, which does not say who asked.
 pub fn event(response: Vec<u8>) -> Vec<u8> {
+    event_for(None, response)
+}
+
+/// The same for this client.
+pub fn event_for(client: Option<Ipv4Addr>, response: Vec<u8>) -> Vec<u8> {
     let event = pb::Dnstap {
         r#type: pb::dnstap::Type::Message as i32,
         message: Some(pb::Message {
             r#type: pb::message::Type::ClientResponse as i32,
             response_message: Some(response),
+            query_address: client.map(|client| client.octets().to_vec()),
             ..pb::Message::default()
         }),
         ..pb::Dnstap::default()

@@ -22,7 +22,7 @@ pub struct CorefileArgs {
 /// What to do with a Corefile.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CorefileAction {
-    /// Put the `dnstap` line into every server block that answers for names outside of the cluster; all else stays as it is
+    /// Put the `dnstap` lines into every server block that answers for names outside of the cluster; all else stays as it is
     Patch(PatchArgs),
     /// Say which answers are not seen, and what hides names; exits 1 if there are any that are not seen
     Check(InputArgs),
@@ -33,10 +33,10 @@ pub enum CorefileAction {
 /// What a `dnstap` line is to say.
 #[derive(Clone, Debug, Args)]
 pub struct LineArgs {
-    /// Where the collector listens, as CoreDNS is to dial it: `tcp://10.96.0.53:6000`, `tls://…`, or `/run/x.sock`; an address,
-    /// since CoreDNS would have to look a name up itself
-    #[arg(long, value_name = "ENDPOINT", value_parser = parse_endpoint)]
-    pub dnstap: Option<String>,
+    /// Where a collector listens, as CoreDNS is to dial it: `tcp://10.96.0.53:6000`, `tls://…`, or `/run/x.sock`; an address,
+    /// since CoreDNS would have to look a name up itself. Once for each collector: every one of them has a line of its own
+    #[arg(long, value_name = "ENDPOINT", value_delimiter = ',', value_parser = parse_endpoint)]
+    pub dnstap: Vec<String>,
 
     /// What the events show in `extra`: the secret of `--secret-file`
     #[arg(long, value_name = "TEXT", requires = "dnstap", value_parser = parse_extra)]
@@ -74,7 +74,7 @@ pub struct LiveCorefileArgs {
     pub node_local: MaybeObject,
 
     /// Where each server block of --corefile is to stream, as the Corefile says it: `tcp://10.96.0.53:6000`; may be given several times.
-    /// Without it any line will do
+    /// Without it there have to be as many lines as there are of --peer-service
     #[arg(
         long,
         value_name = "ENDPOINT",
@@ -104,15 +104,15 @@ impl FromStr for MaybeObject {
 }
 
 impl LiveCorefileArgs {
-    /// What to look at.
-    pub fn configs(&self) -> Vec<live::Config> {
+    /// What to look at, where there are so many collectors.
+    pub fn configs(&self, collectors: usize) -> Vec<live::Config> {
         let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
             extra: None,
         };
         let lines = self.corefile_dnstap.iter().map(line).collect();
         let stream = self.corefile.0.clone();
-        let stream = stream.map(|config_map| (config_map, Duty::Stream(lines)));
+        let stream = stream.map(|config_map| (config_map, Duty::Stream(lines, collectors)));
         let forward = self.node_local.0.clone();
         let forward = forward.map(|both| (both.clone(), Duty::Forward(both)));
         let config = |(config_map, duty)| live::Config {
@@ -131,7 +131,7 @@ pub struct InputArgs {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// The line; to look at a Corefile without one any `dnstap` line will do.
+    /// The lines; to look at a Corefile without one any `dnstap` line will do.
     #[command(flatten)]
     pub line: LineArgs,
 
@@ -151,7 +151,7 @@ pub struct PatchArgs {
     #[command(flatten)]
     pub input: InputArgs,
 
-    /// Take the line out instead; without --dnstap every `dnstap` line
+    /// Take the lines out instead; without --dnstap every `dnstap` line
     #[arg(long)]
     pub remove: bool,
 
@@ -172,7 +172,7 @@ pub struct RenderArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The line of every block.
+    /// The lines of every block.
     #[command(flatten)]
     pub line: LineArgs,
 
@@ -186,12 +186,13 @@ pub struct RenderArgs {
 }
 
 impl LineArgs {
-    /// The line, if one is named.
-    pub fn line(&self) -> Option<Line> {
-        self.dnstap.as_ref().map(|endpoint| Line {
+    /// The line of each collector, if any is named.
+    pub fn lines(&self) -> Vec<Line> {
+        let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
             extra: self.extra.clone(),
-        })
+        };
+        self.dnstap.iter().map(line).collect()
     }
 }
 

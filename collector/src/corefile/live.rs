@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Finding, Imports, Line, Scope, bypasses, config_map::KEY, findings};
+use super::{Finding, Imports, Line, Scope, all_findings, bypasses, config_map::KEY};
 
 /// How often what is still so is said again: the API server forgets Events after an hour.
 const AGAIN: Duration = Duration::from_secs(30 * 60);
@@ -66,8 +66,8 @@ pub struct Config {
 /// What a Corefile is to do.
 #[derive(Clone, Debug)]
 pub enum Duty {
-    /// Every block has these lines; without any, one that streams somewhere will do.
-    Stream(Vec<Line>),
+    /// Every block has these lines; without any, lines for so many endpoints.
+    Stream(Vec<Line>, usize),
     /// It is that of a NodeLocal DNSCache, if there is this DaemonSet, and sends names to the cluster's DNS.
     Forward(ObjectKey),
 }
@@ -109,29 +109,16 @@ impl State {
             return fault(format!("there is no data under `{KEY}`"));
         };
         let imports = Imports::Files(files);
-        let looks = match &config.duty {
-            Duty::Forward(_) => vec![bypasses(&corefile, &config.scope, &imports)],
-            Duty::Stream(lines) if lines.is_empty() => {
-                vec![findings(&corefile, None, &config.scope, &imports)]
-            }
-            Duty::Stream(lines) => {
-                let look = |line| findings(&corefile, Some(line), &config.scope, &imports);
-                lines.iter().map(look).collect()
+        let look = match &config.duty {
+            Duty::Forward(_) => bypasses(&corefile, &config.scope, &imports),
+            Duty::Stream(lines, endpoints) => {
+                all_findings(&corefile, lines, *endpoints, &config.scope, &imports)
             }
         };
-        let mut all: Vec<Finding> = Vec::new();
-        for look in looks {
-            match look {
-                Ok(found) => {
-                    for finding in found {
-                        if !all.contains(&finding) {
-                            all.push(finding);
-                        }
-                    }
-                }
-                Err(error) => return fault(error.to_string()),
-            }
-        }
+        let mut all = match look {
+            Ok(found) => found,
+            Err(error) => return fault(error.to_string()),
+        };
         // Those that matter are kept.
         all.sort_by_key(|finding| (!finding.is_fault, finding.line));
         all.truncate(MAX_FINDINGS);
@@ -162,7 +149,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let mut events = pin!(cluster.watch_one::<ConfigMap>(&config.config_map));
     let mut daemon_sets = match &config.duty {
-        Duty::Stream(_) => stream::pending().boxed(),
+        Duty::Stream(..) => stream::pending().boxed(),
         Duty::Forward(daemon_set) => cluster.watch_one::<DaemonSet>(daemon_set).boxed(),
     };
     let mut speaker = Speaker {
@@ -170,7 +157,7 @@ pub async fn run(
         reporter,
         about: reference(&config.config_map),
         state: State::default(),
-        is_used: matches!(config.duty, Duty::Stream(_)),
+        is_used: matches!(config.duty, Duty::Stream(..)),
         told: Vec::new(),
         again: None,
         series: Series::of(&FAULTS),
@@ -315,7 +302,7 @@ mod tests {
     fn config(lines: &[&str]) -> Config {
         Config {
             config_map: "kube-system/coredns".parse().unwrap(),
-            duty: Duty::Stream(lines.iter().copied().map(line).collect()),
+            duty: Duty::Stream(lines.iter().copied().map(line).collect(), 1),
             scope: Scope {
                 cluster_domains: vec!["cluster.local".to_owned()],
             },

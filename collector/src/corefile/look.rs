@@ -248,13 +248,22 @@ impl Effective {
     }
 }
 
-/// What is to be known of a Corefile, in the order of lines. Without a `line` any that streams somewhere will do.
+/// Where each server block is to stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected<'a> {
+    /// As this line says.
+    Line(&'a Line),
+    /// To so many endpoints, whatever they are.
+    Endpoints(usize),
+}
+
+/// What is to be known of a Corefile, in the order of lines.
 ///
 /// # Errors
 /// It is no Corefile.
 pub fn findings(
     text: &str,
-    line: Option<&Line>,
+    expected: Expected<'_>,
     scope: &Scope,
     imports: &Imports,
 ) -> Result<Vec<Finding>, SyntaxError> {
@@ -271,7 +280,7 @@ pub fn findings(
         }
     };
     for block in &corefile.blocks {
-        look_at(block, &corefile, line, scope, imports, &mut tell);
+        look_at(block, &corefile, expected, scope, imports, &mut tell);
     }
     for import in &corefile.imports {
         let pattern = import.arg(0).unwrap_or_default();
@@ -291,7 +300,7 @@ pub fn findings(
             match result {
                 Ok(inner) => {
                     for block in &inner.blocks {
-                        look_at(block, &inner, line, scope, imports, &mut tell);
+                        look_at(block, &inner, expected, scope, imports, &mut tell);
                     }
                 }
                 Err(error) => tell(import.line, true, error.to_string()),
@@ -300,6 +309,32 @@ pub fn findings(
     }
     found.sort_by_key(|finding| finding.line);
     Ok(found)
+}
+
+/// What is to be known of a Corefile that should have each of these lines, or if there are none, lines for so many endpoints.
+///
+/// # Errors
+/// It is no Corefile.
+pub fn all_findings(
+    corefile: &str,
+    lines: &[Line],
+    endpoints: usize,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<Vec<Finding>, SyntaxError> {
+    if lines.is_empty() {
+        return findings(corefile, Expected::Endpoints(endpoints), scope, imports);
+    }
+    let mut all = Vec::new();
+    for line in lines {
+        for finding in findings(corefile, Expected::Line(line), scope, imports)? {
+            if !all.contains(&finding) {
+                all.push(finding);
+            }
+        }
+    }
+    all.sort_by_key(|finding| finding.line);
+    Ok(all)
 }
 
 /// What there is to know of the Corefile of a NodeLocal DNSCache, whose CoreDNS has no dnstap: which blocks send names outside of the
@@ -344,7 +379,7 @@ pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Find
 fn look_at(
     block: &Block,
     corefile: &Corefile,
-    line: Option<&Line>,
+    expected: Expected<'_>,
     scope: &Scope,
     imports: &Imports,
     tell: &mut dyn FnMut(usize, bool, String),
@@ -361,25 +396,41 @@ fn look_at(
             format!("`import {pattern}`: what is in it is not known here"),
         );
     }
-    let streams = |it: &&Directive| match line {
-        Some(line) => line.is_of(it),
-        None => it.name == "dnstap" && it.arg(0) != Some("listen"),
-    };
     let any = Line {
         endpoint: String::new(),
         extra: None,
     };
-    match all.directives.iter().find(streams) {
-        None => {
-            let words = format!(
-                "the answers of `{keys}` are not seen: it has no `dnstap` line for the collector"
-            );
-            tell(block.line, true, words);
-        }
-        Some(directive) => {
-            if let Some(lack) = line.unwrap_or(&any).lack(directive) {
-                tell(directive.line, true, format!("`{keys}`: {lack}"));
-            }
+    let (line, endpoints) = match expected {
+        Expected::Line(line) => (line, 1),
+        Expected::Endpoints(endpoints) => (&any, endpoints),
+    };
+    let is_wanted = |it: &&Directive| match expected {
+        Expected::Line(line) => line.is_of(it),
+        Expected::Endpoints(_) => it.name == "dnstap" && it.arg(0) != Some("listen"),
+    };
+    let found: Vec<&Directive> = all.directives.iter().filter(is_wanted).collect();
+    let mut different: Vec<_> = found.iter().map(|directive| directive.arg(0)).collect();
+    different.sort_unstable();
+    different.dedup();
+    if found.is_empty() {
+        let endpoint = match expected {
+            Expected::Line(line) => &line.endpoint,
+            Expected::Endpoints(_) => "ENDPOINT",
+        };
+        let words = format!(
+            "the answers of `{keys}` are not seen: it has no line `dnstap {endpoint} full`"
+        );
+        tell(block.line, true, words);
+    } else if different.len() < endpoints {
+        let words = format!(
+            "`{keys}` streams to {} of {endpoints} collectors: each has a `dnstap` line of its own",
+            different.len()
+        );
+        tell(block.line, true, words);
+    }
+    for directive in found {
+        if let Some(lack) = line.lack(directive) {
+            tell(directive.line, true, format!("`{keys}`: {lack}"));
         }
     }
     for directive in &all.directives {

@@ -26,7 +26,7 @@ use runtime::UsageError;
 
 pub use self::{
     config_map::ConfigMapError,
-    look::{Finding, Imports, Line, Scope, bypasses, findings},
+    look::{Expected, Finding, Imports, Line, Scope, all_findings, bypasses, findings},
     parse::SyntaxError,
     patch::{PatchError, add, forward_to_cluster, remove},
     render::{RenderError, Servers},
@@ -48,11 +48,12 @@ pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
         CorefileAction::Check(check) => {
             let input = read(check.file.as_deref())?;
             let (corefile, imports) = open(&input, &check)?;
-            let line = check.line.line();
-            let found = usage(findings(
+            let scope = check.scope.scope();
+            let found = usage(all_findings(
                 &corefile,
-                line.as_ref(),
-                &check.scope.scope(),
+                &check.line.lines(),
+                1,
+                &scope,
                 &imports,
             ))?;
             let mut out = String::new();
@@ -65,9 +66,9 @@ pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
         CorefileAction::Render(render) => {
             let input = read(Some(&render.file))?;
             let servers = usage(Servers::read(&input))?;
-            let line = render.line.line();
+            let lines = render.line.lines();
             let scope = render.scope.scope();
-            write(&usage(servers.render(line.as_ref(), &scope, render.port))?)?;
+            write(&usage(servers.render(&lines, &scope, render.port))?)?;
             Ok(true)
         }
     }
@@ -76,9 +77,12 @@ pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
 fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     let (corefile, imports) = open(input, &args.input)?;
     let scope = args.input.scope.scope();
-    let line = args.input.line.line();
+    let lines = args.input.line.lines();
     let output = if args.remove {
-        usage(remove(&corefile, line.as_ref()))?
+        match lines.is_empty() {
+            true => usage(remove(&corefile, None))?,
+            false => fold(corefile, &lines, |text, line| remove(text, Some(line)))?,
+        }
     } else if args.node_local {
         usage(forward_to_cluster(
             &corefile,
@@ -86,14 +90,16 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
             args.cluster_dns.as_deref(),
         ))?
     } else {
-        let Some(line) = &line else {
+        if lines.is_empty() {
             return Err(UsageError("--dnstap is missing".to_owned()).into());
-        };
-        usage(add(&corefile, line, &scope, &imports))?
+        }
+        fold(corefile, &lines, |text, line| {
+            add(text, line, &scope, &imports)
+        })?
     };
     // What is said of a node-local cache is that it has no dnstap.
     if !args.remove && !args.node_local {
-        for finding in usage(findings(&output, line.as_ref(), &scope, &imports))? {
+        for finding in usage(all_findings(&output, &lines, 1, &scope, &imports))? {
             let _closed = writeln!(io::stderr(), "{finding}");
         }
     }
@@ -101,6 +107,16 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
         return Ok(usage(config_map::with_corefile(input, &output))?);
     }
     Ok(output)
+}
+
+/// Changes a Corefile for each line.
+fn fold<E: std::fmt::Display>(
+    corefile: String,
+    lines: &[Line],
+    change: impl Fn(&str, &Line) -> Result<String, E>,
+) -> Result<String, UsageError> {
+    let mut lines = lines.iter();
+    lines.try_fold(corefile, |text, line| usage(change(&text, line)))
 }
 
 /// The Corefile of an input, and where its imports are.

@@ -71,16 +71,10 @@ impl Servers {
     ///
     /// # Errors
     /// What the proposal does not allow.
-    pub fn render(
-        &self,
-        line: Option<&Line>,
-        scope: &Scope,
-        port: u16,
-    ) -> Result<String, RenderError> {
+    pub fn render(&self, lines: &[Line], scope: &Scope, port: u16) -> Result<String, RenderError> {
         self.check(scope)?;
-        let dnstap = line.map_or(String::new(), |line| {
-            format!("{INDENT}{}\n", line.shown(INDENT, "\n"))
-        });
+        let shown = |line: &Line| format!("{INDENT}{}\n", line.shown(INDENT, "\n"));
+        let dnstap: String = lines.iter().map(shown).collect();
         let mut out = String::new();
         for server in &self.servers {
             let keys: Vec<String> = server
@@ -236,7 +230,7 @@ spec:
         };
         let text = Servers::read(DNS)
             .unwrap()
-            .render(Some(&line), &scope(), 5353)
+            .render(&[line], &scope(), 5353)
             .unwrap();
         let heads: Vec<&str> = text
             .lines()
@@ -272,7 +266,7 @@ servers:
         );
         let error = Servers::read(&text)
             .unwrap()
-            .render(None, &scope(), 53)
+            .render(&[], &scope(), 53)
             .unwrap_err();
         for words in [
             "`a--b`: its name is no service name",

@@ -299,8 +299,8 @@ fn an_unwanted_answer_and_an_object_without_a_rule_are_told() {
         addresses: [("192.0.2.7".parse().unwrap(), 30)].into_iter().collect(),
         at: at(-3),
         answered_at: None,
+        given: at(-3),
         client: None,
-        by_leader: false,
         truncated: false,
         source: Source::REMEMBERED,
     }];

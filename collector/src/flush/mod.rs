@@ -8,17 +8,17 @@
 //! (`--flush-name`). Which stream is which block's is learned from the probes themselves: it is the one in which they come back.
 //! So it does not matter whether streams come over TCP or a unix socket, nor how servers and streams are addressed.
 //!
+//! A probe flushes the buffers of all `dnstap` lines of its block, so one collector is enough. A collector that sees another's
+//! probe in its own stream in time does not send.
+//!
 //! - [`probe`]: the query, and how it is known again; [`streams`]: what readers tell of their streams.
-//! - [`schedule`], [`rendezvous`]: when, and by whom. [`plan`]: both, for all blocks. None of them does IO.
-//! - [`share`]: what replicas tell each other.
+//! - [`schedule`]: when. [`plan`]: for all blocks. Neither does IO.
 //! - [`prober`]: the connection to one server; [`task`]: the task that holds all together.
 
 pub mod plan;
 pub mod probe;
 pub mod prober;
-pub mod rendezvous;
 pub mod schedule;
-pub mod share;
 pub mod streams;
 pub mod target;
 pub mod task;

@@ -13,10 +13,9 @@ use tokio::time::Instant;
 
 use super::{
     probe::{Nonce, nonce},
-    rendezvous,
     schedule::{self, Purpose},
     streams::{Open, Seen, StreamId},
-    target::{Role, Target, Verdict},
+    target::{Target, Verdict},
 };
 
 /// How much of the budget may be spent at once.
@@ -29,31 +28,12 @@ pub struct Config {
     pub interval: Duration,
     /// Probes a second in all.
     pub budget: NonZeroU32,
-    /// By what this replica is known to the others.
-    pub replica: String,
     /// One name a block.
     pub names: Arc<[DnsName]>,
 }
 
 /// A server, and one of the names by its number.
 pub type Key = (SocketAddr, usize);
-
-/// A server and one of the names, as replicas tell each other.
-pub type Block = (SocketAddr, DnsName);
-
-/// What another replica tells.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Peer {
-    /// By which addresses servers know it.
-    pub addresses: BTreeSet<IpAddr>,
-    /// What it hears.
-    pub hears: BTreeSet<Block>,
-    /// What sends probes on.
-    pub forwards: BTreeSet<Block>,
-}
-
-/// The other replicas that live, by what they are known.
-pub type Peers = Arc<BTreeMap<String, Peer>>;
 
 /// A probe to be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,10 +64,10 @@ pub enum State {
     Resting,
     /// The first probe is under way.
     Trying,
-    /// Its stream comes here and is pushed out from here, where it does not flow by itself.
+    /// Its stream comes here, and this collector flushes it where it does not flow by itself.
     Flushed,
-    /// Its stream comes here, and another replica pushes it out; or it comes to others.
-    Elsewhere,
+    /// Its stream comes here, and the probes of another collector flush it.
+    Standby,
     /// It has not reported yet, or not for a while.
     Searching,
     /// It has not reported for [`BLIND`](super::target::BLIND).
@@ -96,21 +76,21 @@ pub enum State {
     Forwards,
 }
 
+/// The addresses that the other collectors ask from; IPv4 is never mapped.
+pub type Collectors = Arc<BTreeSet<IpAddr>>;
+
 /// All that is known.
 #[derive(Debug)]
 pub struct Plan {
     config: Config,
     is_wanted: bool,
     targets: BTreeMap<Key, Target>,
-    peers: Peers,
+    /// The addresses that the other collectors ask from.
+    collectors: Collectors,
     open: Open,
     /// When the whole budget would be there again.
     full_at: Instant,
     notices: Vec<Notice>,
-    /// Roles are to be given anew.
-    has_changed: bool,
-    /// Blocks that some replica hears, and that are probed.
-    heard: usize,
 }
 
 impl Plan {
@@ -120,12 +100,10 @@ impl Plan {
             config,
             is_wanted: false,
             targets: BTreeMap::new(),
-            peers: Peers::default(),
+            collectors: Collectors::default(),
             open: Open::default(),
             full_at: now,
             notices: Vec::new(),
-            has_changed: true,
-            heard: 0,
         }
     }
 
@@ -145,7 +123,6 @@ impl Plan {
             }
             stays
         });
-        self.has_changed = true;
     }
 
     /// Whether any name is wanted.
@@ -153,10 +130,9 @@ impl Plan {
         self.is_wanted = is_wanted;
     }
 
-    /// These are the other replicas.
-    pub fn set_peers(&mut self, peers: Peers) {
-        self.peers = peers;
-        self.has_changed = true;
+    /// The other collectors ask from these addresses.
+    pub fn set_collectors(&mut self, collectors: Collectors) {
+        self.collectors = collectors;
     }
 
     /// These streams are open. A new one may be of a server that was not heard before.
@@ -178,24 +154,22 @@ impl Plan {
             }
         }
         self.open = open;
-        self.has_changed = true;
     }
 
     /// A probe was seen in a stream. Returns how long it took to push it out, if it is ours and was not seen before.
     pub fn seen(&mut self, seen: &Seen, now: Instant) -> Option<Duration> {
         let key = (seen.mark.server, seen.name);
-        let from_peer = seen.source.is_some_and(|source| {
-            let mut peers = self.peers.values();
-            peers.any(|peer| peer.addresses.contains(&source))
-        });
+        // Anybody can make up a probe of another server: only a collector is believed that this stream is that server's.
+        let from_collector = seen
+            .source
+            .is_some_and(|source| self.collectors.contains(&source.to_canonical()));
         // It may have been closed meanwhile.
         let opened = self.open.get(&seen.stream)?;
         let target = self.targets.get_mut(&key)?;
         let sent = target.sent_at(seen.mark.nonce);
-        if sent.is_none() && !from_peer {
+        if sent.is_none() && !from_collector {
             return None;
         }
-        self.has_changed |= !target.is_heard();
         target.hear(seen.stream, &opened.flow);
         let is_new = match sent {
             Some(sent) => {
@@ -214,7 +188,6 @@ impl Plan {
         if seen.is_forwarded && target.verdict != Verdict::Forwards {
             target.verdict = Verdict::Forwards;
             target.unreported_since = None;
-            self.has_changed = true;
             self.notices.push(Notice::Forwards(key));
         }
         is_new.then_some(target.delay).flatten()
@@ -239,9 +212,8 @@ impl Plan {
             return (Vec::new(), None);
         }
         for target in self.targets.values_mut() {
-            self.has_changed |= target.settle(now);
+            target.settle(now);
         }
-        self.assign();
         let interval = self.interval();
         let (mut ready, mut next) = (Vec::new(), None::<Instant>);
         let mut later = |at: Instant| next = Some(next.map_or(at, |next| next.min(at)));
@@ -262,7 +234,7 @@ impl Plan {
             if let Some(at) = target.lapses_at() {
                 later(at);
             }
-            let may_look = target.is_expected && target.role != Role::Forwards;
+            let may_look = target.is_expected && target.verdict != Verdict::Forwards;
             if purpose.is_none() && !may_look {
                 continue;
             }
@@ -310,21 +282,10 @@ impl Plan {
     /// How often a stream is pushed out, as far as the budget goes.
     pub fn interval(&self) -> Duration {
         let (wanted, budget) = (self.config.interval, self.config.budget.get());
-        schedule::interval(wanted, budget, self.heard)
-    }
-
-    /// Draws the conclusions from what was told since the last time.
-    fn assign(&mut self) {
-        if !std::mem::take(&mut self.has_changed) {
-            return;
-        }
-        let mut heard = 0;
-        for (key, target) in &mut self.targets {
-            target.role = role(*key, target, &self.config, &self.peers);
-            let anybody_hears = !matches!(target.role, Role::Forwards | Role::Search);
-            heard += usize::from(anybody_hears);
-        }
-        self.heard = heard;
+        let flushed =
+            |target: &&Target| matches!(target.purpose(), Some(Purpose::Flush | Purpose::Standby));
+        let count = self.targets.values().filter(flushed).count();
+        schedule::interval(wanted, budget, count)
     }
 
     /// What is worth a word since the last call.
@@ -332,18 +293,8 @@ impl Plan {
         std::mem::take(&mut self.notices)
     }
 
-    /// What the other replicas are to know.
-    pub fn announcement(&self) -> (BTreeSet<Block>, BTreeSet<Block>) {
-        let of = |is_in: fn(&Target) -> bool| {
-            let those = self.targets.iter().filter(|(_, target)| is_in(target));
-            those.filter_map(|(key, _)| self.block(*key)).collect()
-        };
-        let forwards = of(|target| target.verdict == Verdict::Forwards);
-        (of(Target::is_heard), forwards)
-    }
-
     /// The server and the name.
-    pub fn block(&self, key: Key) -> Option<Block> {
+    pub fn block(&self, key: Key) -> Option<(SocketAddr, DnsName)> {
         Some((key.0, self.config.names.get(key.1)?.clone()))
     }
 
@@ -353,46 +304,17 @@ impl Plan {
             if !self.is_wanted {
                 return State::Resting;
             }
-            match target.role {
-                Role::Forwards => State::Forwards,
+            match target.purpose() {
+                None => State::Forwards,
                 _ if target.is_named => State::Blind,
-                Role::Elsewhere | Role::Standby => State::Elsewhere,
                 _ if target.trial_end().is_some() => State::Trying,
-                Role::Flush => State::Flushed,
-                Role::Search => State::Searching,
+                Some(Purpose::Flush) => State::Flushed,
+                Some(Purpose::Standby) => State::Standby,
+                Some(Purpose::Search { .. }) => State::Searching,
             }
         };
         let all = self.targets.iter();
         all.map(move |(key, target)| (*key, target, state(target)))
-    }
-}
-
-/// What this replica has to do with a server's block.
-fn role(key: Key, target: &Target, config: &Config, peers: &Peers) -> Role {
-    let Some(block) = config.names.get(key.1).map(|name| (key.0, name.clone())) else {
-        return Role::Elsewhere;
-    };
-    let all = || peers.iter();
-    if target.verdict == Verdict::Forwards || all().any(|(_, peer)| peer.forwards.contains(&block))
-    {
-        return Role::Forwards;
-    }
-    let ours = config.replica.as_str();
-    let mut hearers: Vec<&str> = all()
-        .filter(|(_, peer)| peer.hears.contains(&block))
-        .map(|(replica, _)| replica.as_str())
-        .collect();
-    if target.is_heard() {
-        hearers.push(ours);
-        return match rendezvous::owner(hearers, key.0) == Some(ours) {
-            true => Role::Flush,
-            false => Role::Standby,
-        };
-    }
-    let live = all().map(|(replica, _)| replica.as_str()).chain([ours]);
-    match hearers.is_empty() && rendezvous::owner(live, key.0) == Some(ours) {
-        true => Role::Search,
-        false => Role::Elsewhere,
     }
 }
 

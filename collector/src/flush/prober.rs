@@ -5,10 +5,7 @@ use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration}
 use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::tcp::{OwnedReadHalf, OwnedWriteHalf},
     sync::mpsc,
     time::{Instant, sleep, timeout, timeout_at},
 };
@@ -88,9 +85,7 @@ impl Prober {
     }
 
     async fn connect(&self) -> io::Result<Connection> {
-        let stream = timeout(PATIENCE, TcpStream::connect(self.server)).await??;
-        stream.set_nodelay(true)?;
-        let own = self.own.open(stream.local_addr()?);
+        let (stream, own) = timeout(PATIENCE, self.own.connect(self.server)).await??;
         let (read, write) = stream.into_split();
         Ok(Connection {
             read,

@@ -10,17 +10,17 @@ pub const COVERAGE: Duration = Duration::from_secs(45);
 /// After the first probe of a server that nobody hears the next; each wait after that is twice as long, up to [`COVERAGE`].
 pub const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// Another replica probes: who stands by waits for twice the interval and so much more before it helps out.
+/// While the probes of another collector come, one that stands by waits for twice the interval and so much more.
 pub const STANDBY: Duration = Duration::from_millis(50);
 
 /// Why a server's block is probed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
-    /// To push its stream out, which comes here; nobody else does.
+    /// To flush its stream, which comes here.
     Flush,
-    /// The same if whose turn it is does not.
+    /// The same, if the probes of another collector stay away.
     Standby,
-    /// To find out whether its stream comes to anybody.
+    /// To find out whether its stream comes here.
     Search {
         /// Probes since it was last heard, or since there was a reason to expect that it can be heard.
         attempts: u32,

@@ -38,22 +38,6 @@ pub enum Verdict {
     Forwards,
 }
 
-/// What this replica has to do with a server's block.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Role {
-    /// It pushes its stream out.
-    Flush,
-    /// It hears it, and stands by while another pushes it out.
-    Standby,
-    /// Nobody hears it; this one is to find out why.
-    Search,
-    /// It is others' concern.
-    #[default]
-    Elsewhere,
-    /// Nobody's: it sends probes on.
-    Forwards,
-}
-
 /// The first probe of a server's block, on its own until it is clear what becomes of it.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -75,8 +59,6 @@ impl Trial {
 /// One block of one server, known by the name that is asked for.
 #[derive(Debug, Default)]
 pub struct Target {
-    /// What is to be done about it.
-    pub role: Role,
     /// What the server does with probes.
     pub verdict: Verdict,
     /// Probes since it was last heard, or might be.
@@ -94,6 +76,9 @@ pub struct Target {
     /// It was named.
     pub is_named: bool,
     heard: Vec<(StreamId, Flow)>,
+    /// The last probe that was seen is another collector's. All collectors see the probes of a server in one order, so
+    /// they agree on which of them goes on.
+    is_flushed_by_another: bool,
     trial: Option<Trial>,
     sent: VecDeque<(Nonce, Instant)>,
     last_sent: Option<Instant>,
@@ -133,13 +118,13 @@ impl Target {
 
     /// Why it is probed; nothing if it is not.
     pub fn purpose(&self) -> Option<Purpose> {
-        Some(match self.role {
-            Role::Flush => Purpose::Flush,
-            Role::Standby => Purpose::Standby,
-            Role::Search => Purpose::Search {
+        Some(match (self.verdict, self.is_heard()) {
+            (Verdict::Forwards, _) => return None,
+            (_, true) if self.is_flushed_by_another => Purpose::Standby,
+            (_, true) => Purpose::Flush,
+            (_, false) => Purpose::Search {
                 attempts: self.attempts,
             },
-            Role::Elsewhere | Role::Forwards => return None,
         })
     }
 
@@ -202,12 +187,14 @@ impl Target {
         let later = self.sent.iter().find(|(other, _)| *other != nonce);
         self.unreported_since = later.map(|(_, at)| *at);
         self.reported = Some(now);
+        self.is_flushed_by_another = false;
         self.delay = Some(began.duration_since(sent));
     }
 
-    /// Another replica's probe was seen.
+    /// Another collector's probe was seen.
     pub fn seen_anothers(&mut self, now: Instant) {
         self.unreported_since = None;
+        self.is_flushed_by_another = true;
         self.reported = Some(now);
     }
 
@@ -216,8 +203,8 @@ impl Target {
         self.trial.as_ref().map(Trial::end)
     }
 
-    /// Draws the conclusions that time brings. Returns whether its streams are no longer taken for its own.
-    pub fn settle(&mut self, now: Instant) -> bool {
+    /// Draws the conclusions that time brings.
+    pub fn settle(&mut self, now: Instant) {
         if let Some(trial) = self.trial.filter(|trial| trial.end() <= now) {
             self.trial = None;
             if trial.answered.is_some() && trial.seen.is_some() && self.verdict == Verdict::Untried
@@ -225,12 +212,10 @@ impl Target {
                 self.verdict = Verdict::Answers;
             }
         }
-        let is_over = self.lapses_at().is_some_and(|at| at <= now);
-        if is_over {
+        if self.lapses_at().is_some_and(|at| at <= now) {
             self.heard.clear();
             self.attempts = 0;
         }
-        is_over
     }
 
     /// When its streams are no longer taken for its own, if nothing comes.

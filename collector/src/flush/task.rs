@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    plan::{Block, Config, Notice, Peers, Plan, Probe, State},
+    plan::{Collectors, Config, Notice, Plan, Probe, State},
     probe::Template,
     prober::{Answer, IN_FLIGHT, Prober},
     streams::Told,
@@ -34,9 +34,6 @@ const SHOW: Duration = Duration::from_secs(1);
 /// Answers that wait to be looked at.
 const ANSWERS: usize = 1_024;
 
-/// What this replica hears, and what sends probes on.
-pub type Announcement = (BTreeSet<Block>, BTreeSet<Block>);
-
 /// What the task is told.
 #[derive(Debug)]
 pub struct Inputs {
@@ -44,22 +41,14 @@ pub struct Inputs {
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
     /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
-    /// The other replicas.
-    pub peers: watch::Receiver<Peers>,
+    /// The addresses that the other collectors ask from.
+    pub collectors: watch::Receiver<Collectors>,
     /// The streams.
     pub told: Told,
 }
 
-/// What it tells.
-#[derive(Debug)]
-pub struct Outputs {
-    /// How things stand.
-    pub blocks: watch::Sender<Arc<Vec<BlockView>>>,
-    /// What the other replicas are to know.
-    pub announcement: watch::Sender<Announcement>,
-}
-
-/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names.
+/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names; `blocks` tells how
+/// things stand.
 ///
 /// # Errors
 /// A task of its own failed, which does not happen.
@@ -67,7 +56,7 @@ pub async fn run(
     config: Config,
     names: Arc<[Template]>,
     mut inputs: Inputs,
-    outputs: Outputs,
+    blocks: watch::Sender<Arc<Vec<BlockView>>>,
     own: OwnQueries,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -79,7 +68,7 @@ pub async fn run(
         names,
         own,
         answers,
-        outputs,
+        blocks,
         metrics: Metrics::new(),
     };
     let mut ticks = interval(SHOW);
@@ -97,9 +86,9 @@ pub async fn run(
                 let is_wanted = !inputs.wanted.borrow_and_update().names.is_empty();
                 task.plan.set_wanted(is_wanted);
             }
-            Ok(()) = inputs.peers.changed() => {
-                let peers = Arc::clone(&inputs.peers.borrow_and_update());
-                task.plan.set_peers(peers);
+            Ok(()) = inputs.collectors.changed() => {
+                let collectors = Arc::clone(&inputs.collectors.borrow_and_update());
+                task.plan.set_collectors(collectors);
             }
             Ok(()) = inputs.told.open.changed() => {
                 let open = Arc::clone(&inputs.told.open.borrow_and_update());
@@ -138,7 +127,7 @@ impl Inputs {
     fn mark_changed(&mut self) {
         self.servers.mark_changed();
         self.wanted.mark_changed();
-        self.peers.mark_changed();
+        self.collectors.mark_changed();
         self.told.open.mark_changed();
     }
 }
@@ -150,7 +139,7 @@ struct Task {
     names: Arc<[Template]>,
     own: OwnQueries,
     answers: mpsc::Sender<Answer>,
-    outputs: Outputs,
+    blocks: watch::Sender<Arc<Vec<BlockView>>>,
     metrics: Metrics,
 }
 
@@ -228,13 +217,7 @@ impl Task {
     fn show(&mut self) {
         let blocks = view::view(&self.plan, Instant::now());
         self.metrics.show(&blocks, self.plan.interval());
-        self.outputs.blocks.send_replace(Arc::new(blocks));
-        let announcement = self.plan.announcement();
-        self.outputs.announcement.send_if_modified(|said| {
-            let is_new = *said != announcement;
-            *said = announcement;
-            is_new
-        });
+        self.blocks.send_replace(Arc::new(blocks));
     }
 }
 

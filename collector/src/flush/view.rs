@@ -15,7 +15,7 @@ pub struct BlockView {
     pub name: String,
     /// How things stand with it.
     pub state: State,
-    /// How many of its streams come to this replica.
+    /// How many of its streams come to this collector.
     pub streams: usize,
     /// How long ago a probe was last seen in one.
     pub reported: Option<Duration>,
@@ -31,7 +31,7 @@ impl State {
         Self::Resting,
         Self::Trying,
         Self::Flushed,
-        Self::Elsewhere,
+        Self::Standby,
         Self::Searching,
         Self::Blind,
         Self::Forwards,
@@ -42,7 +42,7 @@ impl State {
         "resting",
         "trying",
         "flushed",
-        "elsewhere",
+        "standby",
         "searching",
         "blind",
         "forwards",
@@ -54,7 +54,7 @@ impl State {
             Self::Resting => "resting",
             Self::Trying => "trying",
             Self::Flushed => "flushed",
-            Self::Elsewhere => "elsewhere",
+            Self::Standby => "standby",
             Self::Searching => "searching",
             Self::Blind => "blind",
             Self::Forwards => "forwards",

@@ -29,6 +29,7 @@ use super::{
     Ingest,
     admission::Standing,
     error::Error,
+    lateness::Lateness,
     losses::Watched,
     metrics::Counts,
     pipeline::{Batch, Context},
@@ -173,6 +174,7 @@ struct Reader<'a> {
     observed: Vec<Observation>,
     /// How late answers come, in seconds.
     delays: Histogram,
+    lateness: Lateness,
     data_frames: u64,
     told_frames: u64,
     lost: Lost,
@@ -217,6 +219,7 @@ impl<'a> Reader<'a> {
             repeats: Repeats::of_stream(),
             observed: Vec::new(),
             delays: histogram!("collector_observation_delay_seconds"),
+            lateness: Lateness::default(),
             data_frames: 0,
             told_frames: 0,
             lost: Lost::default(),
@@ -305,12 +308,18 @@ impl<'a> Reader<'a> {
 
     /// Takes what the answers of a batch come to.
     fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
+        let known = self.observed.len();
         batch.take(
             context,
             &mut self.repeats,
             &mut self.counts,
             &mut self.observed,
         );
+        for observation in self.observed.iter_mut().skip(known) {
+            if let Some(answered_at) = observation.answered_at {
+                observation.given = self.lateness.given(answered_at, observation.at);
+            }
+        }
         if self.observed.len() >= MOST_OBSERVED {
             self.hand_over();
         }

@@ -35,6 +35,8 @@ macro_rules! outcomes {
 outcomes! {
     /// An observation: a successful answer for a wanted name.
     Observed = "observed",
+    /// A wanted name, which this collector or another one asked for: it learns from the reply.
+    Collector = "collector",
     /// The same answer, of the same stream, within the same tenth of a second as one that was an observation.
     Repeated = "repeated",
     /// The frame is no dnstap event (protobuf).

@@ -3,6 +3,7 @@
 mod admission;
 mod connection;
 mod error;
+mod lateness;
 mod listener;
 mod losses;
 pub mod metrics;

@@ -20,7 +20,7 @@ use crate::{
     names::{Match, NameIndex},
     observation::{Observation, Source},
     remember::{self, Remembered},
-    resolve::{Addresses, Asker, OwnQueries},
+    resolve::{Addresses, OwnQueries, QueryOrigin},
 };
 
 /// What events are held against.
@@ -34,7 +34,7 @@ pub struct Context<'a> {
     pub clock: &'a Clock,
     /// Where answers go that nobody wants yet.
     pub remembered: &'a Remembered,
-    /// Our own look-ups and the other replicas', which the DNS server reports like any client's.
+    /// The look-ups of all collectors, which the DNS server reports like any client's.
     pub own: &'a OwnQueries,
     /// What an event must show in `extra`, if anything.
     pub secrets: Option<&'a Secrets>,
@@ -189,9 +189,13 @@ fn take(
         ..
     } = asked;
     let Context { guards, clock, .. } = context;
-    let (at, asker) = (clock.now(), asker(event, context));
-    let client = client(asker);
-    // What a collector learns by asking counts each time.
+    let client = match origin(event, context) {
+        QueryOrigin::Collector => return Err(Outcome::Collector),
+        QueryOrigin::Client(address) => Some(address),
+        QueryOrigin::Unknown => None,
+    };
+    let at = clock.now();
+    // Of who does not say who asked nothing is left out.
     let mark = client.map(|_| Mark::new(event.message.unwrap_or_default(), at, context.names));
     if mark.is_some_and(|mark| repeats.has(mark)) {
         return Err(Outcome::Repeated);
@@ -234,8 +238,8 @@ fn take(
         addresses,
         at,
         answered_at: event.time().and_then(timestamp),
+        given: at,
         client,
-        by_leader: asker == Asker::Leader,
         truncated: response.truncated(),
         source: Source::STREAM,
     })
@@ -262,6 +266,11 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
         family,
         ..
     } = asked;
+    let client = match origin(event, context) {
+        QueryOrigin::Collector => return,
+        QueryOrigin::Client(address) => Some(address),
+        QueryOrigin::Unknown => None,
+    };
     let mut addresses = SmallVec::<[(IpAddr, u32); remember::MAX_ADDRESSES]>::new();
     let read = response.addresses(|address, ttl| {
         if let Ok(address) = context.guards.admit(address)
@@ -277,21 +286,13 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
             family,
             &addresses,
             at,
-            client(asker(event, context)),
+            client,
         );
     }
 }
 
-fn asker(event: dnstap::ClientResponse<'_>, context: Context<'_>) -> Asker {
-    context.own.asker(event.client(), event.port())
-}
-
-/// Who asked, if it is no collector.
-fn client(asker: Asker) -> Option<IpAddr> {
-    match asker {
-        Asker::Client(address) => Some(address),
-        Asker::Ourselves | Asker::Leader | Asker::Replica | Asker::Unknown => None,
-    }
+fn origin(event: dnstap::ClientResponse<'_>, context: Context<'_>) -> QueryOrigin {
+    context.own.origin(event.client(), event.port())
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.

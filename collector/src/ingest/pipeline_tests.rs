@@ -194,10 +194,6 @@ fn what_a_stream_has_just_said_is_not_said_again() {
     );
     assert!(says(&refused, 199, &names, &mut repeats));
     assert!(says(&refused, 199, &names, &mut repeats));
-    // The leader learns from each of its look-ups, and this replica from what it learns.
-    own.led_from([IpAddr::from([10, 0, 0, 1])].into());
-    assert!(says(&answer(), 199, &names, &mut repeats));
-    assert!(says(&answer(), 199, &names, &mut repeats));
     assert_eq!(counts.pending(Outcome::Repeated), 3);
 }
 
@@ -214,20 +210,15 @@ fn outcome(event: &Event) -> Outcome {
 }
 
 #[test]
-fn a_look_up_of_the_leader_is_an_observation_and_no_sighting() {
+fn a_look_up_of_a_collector_is_no_observation() {
     let own = OwnQueries::default();
-    let asker = |own: &OwnQueries| {
-        let (observation, _) = run_with(&wanted_frame(), own);
-        let observation = observation.unwrap();
-        assert_eq!(observation.addresses.len(), 1);
-        (observation.client, observation.by_leader)
-    };
-    let address = "10.0.0.1".parse().unwrap();
-    assert_eq!(asker(&own), (Some(address), false));
-    own.others_ask_from([address].into());
-    assert_eq!(asker(&own), (None, false));
-    own.led_from([address].into());
-    assert_eq!(asker(&own), (None, true));
+    let address: IpAddr = "10.0.0.1".parse().unwrap();
+    let (observation, _) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation.unwrap().client, Some(address));
+    own.others_ask_from(std::sync::Arc::new([address].into()));
+    let (observation, counts) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation, None);
+    assert_eq!(counts.pending(Outcome::Collector), 1);
 }
 
 #[test]

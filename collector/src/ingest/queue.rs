@@ -192,8 +192,8 @@ pub(super) mod tests {
             addresses: (0..addresses).map(|i| (ip(i), 300)).collect(),
             at: Timestamp::from_millis(0),
             answered_at: None,
+            given: Timestamp::from_millis(0),
             client: None,
-            by_leader: false,
             truncated: false,
             source: crate::observation::Source::STREAM,
         }

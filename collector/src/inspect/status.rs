@@ -87,8 +87,8 @@ pub struct DnsBlockStatus {
     pub server: String,
     /// The name.
     pub name: String,
-    /// `flushed`: its stream comes here, and is pushed out from here where it does not flow by itself. `elsewhere`: another
-    /// replica does that. `trying`, `searching`: it was not heard yet. `blind`: it was not heard for 30 s. `forwards`: it sends
+    /// `flushed`: its stream comes here, and is flushed from here where it does not flow by itself. `standby`: another
+    /// collector does that. `trying`, `searching`: it was not heard yet. `blind`: it was not heard for 30 s. `forwards`: it sends
     /// probes on, and gets no more. `resting`: no name is wanted.
     pub state: &'static str,
     /// How many of its streams come to this replica.

@@ -11,7 +11,7 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::{evictions::Evicted, writes};
+use super::{evictions::Evicted, standby::Additions, writes};
 use crate::{
     publish::Write,
     state::{Limits, Memory, Stored},
@@ -54,6 +54,8 @@ pub(super) struct Entry {
     pub(super) wake: Option<Timestamp>,
     /// Nothing in most.
     pub(super) evicted: Option<Box<Evicted>>,
+    /// What a standby finds missing in the status; nothing in most.
+    pub(super) additions: Option<Box<Additions>>,
 }
 
 impl Entry {
@@ -75,6 +77,7 @@ impl Entry {
             unwritten_since: None,
             wake: None,
             evicted: None,
+            additions: None,
         }
     }
 

@@ -34,7 +34,9 @@ impl Owner {
         self.repairs.gap(now, was_asking);
         self.paused_until = None;
         self.absences.restart(now);
-        self.lookups_seen = self.lookups_seen.min(now);
+        self.standby.gap();
+        self.gap_since = self.gap_since.map(|since| since.min(now));
+        self.not_idle_at = self.not_idle_at.min(now);
         let names: BTreeSet<DnsName> = self
             .entries
             .iter()
@@ -67,6 +69,7 @@ impl Owner {
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
             .max();
         Some(Request {
+            over_tcp: self.schedule.takes_tcp(&name),
             name,
             known: known.unwrap_or(0),
             due,
@@ -113,6 +116,7 @@ impl Owner {
         };
         if outcomes.into_iter().any(cut_off) && self.looks_up() {
             self.schedule.hurry(&round.name, now);
+            self.schedule.use_tcp(&round.name);
         }
     }
 
@@ -124,7 +128,7 @@ impl Owner {
         }
     }
 
-    /// Whether this replica looks names up.
+    /// Whether this collector looks names up.
     pub(super) fn looks_up(&self) -> bool {
         self.leader && self.config.limits.lookups
     }

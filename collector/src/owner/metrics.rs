@@ -93,6 +93,17 @@ pub const METRICS: &[Metric] = &[
         &[Label::one_of("what", &["address", "name"])],
         "Addresses and names removed because a limit was reached",
     ),
+    Metric::counter(
+        "collector_standby_additions_total",
+        &[],
+        "Addresses that clients were told and that a standby added to a status, as the leader had not",
+    ),
+    Metric::counter(
+        "collector_standby_additions_refused_total",
+        &[Label::one_of("reason", &["full", "taken_out", "too_many"])],
+        "Addresses that a standby does not add: the object uses 90 % of a limit; the leader took them out before their TTL was over; too \
+         many wait",
+    ),
     Metric::histogram(
         "collector_status_lag_seconds",
         &[],

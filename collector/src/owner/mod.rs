@@ -9,6 +9,7 @@
 //! - `objects`: what the store has.
 //! - `lookups`: when names are looked up, and what comes of it.
 //! - `repair`: what is asked for again since events were lost.
+//! - `standby`: what a collector writes that does not lead.
 //! - `writes`: what is written when.
 
 mod absence;
@@ -30,11 +31,14 @@ mod outcomes;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
-#[cfg(test)]
-mod replica_tests;
 mod schedule;
 #[cfg(test)]
 mod share_tests;
+mod standby;
+#[cfg(test)]
+mod standby_tests;
+#[cfg(test)]
+mod take_over_tests;
 pub mod task;
 #[cfg(test)]
 mod tests;
@@ -68,6 +72,7 @@ use self::{
     entry::{Entry, Object},
     repair::Repairs,
     schedule::Schedule,
+    standby::Standby,
     writes::Window,
 };
 pub use self::{
@@ -80,6 +85,7 @@ pub use self::{
 use crate::{
     args::ManageObjects,
     guards::Guards,
+    hearing::Hearing,
     names::NameIndex,
     observation::{Observation, Source},
     policy::{Terms, Wanted},
@@ -87,6 +93,9 @@ use crate::{
     remember::Remembered,
     state::{Learned, Limits},
 };
+
+/// While a DNS server is not heard that was heard before, nothing is removed for so long.
+const MAX_GAP: Duration = Duration::from_secs(600);
 
 /// How the owner does its work.
 #[derive(Clone, Debug)]
@@ -143,10 +152,14 @@ pub struct Owner {
     newcomers: BTreeSet<DnsName>,
     repairs: Repairs,
     names_changed: bool,
-    /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
+    /// Whether this collector looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
-    /// When a look-up of the leader's was last seen, if that is another replica.
-    lookups_seen: Timestamp,
+    standby: Standby,
+    hearing: Hearing,
+    /// Since when a DNS server that was heard is not, and nothing is removed; for [`MAX_GAP`] at most.
+    gap_since: Option<Timestamp>,
+    /// When names were last taken to be in use, as a DNS server was not heard.
+    not_idle_at: Timestamp,
     /// Somebody else removes addresses by the times of statuses.
     is_reaped: bool,
     /// The program ends: what is not written now never is.
@@ -159,7 +172,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Nothing is known yet, and this replica does not lead.
+    /// Nothing is known yet, and this collector does not lead.
     pub fn new(config: Config) -> Self {
         Self {
             budget: Budget::new(config.rates),
@@ -182,7 +195,10 @@ impl Owner {
             repairs: Repairs::default(),
             names_changed: false,
             leader: false,
-            lookups_seen: Timestamp::default(),
+            standby: Standby::default(),
+            hearing: Hearing::default(),
+            gap_since: None,
+            not_idle_at: Timestamp::default(),
             is_reaped: false,
             ending: false,
             schedule: Schedule::default(),
@@ -191,17 +207,68 @@ impl Owner {
         }
     }
 
-    /// Leads from now on, or no longer. Who begins to lead looks every name up before it removes anything.
+    /// Leads from now on, or no longer. A new leader looks every name up before it removes anything of it.
     pub fn lead(&mut self, leader: bool, now: Timestamp) {
-        if leader != self.leader {
-            info!(leader, "leadership");
-            self.leader = leader;
-            for entry in self.entries.values_mut().filter(|_| leader) {
-                for object in &entry.objects {
-                    entry.memory.take_over(&object.status);
-                }
+        if leader == self.leader {
+            return;
+        }
+        info!(leader, "leadership");
+        self.leader = leader;
+        let mut evicted = Vec::new();
+        for (spec, entry) in self.entries.iter_mut().filter(|_| leader) {
+            let Entry {
+                memory,
+                objects,
+                limits,
+                ..
+            } = &mut **entry;
+            for object in objects.iter() {
+                let learned = memory.take_over(&object.status, now, limits, &self.config.guards);
+                evicted.push((spec.clone(), learned));
             }
-            self.gap(now);
+            entry.additions = None;
+        }
+        for (spec, learned) in evicted {
+            self.learned(&spec, learned, now);
+        }
+        self.gap(now);
+    }
+
+    /// Which DNS servers are heard from now on.
+    pub fn hear(&mut self, hearing: Hearing, now: Timestamp) {
+        let before = std::mem::replace(&mut self.hearing, hearing);
+        match (hearing.is_broken, self.gap_since) {
+            (true, None) => self.gap_since = Some(now),
+            (false, Some(_)) => self.end_gap(now),
+            _ => {}
+        }
+        if before.is_missing != hearing.is_missing {
+            self.not_idle(now);
+        }
+    }
+
+    /// Answers may have been missed until now.
+    fn end_gap(&mut self, now: Timestamp) {
+        self.gap_since = None;
+        self.hold(now);
+    }
+
+    fn hold(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.memory.hold(now, &entry.limits);
+        }
+        self.dirty.extend(self.entries.keys().cloned());
+    }
+
+    /// Clients of a DNS server that is not heard may use any name.
+    fn not_idle(&mut self, now: Timestamp) {
+        self.not_idle_at = now;
+        for entry in self.entries.values_mut() {
+            entry.memory.not_idle(now);
+        }
+        let names = self.entries.values().flat_map(|it| it.memory.names());
+        for name in names.cloned().collect::<Vec<_>>() {
+            self.reschedule(&name);
         }
     }
 
@@ -220,19 +287,19 @@ impl Owner {
         if observation.addresses.is_empty() {
             return;
         }
-        if observation.by_leader {
-            self.lookups_seen = self.lookups_seen.max(observation.at);
-        }
         let wildcard = observation.name.wildcard();
         for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {
             let Some(entry) = self.entries.get_mut(spec) else {
                 continue;
             };
             let learned = entry.memory.observe(observation, &entry.limits);
-            if learned.urgent {
+            if learned.urgent && self.leader {
                 entry.unwritten_since.get_or_insert(observation.at);
             }
             self.learned(spec, learned, observation.at);
+            if !self.leader {
+                self.compare_with_status(spec, observation);
+            }
         }
         if observation.client.is_some() {
             self.schedule.answered(&observation.name);
@@ -241,6 +308,7 @@ impl Owner {
         // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
         if observation.truncated && observation.client.is_some() && self.looks_up() {
             self.schedule.hurry(&observation.name, observation.at);
+            self.schedule.use_tcp(&observation.name);
         }
     }
 
@@ -293,6 +361,13 @@ impl Owner {
 
     /// Forgets the addresses whose time is over, and asks again for what was missed.
     pub fn tick(&mut self, now: Timestamp) {
+        if self.gap_since.is_some_and(|since| since + MAX_GAP <= now) {
+            self.end_gap(now);
+        }
+        if self.hearing.is_missing && self.not_idle_at + self.config.limits.wildcard_idle / 8 <= now
+        {
+            self.not_idle(now);
+        }
         self.repair(now);
         self.look_at_absences(now);
         while let Some((at, spec)) = self.wakes.first().cloned() {
@@ -304,7 +379,7 @@ impl Owner {
                 continue;
             };
             entry.wake = None;
-            if self.leader {
+            if self.leader && self.gap_since.is_none() {
                 let expired = entry.memory.expire(now, &entry.limits);
                 counter!("collector_addresses_expired_total").increment(expired.len() as u64);
                 for (name, ip) in expired {
@@ -357,6 +432,17 @@ impl Owner {
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
         }
+    }
+
+    /// The same for what a status told.
+    fn learned_from_status(&mut self, spec: &DnsName, learned: Learned, now: Timestamp) {
+        if self.looks_up() {
+            for name in &learned.from_others {
+                self.schedule.ask(name, now);
+                self.schedule.use_tcp(name);
+            }
+        }
+        self.learned(spec, learned, now);
     }
 
     fn note(

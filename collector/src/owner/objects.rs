@@ -14,7 +14,16 @@ use super::{
     Owner,
     entry::{Entry, Object},
 };
-use crate::state::{Stored, make_room};
+use crate::state::{After, Stored, make_room};
+
+/// Which process wrote a state of an object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Writer {
+    /// This one.
+    This,
+    /// Perhaps another one.
+    Other,
+}
 
 impl Owner {
     /// Takes in what the watch of the objects says.
@@ -57,7 +66,7 @@ impl Owner {
                     .object_mut(&key)
                     .is_some_and(|known| known.is_late(&object))
                 {
-                    self.apply(key, &object, now);
+                    self.apply(key, &object, Writer::Other, now);
                 }
             }
             Event::Deleted(key) => match self.in_flight.get_mut(&key) {
@@ -67,7 +76,13 @@ impl Owner {
         }
     }
 
-    pub(super) fn apply(&mut self, key: ObjectKey, object: &DnsNameResolver, now: Timestamp) {
+    pub(super) fn apply(
+        &mut self,
+        key: ObjectKey,
+        object: &DnsNameResolver,
+        writer: Writer,
+        now: Timestamp,
+    ) {
         let known = self.entries.get(object.spec.name.as_str());
         let spec = known.map(|entry| entry.memory.spec().clone());
         let parsed = || DnsName::parse(&object.spec.name).ok();
@@ -98,14 +113,27 @@ impl Owner {
         let known = entry.object_mut(&key.name);
         let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
+        if before.is_none()
+            && let Some(additions) = &mut entry.additions
+        {
+            additions.forget_made();
+        }
         let before = before.unwrap_or_default();
         let guards = &self.config.guards;
+        let after = match self.objects_in_sync {
+            true => After::Change,
+            false => After::Gap,
+        };
         let learned = entry
             .memory
-            .absorb(&before, &status, now, &entry.limits, guards);
+            .absorb(&status, now, &entry.limits, guards, after);
         if !self.leader {
-            entry.memory.follow(&before, &status, now, &entry.limits);
-        } else if !self.is_reaped && !is_no_rule && before.was_reaped(&status, &entry.memory, now) {
+            entry.memory.follow(&status, now, &entry.limits);
+        } else if !self.is_reaped
+            && writer == Writer::Other
+            && !is_no_rule
+            && before.was_reaped(&status, &entry.memory, now)
+        {
             self.is_reaped = true;
             info!(object = %key, "somebody else removes addresses by the times of statuses: these are kept up to date from now on");
         }
@@ -121,7 +149,8 @@ impl Owner {
         }
         let fresh = std::mem::take(&mut entry.fresh);
         let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
-        self.learned(&spec, learned, now);
+        self.learned_from_status(&spec, learned, now);
+        self.follow_status(&spec, now);
         for name in names {
             self.reschedule(&name);
         }

@@ -6,7 +6,7 @@ use metrics::histogram;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{clock::Timestamp, store::ObjectKey};
 
-use super::{Owner, schedule::spread};
+use super::{Owner, objects::Writer, schedule::spread};
 use crate::publish::{Outcome, Write};
 
 /// The wait after a first write that failed; it doubles six times, to 6.4 s.
@@ -19,6 +19,9 @@ impl Owner {
     /// Takes in what came of a write.
     pub fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome, now: Timestamp) {
         let later = self.in_flight.remove(key).unwrap_or_default();
+        if matches!(outcome, Outcome::Failed(_)) {
+            self.write_failed(now);
+        }
         match outcome {
             Outcome::Stored(object) => {
                 self.window.grow();
@@ -26,7 +29,7 @@ impl Owner {
                 if of_status {
                     self.record_lag(&object, now);
                 }
-                self.stored(key, *object, now);
+                self.stored(key, &object, Writer::This, now);
                 if let Some(object) = self.object_mut(key).filter(|_| of_status) {
                     object.was_written(now);
                 }
@@ -46,13 +49,19 @@ impl Owner {
         }
     }
 
-    fn stored(&mut self, key: &ObjectKey, object: DnsNameResolver, now: Timestamp) {
+    fn stored(
+        &mut self,
+        key: &ObjectKey,
+        object: &DnsNameResolver,
+        writer: Writer,
+        now: Timestamp,
+    ) {
         if let Some(entry) = self.entry_mut(&object.spec.name) {
             entry.creating = false;
             entry.failures = 0;
             entry.retry_at = Timestamp::default();
         }
-        self.apply(key.clone(), &object, now);
+        self.apply(key.clone(), object, writer, now);
     }
 
     /// Somebody else's object stands there: one of the same name is used, one of another name has taken the key by chance.
@@ -65,13 +74,14 @@ impl Owner {
             entry.collisions += 1;
             self.dirty.extend(DnsName::parse(&wanted.spec.name));
         }
-        self.stored(key, object, now);
+        self.stored(key, &object, Writer::Other, now);
     }
 
     /// The store takes no object of this size: less of it is tried in a moment.
     fn too_large(&mut self, key: &ObjectKey, write: &Write, now: Timestamp) {
         if let Some(spec) = self.objects.get(&*key.name).cloned()
             && let Some(entry) = self.entries.get_mut(&spec)
+            && self.leader
             // What tells of the end of its rules has no address that could be left out.
             && !entry.released
         {

@@ -52,13 +52,16 @@ impl Repairs {
 }
 
 impl Owner {
-    /// Observations were lost. Whoever lost them asks again, whether it leads or not: nobody else knows of it.
+    /// Observations were lost. A leader asks again; a standby asks nobody, and asks for every name when it begins to lead.
     pub fn missed(&mut self, missing: Missing, now: Timestamp) {
         self.repairs.owed |= missing.anything;
+        if missing.anything {
+            self.hold(now);
+        }
         if missing.anything && self.entries.keys().any(DnsName::is_wildcard) {
             counter!("collector_wildcard_gaps_total").increment(1);
         }
-        if !self.config.limits.lookups {
+        if !self.looks_up() {
             return;
         }
         for name in missing.names {
@@ -75,7 +78,7 @@ impl Owner {
 
     /// When [`Owner::repair`] has something to do. What is wanted must be known before, and what is known of it.
     pub(super) fn next_repair(&self) -> Option<Timestamp> {
-        let in_sync = self.wanted_in_sync && self.objects_in_sync;
+        let in_sync = self.leader && self.wanted_in_sync && self.objects_in_sync;
         self.repairs.next().filter(|_| in_sync)
     }
 

@@ -81,6 +81,8 @@ struct Lookup {
     done: Timestamp,
     /// It is due at once, whatever else is said.
     hurried: bool,
+    /// Its next look-up asks over TCP, too: there may be more addresses than a datagram has shown.
+    over_tcp: bool,
     /// It is only here since its answer was lost.
     lost: bool,
 }
@@ -157,6 +159,19 @@ impl Schedule {
                 self.put(name, Some(due), false);
             }
         }
+    }
+
+    /// The next look-up of the name, or the one after that which is under way, asks over TCP, too.
+    pub(super) fn use_tcp(&mut self, name: &DnsName) {
+        if let Some(lookup) = self.names.get_mut(name) {
+            lookup.over_tcp = true;
+        }
+    }
+
+    /// Whether a name that was just taken is to be asked for over TCP, too.
+    pub(super) fn takes_tcp(&mut self, name: &DnsName) -> bool {
+        let lookup = self.names.get_mut(name);
+        lookup.is_some_and(|lookup| std::mem::take(&mut lookup.over_tcp))
     }
 
     /// The name is to be looked up at `at` or, if it just was, a while after that; whether or not anything is known of it. What

@@ -12,6 +12,7 @@ use runtime::{
     leader::Leader,
     networks::Networks,
     report::{Reporter, Severity},
+    sparse::Sparse,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -25,6 +26,7 @@ use tracing::{info, warn};
 use super::{Config, Owner, Question};
 use crate::{
     guards::SharedGuards,
+    hearing::Hearing,
     ingest::{Losses, queue},
     names::SharedIndex,
     observation::Observation,
@@ -67,7 +69,9 @@ pub struct Channels {
     pub rounds: mpsc::Receiver<Round>,
     /// What servers said that are asked beside the others; closed if there are none.
     pub beside: mpsc::Receiver<Round>,
-    /// Whether this replica leads.
+    /// How well the DNS servers are heard.
+    pub hearing: watch::Receiver<Hearing>,
+    /// Whether this collector leads.
     pub leader: Leader,
     /// Names to look up.
     pub requests: mpsc::Sender<Request>,
@@ -91,6 +95,9 @@ pub struct Gates {
     pub held: Gate,
 }
 
+/// While the store takes no writes the log says so this often.
+const OUTAGE_LOG: Duration = Duration::from_secs(5);
+
 /// After so many writes in a row that failed, the store counts as one that takes none.
 const FAILED_WRITES: u32 = 3;
 
@@ -111,6 +118,7 @@ struct Task<S> {
     was_in_sync: bool,
     /// Writes in a row that failed.
     failed_writes: u32,
+    outage: Arc<Sparse>,
     /// The wall clock and the monotonic one when they were last compared.
     looked: (Timestamp, Instant),
 }
@@ -136,6 +144,7 @@ pub async fn run<S: Store>(
         mut networks,
         mut rounds,
         mut beside,
+        mut hearing,
         mut leader,
         requests,
         index,
@@ -156,6 +165,7 @@ pub async fn run<S: Store>(
         reporter,
         was_in_sync: false,
         failed_writes: 0,
+        outage: Arc::new(Sparse::every(OUTAGE_LOG)),
         looked,
     };
     let mut ticks = interval(TICK);
@@ -187,6 +197,10 @@ pub async fn run<S: Store>(
             }
             () = receive(&mut observations, &mut batch) => task.observe(&mut batch),
             missing = losses.next() => task.owner.missed(missing, task.clock.now()),
+            Ok(()) = hearing.changed() => {
+                let hearing = *hearing.borrow_and_update();
+                task.owner.hear(hearing, task.clock.now());
+            }
             () = leader.changed() => {}
             Some(round) = beside.recv() => task.owner.beside(&round, task.clock.now()),
             Some(round) = rounds.recv() => task.owner.round(&round, task.clock.now()),
@@ -306,9 +320,9 @@ impl<S: Store> Task<S> {
             false => Vec::new(),
         };
         for write in writes {
-            let store = self.store.clone();
+            let (store, outage) = (self.store.clone(), Arc::clone(&self.outage));
             self.writes.spawn(async move {
-                let outcome = write.clone().attempt(&store).await;
+                let outcome = write.clone().attempt(&store, &outage).await;
                 (write.key(), write, outcome)
             });
         }

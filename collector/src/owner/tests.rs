@@ -37,8 +37,8 @@ pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
         addresses: [(ip.parse().unwrap(), 30)].into_iter().collect(),
         at: at(millis),
         answered_at: None,
+        given: at(millis),
         client: None,
-        by_leader: false,
         truncated: false,
         source: crate::observation::Source::STREAM,
     }

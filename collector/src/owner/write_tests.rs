@@ -261,3 +261,34 @@ fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }
+
+/// As wildcard records of DNS give it: every name under it has its address, each with expiries of its own.
+#[test]
+fn names_that_the_wildcards_own_entry_covers_cause_few_writes() {
+    for has_clients in [true, false] {
+        let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+        world.want(&["*.example.com", "a.example.com"]);
+        world.settle();
+        let names = ["*.example.com", "a.example.com", "b.example.com"];
+        for asked in names {
+            world.now += 7_000;
+            world.observe_as(asked, "1.1.1.1", Some("10.0.0.1"));
+        }
+        world.settle();
+        let (mut writes, end) = (0, world.now + 3_600_000);
+        while world.now < end {
+            world.now += 200;
+            for (asked, at) in names.iter().zip([0, 11_000, 23_000]) {
+                if has_clients && world.now % 30_000 == at {
+                    world.observe_as(asked, "1.1.1.1", Some("10.0.0.1"));
+                }
+            }
+            for asked in world.due() {
+                world.answer(&asked, &["1.1.1.1"]);
+            }
+            writes += world.settle();
+        }
+        // Of two objects.
+        assert!(writes <= 2 * 7, "{has_clients}: {writes} writes in an hour");
+    }
+}

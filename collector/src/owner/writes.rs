@@ -9,19 +9,7 @@ use super::{
     Owner,
     entry::{Entry, Object},
 };
-use crate::{
-    args::ManageObjects,
-    publish::Write,
-    state::{Change, Stored},
-};
-
-/// A replica that sees nothing of the leader's look-ups writes the times that it knows better this long before the stored ones
-/// run out.
-const NEAR: Duration = Duration::from_secs(10);
-
-/// After one look-up of the leader's was seen, those of other names are taken to be seen too for so long. Of a name that pods
-/// ask for all the time it makes none.
-const SEEN_FOR: Duration = Duration::from_secs(3600);
+use crate::{args::ManageObjects, publish::Write, state::Stored};
 
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
@@ -142,11 +130,12 @@ impl Owner {
         if entry.retry_at > now {
             return Some(entry.retry_at);
         }
+        if !self.leader {
+            return self.write_additions(spec, now, writes);
+        }
         let mut again: Vec<Timestamp> = Vec::new();
         let before = writes.len();
-        let manage = self.leader
-            && self.objects_in_sync
-            && self.config.manage_objects != ManageObjects::Never;
+        let manage = self.objects_in_sync && self.config.manage_objects != ManageObjects::Never;
         if manage && wanted && entry.objects.is_empty() && !entry.creating {
             let create_at = match self.config.manage_objects {
                 ManageObjects::Auto => entry.missing_since + self.config.create_after,
@@ -166,15 +155,9 @@ impl Owner {
         let Entry {
             objects,
             memory,
-            limits,
             unwritten_since,
             ..
         } = &mut **entry;
-        let turn = match self.leader {
-            true => Turn::Leader(self.config.times_interval, self.is_reaped),
-            false if self.lookups_seen + SEEN_FOR > now => Turn::Seeing(limits.grace),
-            false => Turn::Blind,
-        };
         for object in objects.iter() {
             let key = ObjectKey {
                 namespace: namespace.clone(),
@@ -196,18 +179,20 @@ impl Owner {
                 }
                 continue;
             }
-            // Who leads takes that back, if there is a rule again.
-            if object.no_rule_since.is_some() && !(self.leader && wanted) {
+            // It is taken back if there is a rule again.
+            if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
             let Some(change) = memory.render(&object.status, now) else {
                 continue;
             };
-            if !turn.has_news(&change) {
-                continue;
-            }
             let urgent = change.is_urgent();
-            let at = turn.due(&change, object);
+            let at = match change.nearest.filter(|_| self.is_reaped) {
+                _ if urgent => spaced(object),
+                // Somebody else removes addresses once the stored times are over.
+                Some(over) => spaced(object).max(over),
+                None => spaced(object).max(object.written + self.config.times_interval),
+            };
             if at > now && !(self.ending && urgent) {
                 waiting |= urgent;
                 again.push(at);
@@ -258,48 +243,9 @@ impl Owner {
     }
 }
 
-/// By what a replica writes nothing but times.
-#[derive(Clone, Copy)]
-enum Turn {
-    /// The leader: one write of an object in so much time. But if somebody else removes addresses by the stored times: as soon as
-    /// these are over.
-    Leader(Duration, bool),
-    /// Another one, which sees the leader's look-ups: what one of them lacked, and before the grace is over.
-    Seeing(Duration),
-    /// Another one, which does not: whatever it knows better, before the stored expiry.
-    Blind,
-}
-
-impl Turn {
-    /// Whether a change is worth a write.
-    fn has_news(self, change: &Change) -> bool {
-        let times = match self {
-            Self::Leader(..) => return true,
-            Self::Seeing(_) => change.missed,
-            Self::Blind => change.nearest,
-        };
-        // Which names are degraded is for who leads to say, or replicas that saw different things would never agree.
-        change.added + change.removed > 0 || times.is_some()
-    }
-
-    /// When a change may be written: one of addresses, or of `Degraded`, as soon as the last write of the object has been paid
-    /// for by its size; one of nothing but times in its turn, or just before the leader could act on the old ones.
-    fn due(self, change: &Change, object: &Object) -> Timestamp {
-        let spaced = object.written + Duration::from_secs_f64(object.cost as f64 / BYTES_A_SECOND);
-        if change.is_urgent() {
-            return spaced;
-        }
-        let turn = match self {
-            Self::Leader(interval, is_reaped) => {
-                let over = change.nearest.filter(|_| is_reaped);
-                Some(over.unwrap_or(object.written + interval))
-            }
-            // Half of it: the leader asks several servers, and the stream tells of them up to a second later.
-            Self::Seeing(grace) => change.missed.map(|missed| missed + grace / 2),
-            Self::Blind => change.nearest.map(|nearest| nearest.before(NEAR)),
-        };
-        spaced.max(turn.unwrap_or_default())
-    }
+/// When the last write of the object has been paid for by its size.
+pub(super) fn spaced(object: &Object) -> Timestamp {
+    object.written + Duration::from_secs_f64(object.cost as f64 / BYTES_A_SECOND)
 }
 
 /// What writing an object costs the API server. It takes 150 to 250 ms for a thousand addresses, which counts as half a

@@ -241,8 +241,8 @@ impl Kept {
             addresses,
             at,
             answered_at: None,
+            given: at,
             client: self.client,
-            by_leader: false,
             truncated: false,
             source: Source::REMEMBERED,
         })

@@ -23,9 +23,9 @@ use tokio::{
 use super::{
     Config,
     metrics::Metrics,
-    own::OwnQueries,
     pool::{Pool, Transport, Upstream},
     provider::Provider,
+    query_origin::OwnQueries,
     round::{Addresses, Answer, Failure},
     tcp::Dial,
 };

@@ -50,7 +50,11 @@ pub(super) async fn look_up(
                 v6,
                 sending: &Notify::new(),
             };
-            parts.fill(&servers, first, ask, config, clock).await;
+            let at_first = AtFirst {
+                servers: first,
+                over_tcp: request.over_tcp,
+            };
+            parts.fill(&servers, at_first, ask, config, clock).await;
             Failure::Timeout
         }
         _ => Failure::NoServer,
@@ -135,6 +139,13 @@ struct Part {
     moves: usize,
 }
 
+/// Whom a look-up asks before anything is known.
+#[derive(Clone, Copy)]
+struct AtFirst {
+    servers: usize,
+    over_tcp: bool,
+}
+
 struct Parts {
     v4: Part,
     v6: Part,
@@ -148,11 +159,11 @@ impl Parts {
         }
     }
 
-    /// Asks the `first` of the servers, and others as it must.
+    /// Asks the first of the servers, and others as it must.
     async fn fill(
         &mut self,
         servers: &[Arc<Upstream>],
-        first: usize,
+        at_first: AtFirst,
         ask: Ask<'_>,
         config: &Config,
         clock: &Clock,
@@ -164,10 +175,16 @@ impl Parts {
         tokio::pin!(over);
         let mut enough = None;
         let mut under_way = FuturesUnordered::new();
+        let first = at_first.servers;
         for server in servers.iter().take(first) {
             for family in Family::ALL {
+                let asked = Asked::new(family, server);
+                if at_first.over_tcp && asked.transport == Transport::Udp {
+                    self.of(family).open += 1;
+                    under_way.push(ask.send(over_tcp(Asked::new(family, server))));
+                }
                 self.of(family).open += 1;
-                under_way.push(ask.send(Asked::new(family, server)));
+                under_way.push(ask.send(asked));
             }
         }
         loop {

@@ -8,9 +8,9 @@ mod beside;
 mod exchange;
 mod lookup;
 pub mod metrics;
-mod own;
 mod pool;
 mod provider;
+mod query_origin;
 mod round;
 pub mod servers;
 mod spec;
@@ -30,7 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-pub(crate) use self::own::OwnSocket;
+pub(crate) use self::query_origin::OwnSocket;
 use self::{
     exchange::Exchange,
     metrics::Metrics,
@@ -38,7 +38,7 @@ use self::{
     turns::{Ended, Turn, Turns},
 };
 pub use self::{
-    own::{Asker, LINGER, OwnQueries},
+    query_origin::{LINGER, OwnQueries, QueryOrigin},
     round::{Addresses, Failure, FamilyOutcome, Request, Round},
     servers::{Server, Servers, Source},
     spec::{Fanout, ResolverSpec, SpecError},
@@ -242,6 +242,7 @@ impl Resolver {
         besides.spawn(async move {
             let request = Request {
                 known: usize::MAX,
+                over_tcp: false,
                 ..request
             };
             let config = Config {

@@ -19,7 +19,7 @@ use metrics::Counter;
 use tokio::{io::Interest, net};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use super::own::{OwnQueries, OwnSocket};
+use super::query_origin::{OwnQueries, OwnSocket};
 
 /// Opens sockets on tokio. The background tasks of its connections end when the last clone is dropped.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl RuntimeProvider for Provider {
         let own = self.own.clone();
         let datagrams = self.datagrams.clone();
         Box::pin(async move {
-            let socket = Arc::new(net::UdpSocket::bind(local).await?);
+            let socket = Arc::new(net::UdpSocket::bind(own.source(server).unwrap_or(local)).await?);
             socket.connect(server).await?;
             let _own = own.open(socket.local_addr()?);
             datagrams.increment(1);
@@ -80,9 +80,7 @@ impl RuntimeProvider for Provider {
     ) -> Opening<TcpStream> {
         let own = self.own.clone();
         Box::pin(async move {
-            let stream = net::TcpStream::connect(server).await?;
-            stream.set_nodelay(true)?;
-            let _own = own.open(stream.local_addr()?);
+            let (stream, _own) = own.connect(server).await?;
             Ok(TcpStream {
                 stream: stream.compat(),
                 _own,

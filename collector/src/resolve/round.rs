@@ -19,6 +19,8 @@ pub struct Request {
     /// How many addresses of it are known. With 0 or 1 one server is asked, with more as many as
     /// [`Fanout`](super::Fanout) says.
     pub known: usize,
+    /// It is asked for over TCP beside UDP: there may be more addresses than a datagram has shown.
+    pub over_tcp: bool,
     /// When it was to be looked up. Whoever sends it waits for nothing else: what is later is lateness.
     pub due: Timestamp,
 }
@@ -214,8 +216,8 @@ impl Round {
                 addresses: addresses.clone(),
                 at: *at,
                 answered_at: None,
+                given: *at,
                 client: None,
-                by_leader: false,
                 truncated: false,
                 source: Source::LOOKUP,
             })

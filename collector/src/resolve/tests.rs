@@ -105,7 +105,12 @@ impl Resolving {
     async fn request(&self, name: &str, known: usize) {
         let name = DnsName::parse(name).unwrap();
         let due = Clock::system().now();
-        let request = Request { name, known, due };
+        let request = Request {
+            name,
+            known,
+            over_tcp: false,
+            due,
+        };
         self.requests.send(request).await.unwrap();
     }
 

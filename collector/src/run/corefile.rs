@@ -43,7 +43,12 @@ impl Program {
             tasks.spawn("corefile", task);
             view
         };
-        self.args.corefile.configs().into_iter().map(look).collect()
+        self.args
+            .corefile
+            .configs(self.args.peer_service.len().max(1))
+            .into_iter()
+            .map(look)
+            .collect()
     }
 
     /// Looks at pods that bypass the cluster's DNS; `trusted` gets the servers of theirs that are asked.
@@ -60,7 +65,7 @@ impl Program {
             OpenStore::Kube(store) if self.args.watch_pods => store,
             _ => return shown,
         };
-        let services = self.dns_services().into_iter();
+        let services = self.args.resolver_service.iter().cloned();
         let services = services.map(|service| ObjectKey {
             namespace: service.namespace,
             name: service.name,

@@ -1,38 +1,40 @@
-//! Flush probes: whom they go to, and who is told of them.
+//! Flush probes: whom they go to.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use runtime::{endpoints::Endpoints, replicas::Replicas, shutdown::Tasks, store::OpenStore};
+use runtime::{endpoints::Endpoints, peers::Addresses, shutdown::Tasks};
 use tokio::sync::watch;
 
 use super::{Found, Program, follow};
 use crate::{
     flush::{
         self, BlockView, Streams,
-        plan::{Config, Peers},
-        share,
-        task::{Announcement, Inputs, Outputs},
+        plan::Config,
+        streams::{Open, Told},
+        task::Inputs,
     },
     policy::Wanted,
     resolve,
 };
 
-type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
+pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
+
+/// What is known of the streams.
+pub(super) struct Probing {
+    /// Those that are open.
+    pub(super) open: watch::Receiver<Open>,
+    /// What probes tell of the server blocks.
+    pub(super) blocks: Blocks,
+}
 
 impl Program {
-    /// Probes the DNS servers that pods may ask: those of the cluster, or with a folder those that are asked for look-ups. Gives
-    /// what the readers tell of their streams, and how things stand.
-    pub(super) fn probes(
+    /// The DNS servers that pods may ask: those of the cluster, or with a folder those that are asked for look-ups.
+    pub(super) fn probed_servers(
         &self,
         endpoints: &Option<Found>,
         asked: &Option<watch::Receiver<resolve::Servers>>,
-        wanted: &watch::Receiver<Wanted>,
         tasks: &mut Tasks,
-    ) -> (Streams, Blocks) {
-        let (blocks, shown) = watch::channel(Arc::default());
-        let Some(templates) = self.args.flush.templates() else {
-            return (Streams::default(), shown);
-        };
+    ) -> watch::Receiver<BTreeSet<SocketAddr>> {
         let (sender, servers) = watch::channel(BTreeSet::new());
         match (endpoints, asked) {
             (Some(endpoints), _) => {
@@ -55,64 +57,43 @@ impl Program {
             }
             (None, None) => {}
         }
-        let (streams, told) = Streams::new(Arc::clone(&templates));
-        let (announcement, announced) = watch::channel(Default::default());
-        let (replica, peers) = self.other_replicas(announced, tasks);
+        servers
+    }
+
+    /// Probes these servers. Gives what the readers tell of their streams, and how things stand.
+    pub(super) fn probes(
+        &self,
+        servers: watch::Receiver<BTreeSet<SocketAddr>>,
+        wanted: &watch::Receiver<Wanted>,
+        collectors: watch::Receiver<Addresses>,
+        tasks: &mut Tasks,
+    ) -> (Streams, Probing) {
+        let (blocks, shown) = watch::channel(Arc::default());
+        let templates = self.args.flush.templates();
+        let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
+        let Told { open, seen } = told;
+        let probing = Probing {
+            open: open.clone(),
+            blocks: shown,
+        };
+        let Some(templates) = templates else {
+            return (streams, probing);
+        };
         let config = Config {
             interval: self.args.flush.flush_probe,
             budget: self.args.flush.flush_budget,
-            replica,
             names: templates.iter().map(|it| it.name().clone()).collect(),
         };
         let inputs = Inputs {
             servers,
             wanted: wanted.clone(),
-            peers,
-            told,
+            collectors,
+            told: Told { open, seen },
         };
-        let outputs = Outputs {
-            blocks,
-            announcement,
-        };
-        let task = flush::run(
-            config,
-            templates,
-            inputs,
-            outputs,
-            self.own.clone(),
-            tasks.token(),
-        );
-        tasks.spawn("flush probes", task);
-        (streams, shown)
-    }
-
-    /// By what the other replicas know this one, and what they tell. With a folder there are two at most, each of which probes: that
-    /// costs little, and harms nobody.
-    fn other_replicas(
-        &self,
-        announced: watch::Receiver<Announcement>,
-        tasks: &mut Tasks,
-    ) -> (String, watch::Receiver<Peers>) {
-        let (sender, peers) = watch::channel(Peers::default());
-        let OpenStore::Kube(store) = &self.store else {
-            return (String::new(), peers);
-        };
-        let namespace = &self.args.common.objects_namespace;
-        let replicas = Replicas::new(store.cluster(), namespace, "collector");
-        let id = replicas.id().to_owned();
         let own = self.own.clone();
-        let pass_on = move |others| {
-            let peers = share::peers(&others);
-            own.others_ask_from(share::addresses(&peers));
-            sender.send_replace(peers);
-        };
-        let following = follow(replicas.others(), tasks.token(), pass_on);
-        tasks.spawn("other replicas", following);
-        let (text, told) = watch::channel(String::new());
-        let telling = share::tell(announced, self.own.addresses(), text, tasks.token());
-        tasks.spawn("what other replicas are told", telling);
-        tasks.spawn("replicas", replicas.run(told, tasks.token()));
-        (id, peers)
+        let task = flush::run(config, templates, inputs, blocks, own, tasks.token());
+        tasks.spawn("flush probes", task);
+        (streams, probing)
     }
 }
 

@@ -1,11 +1,8 @@
-//! Circuit breakers: what goes when a name, a wildcard or an object is full.
-//!
-//! The same knowledge evicts the same. Replicas that know different things come to agree: what one has thrown out of the
-//! status the other throws out first, and what the status shows is thrown out after what it does not.
+//! Circuit breakers: what goes when a name, a wildcard or an object is full. Only what the leader evicts leaves a status.
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap},
     net::IpAddr,
 };
 
@@ -15,7 +12,6 @@ use runtime::clock::Timestamp;
 use super::{
     Learned, Limits, Memory, Stored,
     name::{Address, Name},
-    removed::Why,
 };
 
 /// What an address costs in a stored object, with the place that it has in `managedFields`: 139 bytes, twice its text and
@@ -25,35 +21,14 @@ const ADDRESS_V6_BYTES: usize = 240;
 /// The same for a name with its condition, but for its text.
 const NAME_BYTES: usize = 700;
 /// Everything else of an object.
-const OBJECT_BYTES: usize = 4_000;
+pub(super) const OBJECT_BYTES: usize = 4_000;
 
 /// Nobody takes less than this for too large: who says so would empty every set.
 const NEVER_TOO_LARGE: usize = 64 << 10;
 
-/// What goes before what, if something has to.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Rank {
-    /// It stands in no status, so that no other replica knows what it takes room from.
-    Hidden,
-    /// It stood in the status, and another replica has taken it out.
-    Vanished,
-    /// This replica has taken it out before, and it stands in the status still, or again.
-    Returned,
-    /// Everything else.
-    Known,
-}
-
-/// That of an address that stands nowhere else and that nobody has thrown out.
-const WHOLE_LOSS: Loss = (true, Rank::Known);
-
-type Ranking<'a> = &'a dyn Fn(&DnsName, IpAddr) -> Rank;
-
-/// Whether it does not stand in the wildcard's own entry too, for as long or longer, and its rank. What does goes first:
-/// nobody sees it go.
-type Loss = (bool, Rank);
-
-/// In the order in which addresses go: those of the object's own name last.
-type Victim<'a> = (Loss, bool, Timestamp, &'a DnsName, IpAddr);
+/// In the order in which addresses go. What stands in the wildcard's own entry too, for as long or longer, goes first: it is no
+/// loss. Those of the object's own name go last.
+type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 
 impl Memory {
     /// How many new addresses of the name may be taken in. Only what stands in a Deny rule is bounded so, since nothing
@@ -74,19 +49,13 @@ impl Memory {
     }
 
     /// Brings the memory back into the limits.
-    pub(super) fn enforce(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        learned: &mut Learned,
-        rank: Ranking<'_>,
-    ) {
+    pub(super) fn enforce(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) {
         if limits.protected {
             return;
         }
-        learned.evicted_addresses += self.enforce_addresses(limits, now, rank, learned);
-        learned.evicted_names += self.enforce_names(limits, now, rank, learned);
-        learned.evicted_addresses += self.enforce_bytes(limits, now, rank, learned);
+        learned.evicted_addresses += self.enforce_addresses(limits, now, learned);
+        learned.evicted_names += self.enforce_names(limits, now, learned);
+        learned.evicted_addresses += self.enforce_bytes(limits, now, learned);
         learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
     }
 
@@ -102,7 +71,7 @@ impl Memory {
         if limits.protected {
             let listed = stored.listed();
             let mut news: Vec<_> = self
-                .victims(&|_, _| Rank::Known)
+                .victims()
                 .into_iter()
                 .filter(|(.., dns_name, ip)| listed.binary_search(&(*dns_name, *ip)).is_err())
                 .map(|(_, _, seen, dns_name, ip)| (Reverse(seen), dns_name.clone(), ip))
@@ -110,31 +79,11 @@ impl Memory {
             news.sort_unstable();
             news.truncate(self.addresses().div_ceil(10));
             let going = news.into_iter().map(|(_, name, ip)| (name, ip)).collect();
-            learned.evicted_addresses = self.evict(going, now, &|_, _| Rank::Known, &mut learned);
+            learned.evicted_addresses = self.evict(going, now, &mut learned);
         } else {
-            self.enforce(limits, now, &mut learned, &|_, _| Rank::Known);
+            self.enforce(limits, now, &mut learned);
         }
         learned
-    }
-
-    /// The addresses that stood in the status, and do not any more though their names need an entry, as all do that are not
-    /// `covered`.
-    pub(super) fn vanished(
-        before: &Stored,
-        stored: &Stored,
-        covered: &BTreeSet<DnsName>,
-    ) -> Vec<(DnsName, IpAddr)> {
-        if before.names.is_empty() {
-            return Vec::new();
-        }
-        let (before, listed) = (before.listed(), stored.listed());
-        let vanished = before.into_iter().filter(|address| {
-            let stands = listed.binary_search(address).is_ok();
-            !stands && !covered.contains(address.0)
-        });
-        vanished
-            .map(|(dns_name, ip)| (dns_name.clone(), ip))
-            .collect()
     }
 
     /// Names with more addresses than they may have lose the oldest-seen.
@@ -142,7 +91,6 @@ impl Memory {
         &mut self,
         limits: &Limits,
         now: Timestamp,
-        rank: Ranking<'_>,
         learned: &mut Learned,
     ) -> usize {
         let mut going = Vec::new();
@@ -150,24 +98,18 @@ impl Memory {
             let most = limits.addresses_per_name;
             let surplus = name.addresses.len().saturating_sub(most);
             if surplus > 0 {
-                let victim = |address| self.victim(name, address, rank);
+                let victim = |address| self.victim(name, address);
                 let mut victims: Vec<_> = name.addresses.iter().map(victim).collect();
                 victims.select_nth_unstable(surplus - 1);
                 going.extend(victims.into_iter().take(surplus).map(key));
             }
         }
-        self.evict(going, now, rank, learned)
+        self.evict(going, now, learned)
     }
 
     /// While there are too many regular names under a wildcard, the oldest-seen goes of the client that brought in most, so
     /// that a client that asks for random labels evicts its own.
-    fn enforce_names(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        rank: Ranking<'_>,
-        learned: &mut Learned,
-    ) -> usize {
+    fn enforce_names(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) -> usize {
         let regular = || self.names.iter().filter(|name| name.dns_name != self.spec);
         let surplus = regular().count().saturating_sub(limits.names_per_wildcard);
         if surplus == 0 || !self.spec.is_wildcard() {
@@ -175,9 +117,8 @@ impl Memory {
         }
         let mut by_client: BTreeMap<Option<IpAddr>, Vec<_>> = BTreeMap::new();
         for name in regular() {
-            let loss = |address| self.victim(name, address, rank).0;
-            let loss = name.addresses.iter().map(loss).max();
-            let victim = (loss.unwrap_or(WHOLE_LOSS), name.seen, &name.dns_name);
+            let is_loss = name.addresses.iter().any(|it| !self.is_covered(it));
+            let victim = (is_loss, name.seen, &name.dns_name);
             by_client
                 .entry(name.brought_by)
                 .or_default()
@@ -186,40 +127,32 @@ impl Memory {
         let by_client = by_client.into_values().map(BinaryHeap::from);
         let mut by_client: Vec<_> = by_client.collect();
         let mut going = Vec::new();
-        let mut again = 0;
         for _ in 0..surplus {
             let client = by_client.iter_mut().max_by_key(|names| {
                 let next = names.peek().copied();
                 // What is no loss goes first, whoever brought it.
-                let no_loss = next.filter(|Reverse((loss, ..))| *loss < WHOLE_LOSS);
+                let no_loss = next.is_some_and(|Reverse((is_loss, ..))| !is_loss);
                 (no_loss, names.len(), next)
             });
             let next = client.and_then(BinaryHeap::pop);
-            let Some(Reverse(((_, rank), _, dns_name))) = next else {
+            let Some(Reverse((.., dns_name))) = next else {
                 break;
             };
-            again += usize::from(rank == Rank::Returned);
             let addresses = self.name(dns_name).into_iter();
             let addresses = addresses.flat_map(|name| &name.addresses);
             going.extend(addresses.map(|address| (dns_name.clone(), address.ip)));
         }
-        self.evict(going, now, rank, learned);
-        surplus - again
+        self.evict(going, now, learned);
+        surplus
     }
 
     /// Removes the oldest-seen addresses until the object is small enough.
-    fn enforce_bytes(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        rank: Ranking<'_>,
-        learned: &mut Learned,
-    ) -> usize {
+    fn enforce_bytes(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) -> usize {
         let excess = self.bytes().saturating_sub(self.most_bytes(limits));
         if excess == 0 {
             return 0;
         }
-        let mut victims = self.victims(rank);
+        let mut victims = self.victims();
         // So many are enough for sure.
         let enough = excess.div_ceil(ADDRESS_V4_BYTES).min(victims.len());
         if enough < victims.len() {
@@ -243,22 +176,21 @@ impl Memory {
             }
             going.push(key(victim));
         }
-        self.evict(going, now, rank, learned)
+        self.evict(going, now, learned)
     }
 
-    /// Returns how many went that had not gone before.
+    /// Returns how many went.
     fn evict(
         &mut self,
         mut going: Vec<(DnsName, IpAddr)>,
         now: Timestamp,
-        rank: Ranking<'_>,
         learned: &mut Learned,
     ) -> usize {
         if going.is_empty() {
             return 0;
         }
         going.sort_unstable();
-        self.take_away(Why::Evicted, now, |name, address| {
+        self.take_away(now, |name, address| {
             let this = (&name.dns_name, address.ip);
             let found = going.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
             found.is_ok()
@@ -269,25 +201,24 @@ impl Memory {
         learned
             .gone
             .extend(names.filter(|it| self.name(it).is_none()).cloned());
-        let new = |(dns_name, ip): &(DnsName, IpAddr)| rank(dns_name, *ip) != Rank::Returned;
-        let count = going.iter().filter(|it| new(it)).count();
+        let count = going.len();
         learned.evicted.append(&mut going);
         count
     }
 
-    fn victims<'a>(&'a self, rank: Ranking<'_>) -> Vec<Victim<'a>> {
-        let of_name = |name: &'a Name| {
-            let victim = move |address| self.victim(name, address, rank);
+    fn victims(&self) -> Vec<Victim<'_>> {
+        let of_name = |name| {
+            let victim = move |address| self.victim(name, address);
             name.addresses.iter().map(victim)
         };
         self.names.iter().flat_map(of_name).collect()
     }
 
-    fn victim<'a>(&self, name: &'a Name, address: &Address, rank: Ranking<'_>) -> Victim<'a> {
+    fn victim<'a>(&self, name: &'a Name, address: &Address) -> Victim<'a> {
         let dns_name = &name.dns_name;
         let own = *dns_name == self.spec;
-        let loss = (own || !self.is_covered(address), rank(dns_name, address.ip));
-        (loss, own, address.seen, dns_name, address.ip)
+        let is_loss = own || !self.is_covered(address);
+        (is_loss, own, address.seen, dns_name, address.ip)
     }
 
     /// How full it is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a wildcard, and
@@ -330,11 +261,11 @@ fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {
     (dns_name.clone(), ip)
 }
 
-fn name_bytes(dns_name: &DnsName) -> usize {
+pub(super) fn name_bytes(dns_name: &DnsName) -> usize {
     NAME_BYTES + 2 * dns_name.as_str().len()
 }
 
-fn address_bytes(ip: IpAddr) -> usize {
+pub(super) fn address_bytes(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(_) => ADDRESS_V4_BYTES,
         IpAddr::V6(_) => ADDRESS_V6_BYTES,

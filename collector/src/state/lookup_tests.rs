@@ -94,17 +94,17 @@ fn an_address_is_retained_after_it_was_last_seen() {
 }
 
 #[test]
-fn a_replica_that_follows_forgets_what_the_leader_removed_and_keeps_what_it_alone_saw() {
+fn a_standby_forgets_what_the_leader_removed_once_its_time_is_over() {
     let mut known = known(WWW);
     known.observe(WWW, &[("1.1.1.1", 10)], 0.0).write(0.0);
-    let before = Stored::new(&known.stored, &known.memory);
     known.observe(WWW, &[("2.2.2.2", 300)], 5.0);
-    let removed = status(serde_json::json!([]));
-    known.stored = removed.clone();
-    let removed = Stored::new(&removed, &known.memory);
-    known
-        .memory
-        .follow(&before, &removed, at(11.0), &known.limits);
-    assert!(known.write(11.0), "the unexpired one goes back");
-    assert_eq!(known.status(), ["www.example.com. 2.2.2.2 300@5"]);
+    let removed = Stored::new(&status(serde_json::json!([])), &known.memory);
+    let addresses = |known: &mut super::tests::Known, seconds| {
+        known.memory.follow(&removed, at(seconds), &known.limits);
+        known.memory.addresses()
+    };
+    assert_eq!(addresses(&mut known, 14.9), 2);
+    assert_eq!(addresses(&mut known, 15.0), 1);
+    assert_eq!(addresses(&mut known, 309.9), 1);
+    assert_eq!(addresses(&mut known, 310.0), 0);
 }

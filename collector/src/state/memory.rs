@@ -1,15 +1,14 @@
 //! What is known: each name's addresses, until when, and who brought them.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{
     Limits, Stored,
-    evict::Rank,
     name::{Address, Name, Verdict, give_back_room, make_room},
-    removed::{Removed, Why},
+    removed::Removed,
     without_addresses::WithoutAddresses,
 };
 use crate::{guards::Guards, observation::Observation};
@@ -31,6 +30,15 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub struct Known(Name);
 
+/// When a status was read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum After {
+    /// As it changed: whoever wrote it knew the times.
+    Change,
+    /// After a start or a gap: its times may be ten minutes old.
+    Gap,
+}
+
 /// What an observation brought.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Learned {
@@ -46,6 +54,8 @@ pub struct Learned {
     pub gone: Vec<DnsName>,
     /// What was thrown out.
     pub evicted: Vec<(DnsName, IpAddr)>,
+    /// Names of which a status has addresses that were not known: another writer put them there.
+    pub from_others: Vec<DnsName>,
 }
 
 impl Memory {
@@ -97,31 +107,35 @@ impl Memory {
         if observation.addresses.is_empty() || !self.spec.matches(&observation.name) {
             return learned;
         }
+        // An answer that comes late, as after a pause, opens nothing that is over by now.
+        let given = observation.given.min(observation.at);
+        let lives =
+            |ttl: u32| given + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
+        if given < observation.at && observation.addresses.iter().all(|(_, ttl)| !lives(*ttl)) {
+            if let Some(name) = self.name_mut(&observation.name)
+                && observation.client.is_some()
+            {
+                name.sighted = name.sighted.max(observation.at);
+            }
+            return learned;
+        }
         let room = self.room(&observation.name, limits);
         let Some(name) = known_or_new(&mut self.names, &observation.name) else {
             return learned;
         };
-        let first = name.addresses.is_empty();
-        if first {
-            name.brought_by = observation.client;
-        }
-        if first || observation.client.is_some() {
+        name.brought_by = name.brought_by.or(observation.client);
+        if name.addresses.is_empty() || observation.client.is_some() {
             name.sighted = name.sighted.max(observation.at);
         }
         let removed = &mut self.removed;
-        let fresh = observation.addresses.iter().map(|&(ip, ttl)| {
+        let live = observation.addresses.iter().filter(|(_, ttl)| lives(*ttl));
+        let fresh = live.map(|&(ip, ttl)| {
             removed.forgive(&observation.name, ip);
-            let mut address = Address::seen(ip, limits.clamp(ttl), observation.at);
+            let mut address = Address::seen(ip, limits.clamp(ttl), given);
             address.source = observation.source;
-            if observation.by_leader {
-                address.led = address.expiry();
-            }
             address
         });
         let news = name.learn(fresh, room);
-        if observation.by_leader {
-            name.missed(observation.family, &observation.addresses, observation.at);
-        }
         learned.evicted_addresses = news.refused;
         if name.addresses.is_empty() {
             self.forget_empty();
@@ -132,10 +146,10 @@ impl Memory {
         name.verdict = Verdict::Resolved;
         name.failures = 0;
         name.not_absent(observation.family);
-        name.seen = name.seen.max(observation.at);
+        name.seen = name.seen.max(given);
         self.without_addresses = None;
         if news.added > 0 {
-            self.enforce(limits, observation.at, &mut learned, &|_, _| Rank::Known);
+            self.enforce(limits, observation.at, &mut learned);
         }
         learned
     }
@@ -149,31 +163,40 @@ impl Memory {
         self.removed.gap(now);
     }
 
-    /// Takes in a status from the store: what other replicas, an earlier life of this one, or a person wrote over
-    /// `before`, the one that was there as far as this replica knows.
+    /// Answers may have been missed until now: nothing is removed before one TTL and grace have passed.
+    pub fn hold(&mut self, now: Timestamp, limits: &Limits) {
+        for address in self.names.iter_mut().flat_map(|name| &mut name.addresses) {
+            address.hold(now, limits.grace);
+        }
+    }
+
+    /// Clients may have asked for any name without being heard: none is idle yet.
+    pub fn not_idle(&mut self, now: Timestamp) {
+        for name in &mut self.names {
+            name.sighted = now;
+        }
+    }
+
+    /// Takes in a status from the store: what another collector, an earlier life of this one, or a person wrote.
     ///
-    /// Times in the future count as now. An address that was not known lives one more TTL and grace from now, since
-    /// nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
+    /// Times in the future count as now. After a gap, or where nothing is looked up, an address that was not known lives one more
+    /// TTL and grace from now, since nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
     /// under a name that `spec.name` does not want is not taken in, so the next [`Memory::render`] removes it.
     ///
     /// A status that tells of the end of the last rule says nothing of addresses.
-    ///
-    /// Where there is no room for all, that goes first which no status shows, then what another replica has thrown out: it is
-    /// gone from the status.
     pub fn absorb(
         &mut self,
-        before: &Stored,
         stored: &Stored,
         now: Timestamp,
         limits: &Limits,
         guards: &Guards,
+        after: After,
     ) -> Learned {
         self.removed.forget(now);
         let mut learned = Learned::default();
         if stored.is_no_rule(&self.spec) {
             return learned;
         }
-        let mut returned = Vec::new();
         for entry in &stored.names {
             if !self.spec.matches(&entry.dns_name) {
                 continue;
@@ -186,55 +209,41 @@ impl Memory {
                 let looked_up = address.looked_up.min(now);
                 let ttl = limits.clamp(u32::try_from(address.ttl).unwrap_or(0));
                 let mut known = Address::seen(ip, ttl, looked_up);
-                match self.removed.why(&entry.dns_name, ip, known.expiry()) {
-                    Some(Why::Expired) => continue,
-                    Some(Why::Evicted) => returned.push((entry.dns_name.clone(), ip)),
-                    None => self.removed.forgive(&entry.dns_name, ip),
+                if self.removed.has(&entry.dns_name, ip, known.expiry()) {
+                    continue;
                 }
-                known.hold(now, limits.grace);
+                self.removed.forgive(&entry.dns_name, ip);
+                if after == After::Gap || !limits.lookups {
+                    known.hold(now, limits.grace);
+                }
                 known.rendered = known.expiry();
                 addresses.push(known);
             }
             if !addresses.is_empty() {
-                self.absorb_name(&entry.dns_name, addresses, entry.failures, now);
+                let added = self.absorb_name(&entry.dns_name, addresses, entry.failures, now);
+                learned
+                    .from_others
+                    .extend(added.then(|| entry.dns_name.clone()));
             }
         }
         if stored.names.is_empty() {
             return learned;
         }
         self.absorb_loss(stored);
-        returned.sort_unstable();
-        let covered = self.covered(stored);
-        let vanished = Self::vanished(before, stored, &covered);
-        self.enforce(limits, now, &mut learned, &|dns_name, ip| {
-            let address = (dns_name.clone(), ip);
-            if vanished.binary_search(&address).is_ok() {
-                Rank::Vanished
-            } else if returned.binary_search(&address).is_ok() {
-                Rank::Returned
-            } else if covered.contains(dns_name) {
-                Rank::Hidden
-            } else {
-                Rank::Known
-            }
-        });
-        for (dns_name, ip) in returned {
-            if self.has(&dns_name, ip) {
-                self.removed.forgive(&dns_name, ip);
-            }
-        }
+        self.enforce(limits, now, &mut learned);
         learned
     }
 
+    /// Returns whether there is an address that was not known.
     fn absorb_name(
         &mut self,
         dns_name: &DnsName,
         mut addresses: Vec<Address>,
         failures: i32,
         now: Timestamp,
-    ) {
+    ) -> bool {
         let Some(name) = known_or_new(&mut self.names, dns_name) else {
-            return;
+            return false;
         };
         if name.addresses.is_empty() {
             // Nobody knows who asked for it, and when.
@@ -250,17 +259,27 @@ impl Memory {
         }
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
-        name.learn(addresses.into_iter(), usize::MAX);
+        let news = name.learn(addresses.into_iter(), usize::MAX);
         if name.verdict == Verdict::Unknown {
             name.failures = name.failures.max(failures);
         }
         self.without_addresses = None;
+        news.added > 0
     }
 
-    /// Who leads from now on goes on where the last leader was: only who leads has failures, and they stand in the status.
-    pub fn take_over(&mut self, stored: &Stored) {
+    /// This collector leads from now on and goes on where the last leader was. Whatever it threw out itself, for its own limits
+    /// alone, is taken in again from the status; so are the failures, which only a leader counts.
+    pub fn take_over(
+        &mut self,
+        stored: &Stored,
+        now: Timestamp,
+        limits: &Limits,
+        guards: &Guards,
+    ) -> Learned {
+        self.removed = Removed::default();
+        let learned = self.absorb(stored, now, limits, guards, After::Gap);
         if stored.is_no_rule(&self.spec) {
-            return;
+            return learned;
         }
         for entry in &stored.names {
             if let Some(name) = self.name_mut(&entry.dns_name) {
@@ -269,25 +288,21 @@ impl Memory {
             }
         }
         self.absorb_loss(stored);
+        learned
     }
 
-    /// Forgets the expired addresses that the status lacks: those that stood in `before`, the one that the object had, as
-    /// another replica, which leads, has removed them; and others once their time is over, as nobody else will.
-    pub fn follow(&mut self, before: &Stored, stored: &Stored, now: Timestamp, limits: &Limits) {
+    /// Forgets the addresses that the status lacks and whose time is over. Only a leader removes addresses from a status; a
+    /// standby follows it.
+    pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
         if stored.is_no_rule(&self.spec) {
             return;
         }
-        let (before, listed) = (before.listed(), stored.listed());
+        let listed = stored.listed();
         for name in &mut self.names {
             let dns_name = &name.dns_name;
-            let stands = |list: &[_], ip| list.binary_search(&(dns_name, ip)).is_ok();
             name.addresses.retain(|address| {
-                let stays = if stands(&before, address.ip) {
-                    address.expiry()
-                } else {
-                    address.earliest_removal(limits)
-                };
-                stays > now || stands(&listed, address.ip)
+                address.earliest_removal(limits) > now
+                    || listed.binary_search(&(dns_name, address.ip)).is_ok()
             });
         }
         self.forget_empty();
@@ -346,7 +361,7 @@ impl Memory {
             self.without_addresses = None;
         }
         if news.added > 0 {
-            self.enforce(limits, now, &mut learned, &|_, _| Rank::Known);
+            self.enforce(limits, now, &mut learned);
         }
         learned
     }
@@ -373,15 +388,9 @@ impl Memory {
         self.names.get_mut(found)
     }
 
-    pub(super) fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
-        self.name(dns_name)
-            .is_some_and(|name| name.address(&ip).is_some())
-    }
-
     /// Takes addresses away, so that a status which still shows them does not bring them back. Returns which.
     pub(super) fn take_away(
         &mut self,
-        why: Why,
         now: Timestamp,
         goes: impl Fn(&Name, &Address) -> bool,
     ) -> Vec<(DnsName, IpAddr)> {
@@ -391,7 +400,7 @@ impl Memory {
             addresses.retain(|address| {
                 let goes = goes(name, address);
                 if goes {
-                    self.removed.add(&name.dns_name, address, why, now);
+                    self.removed.add(&name.dns_name, address, now);
                     gone.push((name.dns_name.clone(), address.ip));
                 }
                 !goes

@@ -4,6 +4,7 @@
 //!   forgets.
 //! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
 
+mod additions;
 mod condition;
 mod evict;
 mod facts;
@@ -27,10 +28,11 @@ use std::time::Duration;
 
 pub(crate) use self::name::make_room;
 pub use self::{
+    additions::Addition,
     facts::{AddressFacts, Goes},
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},
-    memory::{Learned, Memory},
+    memory::{After, Learned, Memory},
     render::Change,
     stored::Stored,
 };
@@ -83,7 +85,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The TTL in whole seconds that is used for an answer's.
-    fn clamp(&self, ttl: u32) -> u32 {
+    pub(crate) fn clamp(&self, ttl: u32) -> u32 {
         let floor = self.min_ttl.as_millis().div_ceil(1000).max(1);
         let ceiling = u128::from(self.max_ttl.as_secs()).clamp(1, i32::MAX as u128);
         u32::try_from(u128::from(ttl).max(floor).min(ceiling)).unwrap_or(i32::MAX as u32)

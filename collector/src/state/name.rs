@@ -8,10 +8,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{Limits, tolerance};
-use crate::{
-    observation::Source,
-    resolve::{Addresses, Failure},
-};
+use crate::{observation::Source, resolve::Failure};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -67,12 +64,8 @@ pub(super) struct Address {
     pub(super) looked_up: Timestamp,
     /// When it was last in an answer, whatever the TTL: what eviction goes by.
     pub(super) seen: Timestamp,
-    /// It is not removed before, where nothing is looked up.
+    /// It is not removed before: answers may have been missed.
     pub(super) hold_until: Timestamp,
-    /// The latest expiry that the leader's own look-ups gave it, as the stream shows them to other replicas ...
-    pub(super) led: Timestamp,
-    /// ... and when the last of them was seen that did not give it.
-    pub(super) missed: Timestamp,
     /// The latest expiry that was compared with the status, or that a status had; zero for an address that was in none.
     pub(super) rendered: Timestamp,
     /// Where it was last seen.
@@ -80,7 +73,7 @@ pub(super) struct Address {
 }
 
 // There are hundreds of thousands of them: where one was seen takes bytes that were padding.
-const _: () = assert!(size_of::<Address>() == 72);
+const _: () = assert!(size_of::<Address>() == 56);
 
 /// What a name did not have before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -148,16 +141,6 @@ impl Name {
         news
     }
 
-    /// A look-up of the leader's gave these addresses of the family and no others.
-    pub(super) fn missed(&mut self, family: Family, given: &Addresses, at: Timestamp) {
-        let of_family = self.addresses.iter_mut();
-        for address in of_family.filter(|address| address.family() == family) {
-            if !given.iter().any(|(ip, _)| *ip == address.ip) {
-                address.missed = address.missed.max(at);
-            }
-        }
-    }
-
     /// When the last look-up of our own that told what there is in the family began.
     pub(super) fn asked(&self, family: Family) -> Timestamp {
         *of_family(&self.asked, family)
@@ -220,8 +203,6 @@ impl Name {
         for address in &mut self.addresses {
             address.looked_up = address.looked_up.min(now);
             address.seen = address.seen.min(now);
-            // Its times may be those of a clock that was wrong.
-            (address.led, address.missed) = <(Timestamp, Timestamp)>::default();
             address.hold(now, grace);
         }
     }
@@ -236,8 +217,6 @@ impl Address {
             looked_up: at,
             seen: at,
             hold_until: Timestamp::default(),
-            led: Timestamp::default(),
-            missed: Timestamp::default(),
             rendered: Timestamp::default(),
             source: Source::STATUS,
         }
@@ -264,7 +243,7 @@ impl Address {
         self.seen + limits.max_stale <= now
     }
 
-    /// Where nothing is looked up, it stays one more TTL and grace from now.
+    /// It stays one more TTL and grace from now.
     pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
         self.hold_until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
     }
@@ -288,8 +267,6 @@ impl Address {
             self.source = other.source;
         }
         self.seen = self.seen.max(other.seen);
-        self.led = self.led.max(other.led);
-        self.missed = self.missed.max(other.missed);
         self.rendered = self.rendered.max(other.rendered);
         if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) {
             self.looked_up = other.looked_up;

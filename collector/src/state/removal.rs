@@ -9,7 +9,6 @@ use super::{
     Limits, Memory,
     looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, Verdict},
-    removed::Why,
 };
 use crate::guards::Guards;
 
@@ -18,11 +17,12 @@ impl Memory {
     ///
     /// An address leaves at max(expiry + grace, last seen + retain), and not before its name was looked up again after
     /// the expiry; without an answer to that look-up, at last seen + `max_stale` at the earliest. A name under a wildcard
-    /// that clients have forgotten is not looked up, so its addresses leave without.
+    /// that clients have forgotten is not looked up, so its addresses leave without. After a gap nothing leaves before one TTL
+    /// and grace have passed, since the times of a status may be ten minutes old.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         self.removed.forget(now);
         let spec = self.spec.clone();
-        self.take_away(Why::Expired, now, |name, address| {
+        self.take_away(now, |name, address| {
             removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
         })
     }
@@ -78,9 +78,9 @@ pub(super) fn removal(
     found: bool,
     limits: &Limits,
 ) -> Option<Timestamp> {
-    let earliest = address.earliest_removal(limits);
+    let earliest = address.earliest_removal(limits).max(address.hold_until);
     if !limits.lookups {
-        return Some(earliest.max(address.hold_until));
+        return Some(earliest);
     }
     if name.asked(address.family()) >= address.expiry() {
         return Some(earliest);

@@ -20,21 +20,11 @@ pub(super) struct Removed(BTreeMap<(DnsName, IpAddr), Gone>);
 
 #[derive(Clone, Copy, Debug)]
 struct Gone {
-    why: Why,
     /// The expiry that it had: a later one is news.
     expiry: Timestamp,
     since: Timestamp,
     /// A status has shown it, so that a late one may.
     shown: bool,
-}
-
-/// Why an address was taken away.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Why {
-    /// Its time was over.
-    Expired,
-    /// There was no room for it. It may come back once there is.
-    Evicted,
 }
 
 impl Removed {
@@ -44,7 +34,7 @@ impl Removed {
     }
 
     /// The address has gone just now.
-    pub(super) fn add(&mut self, dns_name: &DnsName, address: &Address, why: Why, now: Timestamp) {
+    pub(super) fn add(&mut self, dns_name: &DnsName, address: &Address, now: Timestamp) {
         if self.0.len() >= MOST {
             self.0.retain(|_, gone| gone.shown);
         }
@@ -52,7 +42,6 @@ impl Removed {
             self.forget_older_half();
         }
         let gone = Gone {
-            why,
             expiry: address.expiry(),
             since: now,
             shown: address.rendered > Timestamp::default(),
@@ -60,13 +49,10 @@ impl Removed {
         self.0.insert((dns_name.clone(), address.ip), gone);
     }
 
-    /// Why the address was taken away, if what is said of it now is no news since.
-    pub(super) fn why(&self, dns_name: &DnsName, ip: IpAddr, expiry: Timestamp) -> Option<Why> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let gone = self.0.get(&(dns_name.clone(), ip))?;
-        (expiry <= gone.expiry).then_some(gone.why)
+    /// Whether the address was taken away, and what is said of it now is no news since.
+    pub(super) fn has(&self, dns_name: &DnsName, ip: IpAddr, expiry: Timestamp) -> bool {
+        let gone = || self.0.get(&(dns_name.clone(), ip));
+        !self.0.is_empty() && gone().is_some_and(|gone| expiry <= gone.expiry)
     }
 
     /// It has come back.

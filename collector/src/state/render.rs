@@ -25,9 +25,6 @@ pub struct Change {
     pub flipped: bool,
     /// The earliest expiry in the stored status that memory knows to be later.
     pub nearest: Option<Timestamp>,
-    /// The earliest expiry that the leader is known to know, by the stored status or its look-ups, of an address that memory
-    /// knows to live longer and that was missing in a look-up of the leader's after it.
-    pub missed: Option<Timestamp>,
 }
 
 impl Change {
@@ -67,7 +64,11 @@ impl Memory {
                 .name(&old.dns_name)
                 .filter(|name| !covered.contains(&name.dns_name) && !done.contains(&name.dns_name));
             let Some(name) = known else {
-                count.removed += old.addresses.len();
+                // What the wildcard's own entry has does not leave the object.
+                let own = self.wildcard().filter(|own| own.dns_name != old.dns_name);
+                let stays = |ip: &IpAddr| own.is_some_and(|own| own.address(ip).is_some());
+                let gone = old.addresses.iter().filter(|it| !stays(&it.ip));
+                count.removed += gone.count();
                 continue;
             };
             names.push(entry(name, Some(old), now, &mut count));
@@ -78,7 +79,13 @@ impl Memory {
             if covered.contains(dns_name) || done.contains(dns_name) {
                 continue;
             }
-            let new = entry(name, None, now, &mut count);
+            let mut added = Count::default();
+            let new = entry(name, None, now, &mut added);
+            // What its own entry had before is nothing new either.
+            let own = stored.names.iter().find(|it| it.dns_name == self.spec);
+            let own = own.filter(|_| self.spec.is_wildcard() && !dns_name.is_wildcard());
+            let has = |ip| own.is_some_and(|own| own.addresses.iter().any(|it| it.ip == ip));
+            count.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
             if dns_name.is_wildcard() {
                 names.insert(0, new)
             } else {
@@ -101,15 +108,13 @@ impl Memory {
             removed: count.removed,
             flipped: count.flipped,
             nearest: count.nearest,
-            missed: count.missed,
         })
     }
 
     /// The regular names that need no entry because the wildcard's own has all that they have.
     ///
-    /// Whoever leaves an entry out takes its times away from the other replicas, so an earlier expiry is no reason to make
-    /// one: a replica that missed the last answer would make it for ever. Nor is it a reason to take one away that somebody
-    /// else made. The wildcard's times are those of the status, which all replicas have, not those of this memory.
+    /// An earlier expiry is no reason to make an entry, nor to take one away that another writer made. The wildcard's times are
+    /// those of the status, not those of this memory.
     pub(super) fn covered(&self, stored: &Stored) -> BTreeSet<DnsName> {
         let Some(own) = self.wildcard() else {
             return BTreeSet::new();
@@ -188,7 +193,6 @@ pub(super) struct Count {
     removed: usize,
     pub(super) flipped: bool,
     nearest: Option<Timestamp>,
-    missed: Option<Timestamp>,
 }
 
 fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Count) -> StoredName {
@@ -233,10 +237,6 @@ fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> St
     let (was, is) = (stored.expiry(), address.expiry());
     if was < is {
         count.nearest = count.nearest.into_iter().chain([was]).min();
-    }
-    let known = was.max(address.led);
-    if known + tolerance(address.ttl) < is && address.missed >= known {
-        count.missed = count.missed.into_iter().chain([known]).min();
     }
     fresh(address)
 }

@@ -8,7 +8,7 @@ mod churn;
 mod limits;
 mod properties;
 
-use super::{FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
+use super::{After, FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
 use crate::{guards::Guards, observation::Observation, resolve::Failure};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
@@ -31,8 +31,8 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
             .collect(),
         at: at(seconds),
         answered_at: None,
+        given: at(seconds),
         client: None,
-        by_leader: false,
         truncated: false,
         source: crate::observation::Source::STREAM,
     }
@@ -68,17 +68,12 @@ impl Known {
         self
     }
 
-    /// Takes in a status as one that somebody wrote over `stored`, which stays.
+    /// Takes in a status that somebody wrote; `stored` stays.
     pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
-        let before = Stored::new(&self.stored, &self.memory);
         let stored = Stored::new(status, &self.memory);
-        self.memory.absorb(
-            &before,
-            &stored,
-            at(seconds),
-            &self.limits,
-            &Guards::default(),
-        );
+        let (limits, guards) = (&self.limits, Guards::default());
+        self.memory
+            .absorb(&stored, at(seconds), limits, &guards, After::Gap);
         self
     }
 
@@ -153,6 +148,25 @@ pub(super) fn status(json: serde_json::Value) -> DnsNameResolverStatus {
 pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
     let time = k8s_openapi::jiff::Timestamp::from_second(T0 / 1000 + second).unwrap();
     serde_json::json!({"ip": ip, "ttlSeconds": ttl, "lastLookupTime": time.to_string()})
+}
+
+#[test]
+fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
+    let mut known = Known::new("www.example.com");
+    known.observe("www.example.com", &[("1.1.1.1", 10)], 0.0);
+    let mut late = answer("www.example.com", &[("2.2.2.2", 10), ("3.3.3.3", 60)], 40.0);
+    late.client = Some([10, 0, 0, 1].into());
+    late.given = at(10.0);
+    known.memory.observe(&late, &known.limits);
+    let expiries: Vec<_> = known.expiries().into_values().collect();
+    assert_eq!(expiries, [at(10.0), at(70.0)]);
+    // All of it is over: a client asked, and that is all.
+    late.given = at(-30.0);
+    let learned = known.memory.observe(&late, &known.limits);
+    assert_eq!(learned, Learned::default());
+    let mut empty = Known::new("www.example.com");
+    empty.memory.observe(&late, &empty.limits);
+    assert!(empty.memory.is_empty());
 }
 
 #[test]

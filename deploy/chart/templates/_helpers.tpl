@@ -40,9 +40,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* What the names of the collector's Deployments and Services end with. */}}
-{{- define "egress.groups" -}}
-{{ ternary (list "-a" "-b") (list "") (eq .Values.ha "dual") | toJson }}
+{{/* The names of the collectors' Deployments and Services: that of the first has no number. */}}
+{{- define "egress.instances" -}}
+{{- $names := list (include "egress.collector" .) -}}
+{{- range $number := untilStep 2 (int (add .Values.collector.instances 1)) 1 -}}
+{{- $names = append $names (printf "%s-%d" (include "egress.collector" $) $number) -}}
+{{- end -}}
+{{ $names | toJson }}
 {{- end -}}
 
 {{/* No container of ours needs more. */}}

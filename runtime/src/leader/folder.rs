@@ -5,10 +5,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
 use tracing::{debug, warn};
 
-use super::Holder;
+use super::{Deference, Holder};
 use crate::store::dir::Lock;
 
 /// How often the lock is tried, and once it is held, whether the file is still there.
@@ -29,17 +32,25 @@ impl Folder {
     }
 
     /// Takes the lock when it is free and holds it, without end.
-    pub(super) async fn contend(self, holder: &Holder) {
-        let mut said = false;
+    pub(super) async fn contend(self, holder: &Holder, mut deference: Deference) {
+        let (mut said, mut free_since) = (false, None);
         loop {
             match self.blocking(Lock::of_file).await {
                 Ok(Some(lock)) => {
                     said = false;
-                    holder.lead(None);
-                    let reason = self.hold(lock).await;
-                    holder.follow(&reason);
+                    let now = Instant::now();
+                    deference.look(false, now);
+                    if *free_since.get_or_insert(now) + deference.delay() <= now {
+                        holder.lead(None);
+                        let reason = self.hold(lock, &mut deference).await;
+                        holder.follow(&reason);
+                        free_since = None;
+                    }
                 }
-                Ok(None) => {}
+                Ok(None) => {
+                    deference.look(true, Instant::now());
+                    free_since = None;
+                }
                 Err(error) if said => debug!("{error}"),
                 Err(error) => {
                     warn!("cannot contend for the lead: {error}");
@@ -50,10 +61,13 @@ impl Folder {
         }
     }
 
-    /// Holds the lock while its file is where others look for it; returns why it is not.
-    async fn hold(&self, mut lock: Lock) -> String {
+    /// Holds the lock while its file is where others look for it, and no other is to lead; returns why it does no longer.
+    async fn hold(&self, mut lock: Lock, deference: &mut Deference) -> String {
         loop {
             sleep(INTERVAL).await;
+            if deference.yields(Instant::now()) {
+                return "others would lead better".to_owned();
+            }
             let looked = self.blocking(move |root, file| {
                 let is_in_place = lock.is_in_place(root, file)?;
                 Ok((lock, is_in_place))

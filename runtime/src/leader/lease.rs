@@ -1,11 +1,7 @@
 //! The lead of those that share a Lease. The rules are those of client-go's leader election: others' clocks are not
 //! trusted, so a Lease is over when it was not seen to change for its duration.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -13,13 +9,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::api::{GetParams, ObjectMeta, PostParams};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until, timeout, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{debug, warn};
 
-use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
+use super::{Deference, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
 use crate::cluster::{Cluster, Refusal};
 
 /// How long a request may take: there shall be time for another before the deadline.
@@ -31,21 +24,11 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest duration that another's Lease is granted.
 const MAX_DURATION: Duration = Duration::from_secs(60);
 
-/// The annotation in which the holder names the addresses that it asks from, separated by commas.
-const ADDRESSES: &str = "dnsnameresolver.network.openshift.io/lookup-addresses";
-
-/// As many of them are believed.
-const MAX_ADDRESSES: usize = 16;
-
 /// One of those that contend for a Lease.
 pub(super) struct Candidate {
     cluster: Cluster,
     namespace: String,
     election: Election,
-    /// The addresses to announce.
-    pub(super) ours: watch::Receiver<BTreeSet<IpAddr>>,
-    /// Those that another holder announces.
-    pub(super) theirs: watch::Sender<BTreeSet<IpAddr>>,
     /// The last request failed, and that was said.
     said: bool,
 }
@@ -56,16 +39,16 @@ impl Candidate {
             cluster,
             namespace: namespace.to_owned(),
             election: Election::new(name, identity),
-            ours: watch::channel(BTreeSet::new()).1,
-            theirs: watch::Sender::default(),
             said: false,
         }
     }
 
     /// Contends without end.
-    pub(super) async fn contend(&mut self, holder: &Holder) {
+    pub(super) async fn contend(&mut self, holder: &Holder, mut deference: Deference) {
         loop {
             let began = Instant::now();
+            deference.look(self.election.another_holds(began), began);
+            self.election.delay = deference.delay();
             // In time to say that the lead is lost.
             let leads = self.election.leads_until().filter(|until| began < *until);
             let latest = began + REQUEST_TIMEOUT;
@@ -75,14 +58,15 @@ impl Candidate {
                 Ok(Err(refusal)) => Some(refusal.to_string()),
                 Err(_) => Some("no answer in time".to_owned()),
             };
-            let announced = self.election.announced();
-            self.theirs.send_if_modified(|theirs| {
-                let is_new = *theirs != announced;
-                *theirs = announced;
-                is_new
-            });
             let now = Instant::now();
-            let still = self.election.leads_until().filter(|until| now < *until);
+            let mut still = self.election.leads_until().filter(|until| now < *until);
+            if still.is_some() && deference.yields(now) {
+                // The others must not lead before this one has stopped.
+                holder.follow("others would lead better");
+                self.release().await;
+                self.election.renewed = None;
+                still = None;
+            }
             match (still, &failed) {
                 (Some(until), _) => holder.lead(Some(until)),
                 (None, Some(reason)) => holder.follow(reason),
@@ -104,7 +88,6 @@ impl Candidate {
             let found = self.look().await?;
             self.election.found(found, Instant::now());
         }
-        self.election.addresses = self.ours.borrow().clone();
         let Some(lease) = self.election.claim(Instant::now(), Timestamp::now()) else {
             return Ok(());
         };
@@ -176,8 +159,8 @@ impl Candidate {
 struct Election {
     name: String,
     identity: String,
-    /// To be announced.
-    addresses: BTreeSet<IpAddr>,
+    /// A Lease that is over is taken so much later.
+    delay: Duration,
     seen: Option<Seen>,
     /// When the write of the last renewal began.
     renewed: Option<Instant>,
@@ -194,7 +177,7 @@ impl Election {
         Self {
             name: name.to_owned(),
             identity,
-            addresses: BTreeSet::new(),
+            delay: Duration::ZERO,
             seen: None,
             renewed: None,
         }
@@ -223,50 +206,28 @@ impl Election {
     /// The Lease to be written, if it is this one's turn.
     fn claim(&self, now: Instant, clock: Timestamp) -> Option<Lease> {
         let Some(seen) = &self.seen else {
-            let metadata = self.announcing(ObjectMeta {
+            let metadata = ObjectMeta {
                 name: Some(self.name.clone()),
                 ..ObjectMeta::default()
-            });
-            let spec = self.claimed(&LeaseSpec::default(), clock);
+            };
+            let spec = match self.delay.is_zero() {
+                true => self.claimed(&LeaseSpec::default(), clock),
+                // Without a holder, so that others may take it.
+                false => LeaseSpec::default(),
+            };
             return Some(Lease {
                 metadata,
                 spec: Some(spec),
             });
         };
-        if !self.holds(&seen.lease) && now < over(seen) {
+        if !self.holds(&seen.lease) && now < self.may_take(seen) {
             return None;
         }
         let spec = seen.lease.spec.clone().unwrap_or_default();
         Some(Lease {
-            metadata: self.announcing(seen.lease.metadata.clone()),
+            metadata: seen.lease.metadata.clone(),
             spec: Some(self.claimed(&spec, clock)),
         })
-    }
-
-    fn announcing(&self, mut metadata: ObjectMeta) -> ObjectMeta {
-        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
-        let mut annotations = metadata.annotations.unwrap_or_default();
-        match addresses.is_empty() {
-            true => annotations.remove(ADDRESSES),
-            false => annotations.insert(ADDRESSES.to_owned(), addresses.join(",")),
-        };
-        metadata.annotations = Some(annotations).filter(|them| !them.is_empty());
-        metadata
-    }
-
-    /// What another holder announces.
-    fn announced(&self) -> BTreeSet<IpAddr> {
-        let lease = self.seen.as_ref().map(|seen| &seen.lease);
-        let Some(lease) = lease.filter(|lease| !self.holds(lease) && has_holder(lease)) else {
-            return BTreeSet::new();
-        };
-        let annotations: Option<&BTreeMap<_, _>> = lease.metadata.annotations.as_ref();
-        let text = annotations.and_then(|annotations| annotations.get(ADDRESSES));
-        let addresses = text.into_iter().flat_map(|text| text.split(','));
-        addresses
-            .filter_map(|text| text.parse().ok())
-            .take(MAX_ADDRESSES)
-            .collect()
     }
 
     fn claimed(&self, spec: &LeaseSpec, clock: Timestamp) -> LeaseSpec {
@@ -308,10 +269,21 @@ impl Election {
     fn next_turn(&self, began: Instant) -> Instant {
         let next = began + RETRY_PERIOD;
         match &self.seen {
-            // Not later than it is over.
-            Some(seen) if !self.holds(&seen.lease) => next.min(over(seen).max(began)),
+            // Not later than it may be taken.
+            Some(seen) if !self.holds(&seen.lease) => next.min(self.may_take(seen).max(began)),
             _ => next,
         }
+    }
+
+    /// When this one may take the Lease of another, if it does not change.
+    fn may_take(&self, seen: &Seen) -> Instant {
+        over(seen) + self.delay
+    }
+
+    /// Whether another holds the Lease, and it is not over.
+    fn another_holds(&self, now: Instant) -> bool {
+        let seen = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
+        seen.is_some_and(|seen| has_holder(&seen.lease) && now < over(seen))
     }
 
     fn holds(&self, lease: &Lease) -> bool {

@@ -2,15 +2,15 @@
 //!
 //! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`: for 10 s from its last renewal as others see it,
 //!   renewed every 2 s by compare-and-swap. Who could not renew it for 7 s does not lead. A leader that is killed is
-//!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder. In an
-//!   annotation it tells the others which addresses it asks from ([`Leadership::announce`]).
+//!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder.
 //! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other program)
 //!   for life, so the end of its process ends it.
 
+mod deference;
 mod folder;
 mod lease;
 
-use std::{collections::BTreeSet, env, net::IpAddr, time::Duration};
+use std::{env, time::Duration};
 
 use metrics::gauge;
 use tokio::{sync::watch, time::Instant};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use uuid::Uuid;
 
-use self::{folder::Folder, lease::Candidate};
+use self::{deference::Deference, folder::Folder, lease::Candidate};
 use crate::{metrics::Metric, store::OpenStore};
 
 const LEADING: &str = "replica_leading";
@@ -42,6 +42,7 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// Contends for the lead until it is told to end.
 pub struct Leadership {
     contest: Contest,
+    deference: Deference,
     standing: watch::Sender<Standing>,
     is_shown: bool,
 }
@@ -88,6 +89,7 @@ impl Leadership {
     fn new(contest: Contest) -> Self {
         Self {
             contest,
+            deference: Deference::none(),
             standing: watch::channel(Standing::Following).0,
             is_shown: true,
         }
@@ -100,22 +102,12 @@ impl Leadership {
         self
     }
 
-    /// Tells the others these addresses while this process leads, in a Lease: those by which servers know it. With a folder
-    /// nobody is told, as all are on one host and have its addresses.
+    /// While the value is true this process would lead badly. It takes a lead that is free two lease durations later than
+    /// others, and gives the lead up once, after 60 s. If no other takes it, this process leads again, until another does.
     #[must_use]
-    pub fn announce(mut self, addresses: watch::Receiver<BTreeSet<IpAddr>>) -> Self {
-        if let Contest::Lease(candidate) = &mut self.contest {
-            candidate.ours = addresses;
-        }
+    pub fn prefer_others(mut self, prefers_others: watch::Receiver<bool>) -> Self {
+        self.deference = Deference::new(prefers_others);
         self
-    }
-
-    /// The addresses that another process which leads has announced.
-    pub fn announced(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
-        match &self.contest {
-            Contest::Folder(_) => watch::channel(BTreeSet::new()).1,
-            Contest::Lease(candidate) => candidate.theirs.subscribe(),
-        }
     }
 
     /// Whether this process leads, now and later; not before [`Leadership::run`], and not after it.
@@ -136,12 +128,12 @@ impl Leadership {
             Contest::Folder(folder) => {
                 // What it holds is dropped with it.
                 token
-                    .run_until_cancelled_owned(folder.contend(&holder))
+                    .run_until_cancelled_owned(folder.contend(&holder, self.deference))
                     .await;
             }
             Contest::Lease(mut candidate) => {
                 token
-                    .run_until_cancelled_owned(candidate.contend(&holder))
+                    .run_until_cancelled_owned(candidate.contend(&holder, self.deference))
                     .await;
                 // The others must not lead before this one has stopped.
                 holder.follow("this process ends");

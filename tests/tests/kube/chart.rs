@@ -31,9 +31,8 @@ const UPDATE: &str = "UPDATE_GENERATED";
 const NAMESPACE: &str = "egress-by-name";
 
 /// The manifests, and the flags of helm that make them.
-const MANIFESTS: [(&str, &[&str]); 4] = [
+const MANIFESTS: [(&str, &[&str]); 3] = [
     ("interconnect", &[]),
-    ("interconnect-dual", &["--set", "ha=dual"]),
     (
         "central",
         &[
@@ -122,7 +121,7 @@ fn the_manifests_are_what_the_chart_renders() {
 #[test]
 fn values_that_cannot_be_are_refused_in_words_that_help() {
     for (flags, words) in [
-        (&["ha=triple"][..], "must be one of 'single', 'dual'"),
+        (&["collector.instances=0"][..], "/collector/instances"),
         (&["collector.replica=3"], "'replica' not allowed"),
         (&["podMonitor.enabled=true"], "networkPolicy.metricsFrom"),
         (
@@ -328,8 +327,6 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
         RELEASE,
         path(&folder),
         "--create-namespace",
-        "--set",
-        "ha=dual",
     ];
     let first = helm(&server, &install);
     assert!(
@@ -359,8 +356,8 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     }
     assert_eq!(patched[0], patched[1], "the second time changes nothing");
     let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
-    for group in ["a", "b"] {
-        let service = services.get(&format!("{COLLECTOR}-{group}")).await.unwrap();
+    for instance in [COLLECTOR.to_owned(), format!("{COLLECTOR}-2")] {
+        let service = services.get(&instance).await.unwrap();
         let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
         let line = format!("    dnstap tcp://{address}:6000 full\n");
         assert!(patched[1].contains(&line), "{patched:?}");
@@ -381,7 +378,7 @@ fn follow(server: &ApiServer, notes: &str) {
         .skip_while(|line| !line.starts_with("    kubectl") || !line.contains("configmap"))
         .take_while(|line| line.starts_with("    "))
         .collect();
-    assert!(commands.len() >= 8, "{notes}");
+    assert!(commands.len() == 5, "{notes}");
     let script = format!(
         "set -euo pipefail
         kubectl() {{

@@ -1,7 +1,7 @@
 //! A collector on a cluster: the stream that it reads, the DNS server that it asks, the objects that it keeps.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     path::Path,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use kube::{Api, api::PostParams};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde_json::json;
 use tests::{
-    dnstap::{Sender, answer, data, event},
+    dnstap::{Sender, answer, data, event_for},
     kube::ApiServer,
     programs::{Build, Program},
     wait::eventually,
@@ -83,7 +83,8 @@ impl Collector {
 
     /// It hears that a pod was given these addresses for the name, with a TTL in seconds.
     pub(crate) async fn hears(&mut self, name: &str, ips: &[IpAddr], ttl: u32) {
-        let event = event(answer(name, ips, ttl));
+        let client = Ipv4Addr::new(10, 0, 0, 9);
+        let event = event_for(Some(client), answer(name, ips, ttl));
         let sent = self.stream.send(&data(&event)).await;
         sent.expect("the collector reads");
     }

@@ -1,10 +1,6 @@
 //! Who leads, by a Lease.
 
-use std::{
-    collections::BTreeSet,
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
@@ -19,9 +15,9 @@ use serde_json::json;
 use tests::{
     kube::ApiServer,
     soak::{is_long, judge},
-    wait::{PATIENCE, eventually},
+    wait::eventually,
 };
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::open_store;
@@ -79,36 +75,6 @@ async fn one_leads_and_when_it_ends_in_order_the_other_does_soon() {
     assert!(!first.leader.is_leading());
     assert_ne!(lease().await.holder_identity, holder, "it was released");
     second.leads("the second leads").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_tells_the_others_which_addresses_it_asks_from() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let store = open_store(&server).await;
-    let (addresses, ours) = watch::channel(BTreeSet::new());
-    let leading = Leadership::of(&store, &namespace, "collector").announce(ours);
-    let (leader, told) = (leading.leader(), leading.announced());
-    let token = CancellationToken::new();
-    let first = tokio::spawn(leading.run(token.clone()));
-    eventually("it leads", async || {
-        leader.is_leading().then_some(()).ok_or_else(String::new)
-    })
-    .await;
-    let following = Leadership::of(&store, &namespace, "collector");
-    let mut heard = following.announced();
-    let second = tokio::spawn(following.run(token.clone()));
-    for list in [&["10.0.0.7"][..], &["10.0.0.7", "fd00::7"], &[]] {
-        let list: BTreeSet<IpAddr> = list.iter().map(|ip| ip.parse().unwrap()).collect();
-        addresses.send_replace(list.clone());
-        let heard = timeout(PATIENCE, heard.wait_for(|heard| *heard == list)).await;
-        heard.expect("it is told").unwrap();
-    }
-    assert!(told.borrow().is_empty());
-    token.cancel();
-    for task in [first, second] {
-        task.await.unwrap().unwrap();
-    }
 }
 
 mod soak {

@@ -14,7 +14,7 @@ use runtime::{
     endpoints::{Discovery, ServiceName},
     leader::Leadership,
     networks::Reading,
-    replicas::Replicas,
+    peers::Peers,
     report::{Reporter, Severity},
     store::{
         Event, OpenStore, Precondition, Scope, Store, StoreError,
@@ -100,7 +100,7 @@ async fn the_roles_are_those_that_are_used() {
     server.make_namespace("openshift-dns").await;
     // All that any values give.
     let services = r#"dns.services=[{"namespace":"kube-system","name":"kube-dns"},{"namespace":"openshift-dns","name":"dns-default"}]"#;
-    let flags = [&["--set", "ha=dual", "--set-json", services], &CENTRAL[..]].concat();
+    let flags = [&["--set-json", services], &CENTRAL[..]].concat();
     server.grant(NAMESPACE, &flags).await;
     let chart = chart::render(NAMESPACE, &flags);
     let store = store_of(&server, COLLECTOR).await;
@@ -121,10 +121,13 @@ async fn the_roles_are_those_that_are_used() {
     let open = OpenStore::Kube(store.clone());
     let leadership = Leadership::of(&open, NAMESPACE, "collector");
     let leader = leadership.leader();
-    let discovery = Discovery::new(store.cluster(), &ServiceName::of_dns());
+    let dns_services: [ServiceName; 2] =
+        ["kube-system/kube-dns", "openshift-dns/dns-default"].map(|it| it.parse().unwrap());
+    let discovery = Discovery::new(store.cluster(), &dns_services);
     let mut found = discovery.found();
-    let replicas = Replicas::new(store.cluster(), NAMESPACE, "collector");
-    let (_text, told) = tokio::sync::watch::channel("of one".to_owned());
+    let ours = format!("{NAMESPACE}/{COLLECTOR}").parse().unwrap();
+    let peers = Peers::of_services(store.cluster(), &[ours], []);
+    let mut alive = peers.alive();
     let reading = Reading::new(store.cluster());
     let cluster = store.cluster();
     let dns = |name: &str| format!("kube-system/{name}").parse().unwrap();
@@ -148,11 +151,11 @@ async fn the_roles_are_those_that_are_used() {
         tokio::spawn(leadership.run(token.clone())),
         tokio::spawn(discovery.run(token.clone())),
         tokio::spawn(reading.run(token.clone())),
-        tokio::spawn(replicas.run(told, token.clone())),
+        tokio::spawn(peers.run(token.clone())),
     ];
     let mut reporting = Vec::new();
     for _ in 0..2 {
-        // Two replicas, as the second goes on with the Event of the first.
+        // Two collectors, as the second goes on with the Event of the first.
         let (reporter, task) = Reporter::new(&open);
         reporting.push(tokio::spawn(task.run(token.clone())));
         reporter.report(made.object_ref(&()), Severity::Normal, "Test", "a test");
@@ -163,6 +166,7 @@ async fn the_roles_are_those_that_are_used() {
     .await;
     found.wait_for(Option::is_some).await.unwrap();
     networks.wait_for(Option::is_some).await.unwrap();
+    alive.wait_for(Option::is_some).await.unwrap();
     store
         .delete::<DnsNameResolver>(&key, &Precondition::default())
         .await

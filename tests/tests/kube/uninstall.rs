@@ -27,8 +27,10 @@ const NAMESPACE: &str = "ovn-kubernetes";
 
 const NAMES: [&str; 2] = ["www.example.com.", "api.example.com."];
 
-/// What the chart is told: the collector looks at no pods, and may not; and it ends soon.
-const CHART: [&str; 4] = [
+/// What the chart is told: the collector looks at no pods, and may not; there is one, which ends soon.
+const CHART: [&str; 6] = [
+    "--set",
+    "collector.instances=1",
     "--set",
     "dns.watchPods=false",
     "--set",

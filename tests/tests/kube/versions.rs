@@ -8,13 +8,6 @@ use tests::kube::ApiServer;
 
 use crate::collectors::Collector;
 
-/// What replicas of later versions may say: more, something else, and nothing that can be read.
-const LATER: [&str; 3] = [
-    r#"7 {"addresses":["10.0.0.1"],"hears":["10.0.0.1:53 a.example"],"sees":{"more":1},"format":2}"#,
-    r#"8 {"addresses":{"v4":[]},"hears":7}"#,
-    "later",
-];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leases_of_version_0_1_and_of_later_ones_are_shared() {
     let server = ApiServer::shared().await;
@@ -24,22 +17,16 @@ async fn the_leases_of_version_0_1_and_of_later_ones_are_shared() {
     let left: Vec<Lease> = serde_json::from_slice(&fs::read(fixture).unwrap()).unwrap();
     for mut lease in left {
         let annotations = lease.metadata.annotations.get_or_insert_default();
-        for (value, number) in LATER.into_iter().zip(0..) {
-            let prefix = "dnsnameresolver.network.openshift.io/replica-later";
-            annotations.insert(format!("{prefix}{number}"), value.to_owned());
-        }
         annotations.insert("example.com/later".to_owned(), "kept".to_owned());
         leases.create(&PostParams::default(), &lease).await.unwrap();
     }
     // The holder of 0.1 does not renew: it is over as it says, and the collector leads.
     let collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
     collector.expect_leading(true).await;
-    for name in ["collector", "collector-replicas"] {
-        let lease = leases.get(name).await.unwrap();
-        let annotations = lease.metadata.annotations.unwrap_or_default();
-        let kept = annotations.get("example.com/later").map(String::as_str);
-        assert_eq!(kept, Some("kept"), "{name}");
-    }
+    let lease = leases.get("collector").await.unwrap();
+    let annotations = lease.metadata.annotations.unwrap_or_default();
+    let kept = annotations.get("example.com/later").map(String::as_str);
+    assert_eq!(kept, Some("kept"));
     let messages = collector.program.messages();
     let mut levels = messages
         .iter()

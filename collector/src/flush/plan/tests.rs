@@ -37,7 +37,6 @@ impl World {
         let config = Config {
             interval,
             budget: NonZeroU32::new(budget).unwrap(),
-            replica: "us".to_owned(),
             names: (0..names).map(name).collect(),
         };
         let mut plan = Plan::new(config, now);
@@ -138,9 +137,21 @@ impl World {
         std::mem::take(&mut self.sent).len()
     }
 
-    fn peer(&mut self, peer: Option<Peer>) {
-        let peers = peer.map(|peer| ("other".to_owned(), peer));
-        self.plan.set_peers(Arc::new(peers.into_iter().collect()));
+    /// There is another collector. Its probes come from there.
+    fn another(&mut self) {
+        let address = "192.0.2.2".parse().unwrap();
+        self.plan.set_collectors(Arc::new([address].into()));
+    }
+
+    /// A probe of it is in the stream.
+    fn see_anothers(&mut self, i: u8, stream: StreamId) {
+        self.see_from(server(i), 0, nonce(), stream, false);
+        self.flows[&stream].1.has_moved(self.now, false);
+    }
+
+    fn is_heard(&self, i: u8) -> bool {
+        let mut all = self.plan.all();
+        all.any(|(key, target, _)| key == (server(i), 0) && target.is_heard())
     }
 }
 
@@ -299,7 +310,7 @@ async fn a_new_stream_of_its_address_is_a_reason_to_probe_a_server_at_once() {
     assert_eq!(world.plan.take_notices(), [Notice::Sighted((server(1), 0))]);
     world.run(S * 2, World::silent);
     world.close(7);
-    assert_eq!(world.plan.announcement().0, BTreeSet::new());
+    assert!(!world.is_heard(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,74 +349,63 @@ async fn the_budget_is_kept_and_shared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_replicas_that_hear_a_server_one_probes_it_and_the_other_helps_out() {
-    let all = servers(1..=40);
-    let (mut ours, mut theirs) = (0, 0);
-    let hears: BTreeSet<Block> = all.iter().map(|server| (*server, name(0))).collect();
-    let mut world = World::new(MS * 100, 1000, 1);
-    world.plan.set_servers(&all);
-    world.open(7, None);
-    world.run(S * 4, World::reports(7));
-    world.count();
-    world.peer(Some(Peer {
-        addresses: ["192.0.2.2".parse().unwrap()].into(),
-        hears,
-        forwards: BTreeSet::new(),
-    }));
-    // The other's probes move the stream that all share here.
+async fn of_two_collectors_one_probes_and_the_other_helps_out_when_it_does_not() {
+    let mut world = flushed(MS * 100);
+    world.another();
     for _ in 0..100 {
-        world.flows[&7].1.has_moved(world.now, false);
+        world.see_anothers(1, 7);
         world.run(MS * 100, World::reports(7));
     }
-    for i in 1..=40 {
-        match world.state(server(i), 0) {
-            State::Flushed => ours += 1,
-            State::Elsewhere => theirs += 1,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(ours >= 10 && theirs >= 10, "{ours} {theirs}");
-    let sent: BTreeSet<SocketAddr> = world.sent.iter().map(|(_, it)| it.server).collect();
-    assert_eq!(sent.len(), ours);
-    // It has died, and nobody knows yet.
-    world.count();
-    world.run(S * 5, World::reports(7));
-    let sent: BTreeSet<SocketAddr> = world.sent.iter().map(|(_, it)| it.server).collect();
-    assert_eq!(sent.len(), 40);
-    world.peer(None);
-    world.run(S, World::reports(7));
-    assert_eq!(world.state(server(1), 0), State::Flushed);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_another_replica_hears_or_knows_to_forward_is_its_own_concern() {
-    let mut world = World::new(MS * 100, 1000, 2);
-    world.plan.set_servers(&servers(1..=1));
-    world.peer(Some(Peer {
-        addresses: BTreeSet::new(),
-        hears: [(server(1), name(0))].into(),
-        forwards: [(server(1), name(1))].into(),
-    }));
-    world.run(S * 600, World::silent);
     assert_eq!(world.count(), 0);
-    assert_eq!(world.state(server(1), 0), State::Elsewhere);
-    assert_eq!(world.state(server(1), 1), State::Forwards);
-    assert_eq!(world.plan.take_notices(), []);
+    assert_eq!(world.state(server(1), 0), State::Standby);
+    // It has died.
+    world.run(MS * 160, World::reports(7));
+    assert_eq!(world.count(), 1);
+    assert_eq!(world.state(server(1), 0), State::Flushed);
+    world.run(S, World::reports(7));
+    assert!((9..=10).contains(&world.count()));
+}
+
+/// Two collectors whose streams show the probes of both in one order: the one goes on whose probe is the last, whenever each of
+/// them began.
+#[tokio::test(start_paused = true)]
+async fn two_collectors_that_begin_together_agree_on_one() {
+    for (first, second) in [(0, 0), (0, 1), (40, 0), (99, 3)] {
+        let mut worlds = [flushed(MS * 100), flushed(MS * 100)];
+        for (world, head_start) in worlds.iter_mut().zip([first, second]) {
+            world.another();
+            world.run(MS * head_start, World::reports(7));
+            world.count();
+        }
+        let mut counts = [0; 2];
+        for round in 0..2_000 {
+            for i in [0, 1] {
+                let mut sent = Vec::new();
+                worlds[i].run(MS, |_, probe| sent.push(probe));
+                for probe in sent {
+                    worlds[i].see(probe, 7, false);
+                    worlds[1 - i].see_anothers(1, 7);
+                    counts[i] += usize::from(round >= 1_000);
+                }
+            }
+        }
+        assert!(counts.contains(&0), "{counts:?}");
+        assert!((9..=10).contains(&(counts[0] + counts[1])), "{counts:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_replicas_probe_shows_whose_a_stream_is() {
+async fn another_collectors_probe_shows_whose_a_stream_is() {
     let mut world = World::new(MS * 100, 1000, 1);
     world.plan.set_servers(&servers(1..=1));
     world.open(7, None);
-    world.peer(Some(Peer {
-        addresses: ["192.0.2.2".parse().unwrap()].into(),
-        ..Peer::default()
-    }));
-    world.see_from(server(1), 0, nonce(), 7, false);
-    assert_eq!(world.plan.announcement().0, [(server(1), name(0))].into());
+    world.see_anothers(1, 7);
+    assert!(!world.is_heard(1), "anybody can make up a probe");
+    world.another();
+    world.see_anothers(1, 7);
+    assert!(world.is_heard(1));
     world.see_from(server(1), 0, nonce(), 7, true);
-    assert_eq!(world.plan.announcement().1, [(server(1), name(0))].into());
+    assert_eq!(world.state(server(1), 0), State::Forwards);
 }
 
 #[tokio::test(start_paused = true)]

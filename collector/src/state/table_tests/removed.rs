@@ -90,12 +90,22 @@ fn removal_does_what_the_page_says() {
             &["www.example.com. - 0: 1.1.1.1 30@-500"],
         ),
         row(
+            "nor before one TTL and grace, since stored times may be old",
+            WWW,
+            &[
+                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
+                Absences(WWW, 5, 1.0),
+                Expire(34.9),
+            ],
+            &["www.example.com. NoAddress 0: 1.1.1.1 5@-4"],
+        ),
+        row(
             "and then it is removed",
             WWW,
             &[
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
                 Absences(WWW, 5, 1.0),
-                Expire(6.0),
+                Expire(35.0),
             ],
             GONE,
         ),

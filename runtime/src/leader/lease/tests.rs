@@ -142,52 +142,26 @@ fn a_release_clears_the_holder_of_the_version_that_was_written() {
 }
 
 #[test]
-fn the_holder_tells_the_others_which_addresses_it_asks_from() {
+fn a_process_that_would_lead_badly_takes_a_lease_later_than_others() {
     let now = Instant::now();
-    let addresses: BTreeSet<IpAddr> = ["10.0.0.7", "fd00::7"].map(|it| it.parse().unwrap()).into();
-    let (mut us, mut other) = (election("us"), election("other"));
-    us.found(None, now);
-    us.addresses.clone_from(&addresses);
-    let claim = stored(us.claim(now, Timestamp::UNIX_EPOCH).unwrap(), 1);
-    us.wrote(claim.clone(), now, now);
-    assert!(us.announced().is_empty(), "it knows its own");
-    other.found(Some(claim), now);
-    assert_eq!(other.announced(), addresses);
-
-    // What was announced goes with the lead, and what others wrote there stays.
-    let mut lease = other.seen.as_ref().unwrap().lease.clone();
-    let annotations = lease.metadata.annotations.as_mut().unwrap();
-    annotations.insert("x".to_owned(), "y".to_owned());
-    other.found(Some(stored(lease, 2)), now);
-    let claim = other
-        .claim(now + seconds(10), Timestamp::UNIX_EPOCH)
-        .unwrap();
-    assert_eq!(
-        claim.metadata.annotations,
-        Some([("x".to_owned(), "y".to_owned())].into())
-    );
-    other.wrote(stored(claim, 3), now, now);
-    assert!(other.announced().is_empty());
-    us.found(Some(other.seen.unwrap().lease), now);
-    assert!(us.announced().is_empty());
-}
-
-#[test]
-fn of_what_is_announced_only_addresses_are_believed_and_not_too_many() {
-    let now = Instant::now();
-    let announced = |text: &str| {
-        let mut lease = of_another(1, now);
-        lease.metadata.annotations = Some([(ADDRESSES.to_owned(), text.to_owned())].into());
-        let mut us = election("us");
-        us.found(Some(lease.clone()), now);
-        let while_held = us.announced();
-        lease.spec.as_mut().unwrap().holder_identity = None;
-        us.found(Some(stored(lease, 2)), now);
-        assert!(us.announced().is_empty(), "nobody holds it");
-        while_held.len()
-    };
-    assert_eq!(announced(""), 0);
-    assert_eq!(announced("x,10.0.0.1, 10.0.0.2,,10.0.0.1/8"), 1);
-    let many: Vec<_> = (0..100).map(|i| format!("10.0.0.{i}")).collect();
-    assert_eq!(announced(&many.join(",")), MAX_ADDRESSES);
+    let clock = Timestamp::UNIX_EPOCH;
+    let mut deaf = election("deaf");
+    deaf.delay = seconds(20);
+    // It makes one that is not there, for whoever takes it first.
+    deaf.found(None, now);
+    let made = deaf.claim(now, clock).unwrap();
+    assert_eq!(holder(&made), None);
+    deaf.wrote(stored(made, 1), now, now);
+    assert_eq!(deaf.leads_until(), None);
+    assert_eq!(deaf.claim(now + seconds(19), clock), None);
+    assert_eq!(deaf.next_turn(now + seconds(19)), now + seconds(20));
+    let claim = deaf.claim(now + seconds(20), clock).unwrap();
+    assert_eq!(holder(&claim), Some("deaf"));
+    // One that another has let run out, too.
+    deaf.found(Some(of_another(2, now)), now);
+    assert!(deaf.another_holds(now + seconds(9)) && !deaf.another_holds(now + seconds(10)));
+    assert_eq!(deaf.claim(now + seconds(29), clock), None);
+    assert!(deaf.claim(now + seconds(30), clock).is_some());
+    deaf.delay = Duration::ZERO;
+    assert!(deaf.claim(now + seconds(10), clock).is_some());
 }

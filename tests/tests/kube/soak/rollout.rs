@@ -147,7 +147,7 @@ impl Deployment {
 
 impl Cluster {
     /// Installs the chart in a namespace of its own.
-    async fn start(server: &Arc<ApiServer>, ha: &str, resolves: bool) -> Self {
+    async fn start(server: &Arc<ApiServer>, instances: usize, resolves: bool) -> Self {
         let (workdir, namespace) = (Workdir::new(), server.namespace().await);
         let asked = Arc::<AtomicUsize>::default();
         let so_far = Arc::clone(&asked);
@@ -165,9 +165,10 @@ impl Cluster {
             "none".to_owned()
         };
         let args = format!("collector.extraArgs={{--manage-objects=always,--resolver={resolver}}}");
-        let (ha, fullname) = (format!("ha={ha}"), format!("fullnameOverride={namespace}"));
+        let instances = format!("collector.instances={instances}");
+        let fullname = format!("fullnameOverride={namespace}");
         let flags = [
-            "--set", &ha, "--set", &fullname, "--set", DELAY, "--set", &args,
+            "--set", &instances, "--set", &fullname, "--set", DELAY, "--set", &args,
         ];
         server.grant(&namespace, &flags).await;
         let account = format!("{namespace}-collector");
@@ -347,18 +348,18 @@ async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
 }
 
 /// Two `dnstap` lines: nothing but what the streams bring is known, and nothing is missing.
-async fn dual(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, "dual", false).await;
+async fn two_instances(server: &Arc<ApiServer>) {
+    let mut cluster = Cluster::start(server, 2, false).await;
     let began = Instant::now();
     let asked = cluster.roll().await;
     let took = began.elapsed();
     expect_all(&cluster, asked, NEW).await;
-    println!("dual: none of {asked} events lost in a rollout of {took:.1?}");
+    println!("two instances: none of {asked} events lost in a rollout of {took:.1?}");
 }
 
 /// One line, and nobody asks: what is missing then was lost.
-async fn single(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, "single", false).await;
+async fn one_instance(server: &Arc<ApiServer>) {
+    let mut cluster = Cluster::start(server, 1, false).await;
     let asked = cluster.roll().await;
     // Of each of two streams at most what CoreDNS holds back in a second, and what it writes to nobody in another.
     let most = 2 * 2 * rate();
@@ -369,16 +370,16 @@ async fn single(server: &Arc<ApiServer>) {
             .ok_or_else(|| lost.to_string())
     })
     .await;
-    println!("single: {lost} of {asked} events lost");
+    println!("one instance: {lost} of {asked} events lost");
 }
 
 /// One line, and the collectors ask again for what they may have missed: an address that came during the rollout.
-async fn single_that_asks(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, "single", true).await;
+async fn one_instance_that_asks(server: &Arc<ApiServer>) {
+    let mut cluster = Cluster::start(server, 1, true).await;
     expect_all(&cluster, names(), OLD).await;
     let asked = cluster.roll().await;
     expect_all(&cluster, asked, NEW).await;
-    println!("single, with look-ups: none of {asked} addresses missing");
+    println!("one instance, with look-ups: none of {asked} addresses missing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -386,10 +387,14 @@ async fn a_rollout_loses_nothing_with_two_lines_and_with_one_little_that_is_aske
     let server = Arc::new(ApiServer::start().await);
     allow(&server).await;
     if is_long() {
-        dual(&server).await;
-        single(&server).await;
-        single_that_asks(&server).await;
+        two_instances(&server).await;
+        one_instance(&server).await;
+        one_instance_that_asks(&server).await;
     } else {
-        tokio::join!(dual(&server), single(&server), single_that_asks(&server));
+        tokio::join!(
+            two_instances(&server),
+            one_instance(&server),
+            one_instance_that_asks(&server)
+        );
     }
 }

@@ -1,14 +1,19 @@
-//! Who asked: CoreDNS shows the queries of collectors on dnstap like everybody's, and they are nobody's sighting.
+//! Where a query came from. CoreDNS shows the queries of collectors on dnstap like those of clients. Collectors ignore them when
+//! they learn what clients use.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use tokio::{sync::watch, time::Instant};
+use runtime::peers::Addresses;
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::Instant,
+};
 
 /// For how long a closed socket is remembered. A server that answers late still tells dnstap, and the sender keeps events
 /// back for a second or more.
@@ -16,23 +21,19 @@ pub const LINGER: Duration = Duration::from_secs(10);
 
 type Endpoint = (IpAddr, u16);
 
-/// Who sent a query that a DNS server reports.
+/// Where a query came from that a DNS server reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asker {
-    /// This process.
-    Ourselves,
-    /// The replica that leads, which alone looks names up on time.
-    Leader,
-    /// Another replica: it probes, and asks for what it missed.
-    Replica,
-    /// Anybody else.
+pub enum QueryOrigin {
+    /// This collector or another one: a look-up or a flush probe.
+    Collector,
+    /// A client.
     Client(IpAddr),
     /// The event does not say.
     Unknown,
 }
 
-/// The local addresses and ports of our look-ups that are under way or ended within [`LINGER`], and the addresses that the
-/// leader asks from. Clones share one record.
+/// The local addresses and ports of our queries that are under way or ended within [`LINGER`], and the addresses that the other
+/// collectors ask from. Clones share one record.
 #[derive(Clone, Debug, Default)]
 pub struct OwnQueries(Arc<Inner>);
 
@@ -41,11 +42,10 @@ struct Inner {
     record: Mutex<Record>,
     /// Every address that we ever asked from: queries from others are not ours, and need no lock.
     local: ArcSwap<BTreeSet<IpAddr>>,
-    /// Those by which others can know us.
-    announced: watch::Sender<BTreeSet<IpAddr>>,
-    leader: ArcSwap<BTreeSet<IpAddr>>,
-    /// The addresses that the other replicas ask from.
+    /// The addresses that the other collectors ask from.
     others: ArcSwap<BTreeSet<IpAddr>>,
+    /// Queries to a loopback address are sent from this one, by which other collectors on this host know us.
+    loopback: Option<Ipv4Addr>,
 }
 
 #[derive(Debug, Default)]
@@ -72,36 +72,58 @@ impl Sockets {
 }
 
 impl OwnQueries {
-    /// Who sent a query from this address and port. Takes a lock only if it comes from an address of ours.
-    pub fn asker(&self, address: Option<IpAddr>, port: Option<u16>) -> Asker {
+    /// Asks servers on loopback addresses from this one.
+    pub fn from_loopback(loopback: Option<Ipv4Addr>) -> Self {
+        Self(Arc::new(Inner {
+            loopback,
+            ..Inner::default()
+        }))
+    }
+
+    /// Where a query from this address and port came from. Takes a lock only if it comes from an address of ours.
+    pub fn origin(&self, address: Option<IpAddr>, port: Option<u16>) -> QueryOrigin {
         let Some(address) = address else {
-            return Asker::Unknown;
+            return QueryOrigin::Unknown;
         };
         let canonical = address.to_canonical();
-        if port.is_some_and(|port| self.contains((canonical, port))) {
-            Asker::Ourselves
-        } else if self.0.leader.load().contains(&canonical) {
-            Asker::Leader
-        } else if self.0.others.load().contains(&canonical) {
-            Asker::Replica
+        let is_ours = port.is_some_and(|port| self.contains((canonical, port)));
+        if is_ours || self.0.others.load().contains(&canonical) {
+            QueryOrigin::Collector
         } else {
-            Asker::Client(address)
+            QueryOrigin::Client(address)
         }
     }
 
-    /// The addresses that we ask from, as far as others can tell us by them: a loopback address is everybody's.
-    pub fn addresses(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
-        self.0.announced.subscribe()
+    /// From now on the other collectors ask from these addresses.
+    pub fn others_ask_from(&self, addresses: Addresses) {
+        self.0.others.store(addresses);
     }
 
-    /// From now on the leader asks from these addresses, if it is another.
-    pub fn led_from(&self, addresses: BTreeSet<IpAddr>) {
-        self.0.leader.store(Arc::new(addresses));
+    /// The local address to bind to for a query to this server, with a port of the system's choice; nothing if any will do.
+    pub(crate) fn source(&self, server: SocketAddr) -> Option<SocketAddr> {
+        let loopback = self.0.loopback.filter(|_| match server.ip() {
+            IpAddr::V4(server) => server.is_loopback(),
+            IpAddr::V6(_) => false,
+        })?;
+        Some(SocketAddr::from((loopback, 0)))
     }
 
-    /// From now on the other replicas ask from these addresses.
-    pub fn others_ask_from(&self, addresses: BTreeSet<IpAddr>) {
-        self.0.others.store(Arc::new(addresses));
+    /// Connects to a server over TCP.
+    pub(crate) async fn connect(
+        &self,
+        server: SocketAddr,
+    ) -> std::io::Result<(TcpStream, OwnSocket)> {
+        let stream = match self.source(server) {
+            None => TcpStream::connect(server).await?,
+            Some(source) => {
+                let socket = TcpSocket::new_v4()?;
+                socket.bind(source)?;
+                socket.connect(server).await?
+            }
+        };
+        stream.set_nodelay(true)?;
+        let own = self.open(stream.local_addr()?);
+        Ok((stream, own))
     }
 
     pub(super) fn contains(&self, endpoint: Endpoint) -> bool {
@@ -139,11 +161,6 @@ impl OwnQueries {
         let mut local = known.as_ref().clone();
         local.insert(address);
         self.0.local.store(Arc::new(local));
-        if !address.is_loopback() && !address.is_unspecified() {
-            self.0.announced.send_modify(|announced| {
-                announced.insert(address);
-            });
-        }
     }
 
     fn close(&self, endpoint: Endpoint) {
@@ -203,46 +220,39 @@ mod tests {
 
     fn is_ours(own: &OwnQueries, address: &str, port: u16) -> bool {
         let address = address.parse().ok();
-        own.asker(address, Some(port)) == Asker::Ourselves
+        own.origin(address, Some(port)) == QueryOrigin::Collector
     }
 
     #[test]
-    fn the_leader_is_known_by_its_address_and_everybody_else_is_a_client() {
+    fn a_collector_is_known_by_its_address_and_everybody_else_is_a_client() {
         let own = OwnQueries::default();
-        let [leader, client] = ["10.0.0.2", "10.0.0.3"].map(|it| it.parse::<IpAddr>().unwrap());
-        own.led_from([leader].into());
+        let [other, client] = ["10.0.0.2", "10.0.0.3"].map(|it| it.parse::<IpAddr>().unwrap());
+        own.others_ask_from(Arc::new([other].into()));
         let mapped = "::ffff:10.0.0.2".parse().ok();
-        for address in [Some(leader), mapped] {
-            assert_eq!(own.asker(address, Some(7)), Asker::Leader);
-            assert_eq!(own.asker(address, None), Asker::Leader);
+        for address in [Some(other), mapped] {
+            for port in [Some(7), None] {
+                assert_eq!(own.origin(address, port), QueryOrigin::Collector);
+            }
         }
-        assert_eq!(own.asker(Some(client), Some(7)), Asker::Client(client));
-        assert_eq!(own.asker(None, Some(7)), Asker::Unknown);
-        own.others_ask_from([leader, "10.0.0.4".parse().unwrap()].into());
-        assert_eq!(own.asker(Some(leader), Some(7)), Asker::Leader);
-        assert_eq!(
-            own.asker("::ffff:10.0.0.4".parse().ok(), Some(7)),
-            Asker::Replica
-        );
-        own.others_ask_from(BTreeSet::new());
-        own.led_from(BTreeSet::new());
-        assert_eq!(own.asker(Some(leader), Some(7)), Asker::Client(leader));
+        let origin = own.origin(Some(client), Some(7));
+        assert_eq!(origin, QueryOrigin::Client(client));
+        assert_eq!(own.origin(None, Some(7)), QueryOrigin::Unknown);
+        own.others_ask_from(Addresses::default());
+        assert_eq!(own.origin(Some(other), Some(7)), QueryOrigin::Client(other));
     }
 
-    #[test]
-    fn others_are_told_the_addresses_that_are_ours_alone() {
-        let own = OwnQueries::default();
-        let mut told = own.addresses();
-        for ip in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
-            drop(own.open(SocketAddr::new(ip.parse().unwrap(), 1)));
+    #[tokio::test]
+    async fn servers_on_loopback_are_asked_from_the_address_of_this_collector() {
+        let address = Ipv4Addr::new(127, 77, 0, 1);
+        let own = OwnQueries::from_loopback(Some(address));
+        for server in ["10.0.0.1:53", "[::1]:53"] {
+            assert_eq!(own.source(server.parse().unwrap()), None);
         }
-        assert!(!told.has_changed().unwrap());
-        for port in 1..5 {
-            drop(own.open(local(port)));
-        }
-        assert_eq!(*told.borrow_and_update(), [local(1).ip()].into());
-        drop(own.open(local(9)));
-        assert!(!told.has_changed().unwrap());
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_stream, _own) = own.connect(server.local_addr().unwrap()).await.unwrap();
+        let (_, peer) = server.accept().await.unwrap();
+        assert_eq!(peer.ip(), IpAddr::V4(address));
+        assert!(is_ours(&own, "127.77.0.1", peer.port()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,168 @@
+//! Which DNS servers this collector hears: of which a dnstap stream comes here.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
+
+use crate::flush::{BlockView, plan::State, streams::Open};
+
+/// How well the DNS servers are heard.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Hearing {
+    /// No stream comes here, and some should.
+    pub is_deaf: bool,
+    /// A DNS server that is listed is not heard.
+    pub is_missing: bool,
+    /// One that was heard is listed and no longer heard.
+    pub is_broken: bool,
+}
+
+/// What there is to go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs<'a> {
+    /// The streams that are open.
+    pub open: &'a Open,
+    /// The DNS servers that are listed.
+    pub servers: &'a BTreeSet<SocketAddr>,
+    /// What flush probes found out of them.
+    pub blocks: &'a [BlockView],
+}
+
+/// Remembers which servers were heard.
+#[derive(Debug)]
+pub struct Tracker {
+    /// Servers that were never heard are missing, too.
+    all_stream: bool,
+    heard: BTreeSet<IpAddr>,
+}
+
+impl Tracker {
+    /// `all_stream`: every server that is listed should be heard.
+    pub fn new(all_stream: bool) -> Self {
+        Self {
+            all_stream,
+            heard: BTreeSet::new(),
+        }
+    }
+
+    /// How well they are heard now.
+    pub fn look(&mut self, signs: Signs<'_>) -> Hearing {
+        let servers = signs.servers.iter().map(|it| it.ip().to_canonical());
+        let servers: BTreeSet<IpAddr> = servers.collect();
+        let (heard, silent): (BTreeSet<IpAddr>, BTreeSet<IpAddr>) =
+            servers.iter().partition(|server| signs.is_heard(**server));
+        self.heard.retain(|server| servers.contains(server));
+        let is_broken = silent.iter().any(|server| self.heard.contains(server));
+        self.heard.extend(heard);
+        Hearing {
+            is_deaf: signs.open.is_empty(),
+            is_missing: is_broken || (self.all_stream && !silent.is_empty()),
+            is_broken,
+        }
+    }
+}
+
+impl Signs<'_> {
+    /// Probes tell for sure. Where they do not, a stream from its address counts, and one over a unix socket, which has none.
+    fn is_heard(&self, server: IpAddr) -> bool {
+        let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
+        let mut blocks = self.blocks.iter().filter(of_server);
+        if blocks.any(|block| matches!(block.state, State::Searching | State::Blind)) {
+            return false;
+        }
+        let mut blocks = self.blocks.iter().filter(of_server);
+        let may_be = |peer: Option<IpAddr>| peer.is_none_or(|peer| peer == server);
+        blocks.any(|block| block.streams > 0)
+            || self.open.values().any(|opened| may_be(opened.peer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::flush::streams::{Flow, Opened};
+
+    fn server(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 53))
+    }
+
+    fn open(peers: &[Option<u8>]) -> Open {
+        let opened = peers.iter().map(|last| Opened {
+            peer: last.map(|last| server(last).ip()),
+            flow: Flow::new(),
+        });
+        Arc::new((0..).zip(opened).collect())
+    }
+
+    fn block(last: u8, state: State, streams: usize) -> BlockView {
+        BlockView {
+            server: server(last),
+            name: "flush.test.".to_owned(),
+            state,
+            streams,
+            reported: None,
+            delay: None,
+            rcode: None,
+        }
+    }
+
+    fn look(
+        tracker: &mut Tracker,
+        peers: &[Option<u8>],
+        servers: &[u8],
+        blocks: &[BlockView],
+    ) -> [bool; 3] {
+        let hearing = tracker.look(Signs {
+            open: &open(peers),
+            servers: &servers.iter().map(|last| server(*last)).collect(),
+            blocks,
+        });
+        [hearing.is_deaf, hearing.is_missing, hearing.is_broken]
+    }
+
+    #[test]
+    fn a_server_is_heard_by_its_address_or_by_what_probes_find_out() {
+        let mut tracker = Tracker::new(true);
+        assert_eq!(look(&mut tracker, &[], &[1, 2], &[]), [true, true, false]);
+        assert_eq!(
+            look(&mut tracker, &[Some(1)], &[1, 2], &[]),
+            [false, true, false]
+        );
+        let both = [Some(1), Some(2)];
+        assert_eq!(look(&mut tracker, &both, &[1, 2], &[]), [false; 3]);
+        // Packets are dropped: the streams are open still.
+        let silent = [block(2, State::Searching, 0)];
+        assert_eq!(
+            look(&mut tracker, &both, &[1, 2], &silent),
+            [false, true, true]
+        );
+        // It was scaled down.
+        assert_eq!(look(&mut tracker, &[Some(1)], &[1], &[]), [false; 3]);
+        // Streams over a unix socket have no address.
+        assert_eq!(
+            look(&mut Tracker::new(true), &[None], &[1, 2], &[]),
+            [false; 3]
+        );
+        let flushed = [block(1, State::Flushed, 1), block(1, State::Forwards, 0)];
+        assert_eq!(
+            look(&mut Tracker::new(true), &[Some(9)], &[1], &flushed),
+            [false; 3]
+        );
+        let one_blind = [block(1, State::Flushed, 1), block(1, State::Blind, 0)];
+        let found = look(&mut Tracker::new(true), &[Some(1)], &[1], &one_blind);
+        assert_eq!(found, [false, true, false]);
+    }
+
+    #[test]
+    fn a_server_that_is_asked_and_never_streamed_is_not_missing_if_it_need_not_stream() {
+        let mut tracker = Tracker::new(false);
+        assert_eq!(look(&mut tracker, &[Some(1)], &[1, 2], &[]), [false; 3]);
+        assert_eq!(
+            look(&mut tracker, &[Some(2)], &[1, 2], &[]),
+            [false, true, true]
+        );
+    }
+}

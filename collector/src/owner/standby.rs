@@ -1,0 +1,311 @@
+//! What a collector writes that does not lead: an address that a client was told and that the leader has not written in time.
+//!
+//! A standby hears the same answers as the leader. It writes what the leader missed (it is dead, cut off, or does not hear a DNS
+//! server), and never anything that it only remembers. The leader knows more and may leave an address out, for a limit, a guard
+//! or a budget: what the leader takes out again a standby does not add for an hour.
+
+use std::{net::IpAddr, time::Duration};
+
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::{clock::Timestamp, store::ObjectKey};
+
+use super::{
+    Owner,
+    entry::{Entry, Object},
+    writes::spaced,
+};
+use crate::{
+    observation::{Observation, Source},
+    publish::Write,
+    state::Addition,
+};
+
+/// How long the leader has to write an address.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Each standby waits for a part of this longer, so that two do not write at once.
+const SPREAD: Duration = Duration::from_millis(250);
+
+/// While statuses come late it waits for longer, but no longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// For how long a late status counts.
+const LATE_FOR: Duration = Duration::from_secs(60);
+
+/// What the leader took out is not added again for so long.
+const REFUSED_FOR: Duration = Duration::from_secs(3600);
+
+/// Nothing is added to an object that uses so much of a limit.
+const FULL: f64 = 0.9;
+
+/// Addresses of an object that wait, or are remembered.
+const MOST: usize = 256;
+
+/// How late statuses are, so that a slow API server is not asked for the same by all.
+#[derive(Debug)]
+pub(super) struct Standby {
+    spread: Duration,
+    latest: Duration,
+    latest_at: Timestamp,
+}
+
+impl Default for Standby {
+    fn default() -> Self {
+        Self {
+            spread: SPREAD.mul_f64(fastrand::f64()),
+            latest: Duration::ZERO,
+            latest_at: Timestamp::default(),
+        }
+    }
+}
+
+impl Standby {
+    /// The clock was set.
+    pub(super) fn gap(&mut self) {
+        (self.latest, self.latest_at) = (Duration::ZERO, Timestamp::default());
+    }
+
+    /// For how long an address must be missing.
+    fn wait(&self, now: Timestamp) -> Duration {
+        let is_late = self.latest_at + LATE_FOR > now;
+        let late = if is_late { self.latest * 2 } else { WAIT };
+        WAIT.max(late).min(LONGEST_WAIT) + self.spread
+    }
+
+    /// A status came so long after the answer that it tells of.
+    fn came_after(&mut self, late: Duration, now: Timestamp) {
+        if late >= self.latest || self.latest_at + LATE_FOR <= now {
+            (self.latest, self.latest_at) = (late, now);
+        }
+    }
+}
+
+/// What a standby finds missing in the status of a name's objects.
+#[derive(Debug, Default)]
+pub(super) struct Additions {
+    waiting: Vec<Waiting>,
+    made: Vec<Made>,
+    /// Not to be added before then.
+    refused: Vec<(DnsName, IpAddr, Timestamp)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    addition: Addition,
+    since: Timestamp,
+}
+
+/// An address that this collector has added.
+#[derive(Debug)]
+struct Made {
+    name: DnsName,
+    ip: IpAddr,
+    /// Its TTL and grace are over then.
+    until: Timestamp,
+    /// The status had it.
+    stood: bool,
+}
+
+impl Additions {
+    fn was_made(&self, name: &DnsName, ip: IpAddr) -> bool {
+        self.made.iter().any(|it| it.ip == ip && it.name == *name)
+    }
+
+    fn is_refused(&self, name: &DnsName, ip: IpAddr, now: Timestamp) -> bool {
+        let mut refused = self.refused.iter();
+        refused.any(|(of, it, until)| *it == ip && of == name && now < *until)
+    }
+
+    /// The object was made again, and has lost what it had.
+    pub(super) fn forget_made(&mut self) {
+        self.made.clear();
+    }
+
+    fn forget_past(&mut self, now: Timestamp) {
+        self.waiting.retain(|Waiting { addition, .. }| {
+            addition.looked_up + Duration::from_secs(addition.ttl.into()) > now
+        });
+        self.made.retain(|made| made.until > now);
+        self.refused.retain(|(.., until)| *until > now);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.made.is_empty() && self.refused.is_empty()
+    }
+}
+
+fn all_have(objects: &[Object], ip: IpAddr) -> bool {
+    objects.iter().all(|object| object.status.has_address(ip))
+}
+
+impl Owner {
+    /// Notes what a client was told and the status lacks.
+    pub(super) fn compare_with_status(&mut self, spec: &DnsName, observation: &Observation) {
+        if observation.client.is_none() || observation.source == Source::REMEMBERED {
+            return;
+        }
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return;
+        };
+        for (ip, ttl) in &observation.addresses {
+            if all_have(&entry.objects, *ip) {
+                continue;
+            }
+            let additions = entry.additions.get_or_insert_default();
+            if additions.is_refused(&observation.name, *ip, observation.at) {
+                continue;
+            }
+            let addition = Addition {
+                name: observation.name.clone(),
+                ip: *ip,
+                ttl: entry.limits.clamp(*ttl),
+                looked_up: observation.given.min(observation.at),
+            };
+            let same = |it: &Waiting| it.addition.ip == *ip && it.addition.name == addition.name;
+            match additions.waiting.iter().position(same) {
+                Some(known) => {
+                    if let Some(known) = additions.waiting.get_mut(known) {
+                        known.addition = addition;
+                    }
+                }
+                None if additions.waiting.len() < MOST => additions.waiting.push(Waiting {
+                    addition,
+                    since: observation.at,
+                }),
+                None => count("too_many", 1),
+            }
+            self.dirty.insert(spec.clone());
+        }
+    }
+
+    /// The status of an object of the name is another one.
+    pub(super) fn follow_status(&mut self, spec: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return;
+        };
+        let Entry {
+            additions: Some(additions),
+            objects,
+            ..
+        } = &mut **entry
+        else {
+            return;
+        };
+        let mut waiting = std::mem::take(&mut additions.waiting);
+        waiting.retain(|Waiting { addition, since }| {
+            let is_there = all_have(objects, addition.ip);
+            if is_there && !additions.was_made(&addition.name, addition.ip) {
+                self.standby.came_after(now.since(*since), now);
+            }
+            !is_there
+        });
+        additions.waiting = waiting;
+        let mut made = std::mem::take(&mut additions.made);
+        made.retain_mut(|made| {
+            let is_there = all_have(objects, made.ip);
+            let was_taken_out = made.stood && !is_there && now < made.until;
+            made.stood |= is_there;
+            if was_taken_out && additions.refused.len() < MOST {
+                count("taken_out", 1);
+                let refused = (made.name.clone(), made.ip, now + REFUSED_FOR);
+                additions.refused.push(refused);
+            }
+            !was_taken_out
+        });
+        additions.made = made;
+    }
+
+    /// Adds what the leader had time for. Returns when there may be more.
+    pub(super) fn write_additions(
+        &mut self,
+        spec: &DnsName,
+        now: Timestamp,
+        writes: &mut Vec<Write>,
+    ) -> Option<Timestamp> {
+        let wait = self.standby.wait(now);
+        let entry = self.entries.get_mut(spec)?;
+        let Entry {
+            additions,
+            objects,
+            limits,
+            ..
+        } = &mut **entry;
+        let known = additions.as_deref_mut()?;
+        known.forget_past(now);
+        if known.is_empty() {
+            *additions = None;
+            return None;
+        }
+        let is_due = |it: &&Waiting| it.since + wait <= now;
+        let mut again: Vec<Timestamp> = Vec::new();
+        let later = known.waiting.iter().filter(|it| !is_due(it));
+        again.extend(later.map(|it| it.since + wait));
+        let guards = &self.config.guards;
+        let mut is_full = false;
+        for object in objects.iter() {
+            let key = ObjectKey {
+                namespace: self.config.namespace.clone(),
+                name: object.name.as_ref().to_owned(),
+            };
+            // What tells of the end of its last rule gets nothing. What is written now is looked at again afterwards.
+            if object.no_rule_since.is_some() || self.in_flight.contains_key(&key) {
+                continue;
+            }
+            let missing: Vec<&Addition> = known
+                .waiting
+                .iter()
+                .filter(is_due)
+                .map(|it| &it.addition)
+                .filter(|it| !object.status.has_address(it.ip) && guards.admit(it.ip).is_ok())
+                .collect();
+            if missing.is_empty() {
+                continue;
+            }
+            if spaced(object) > now {
+                again.push(spaced(object));
+                continue;
+            }
+            let additions = missing.iter().copied();
+            let (next, added) = object.status.with_additions(additions, limits, FULL, now);
+            is_full |= added < missing.len();
+            if added == 0 {
+                continue;
+            }
+            for addition in missing.into_iter().take(added) {
+                let until = addition.looked_up + Duration::from_secs(addition.ttl.into());
+                if known.made.len() < MOST {
+                    known.made.push(Made {
+                        name: addition.name.clone(),
+                        ip: addition.ip,
+                        until: until + limits.grace,
+                        stood: false,
+                    });
+                }
+            }
+            counter!("collector_standby_additions_total").increment(added as u64);
+            writes.push(object.write(&self.config.namespace, spec, next.status()));
+        }
+        if is_full {
+            let before = known.waiting.len();
+            let made = std::mem::take(&mut known.made);
+            let was_made = |it: &Addition| made.iter().any(|m| m.ip == it.ip && m.name == it.name);
+            known
+                .waiting
+                .retain(|it| !is_due(&it) || was_made(&it.addition));
+            count("full", before - known.waiting.len());
+            known.made = made;
+        }
+        again.into_iter().min()
+    }
+
+    /// A write did not come through: those of the leader may be as slow.
+    pub(super) fn write_failed(&mut self, now: Timestamp) {
+        self.standby.came_after(self.standby.wait(now), now);
+    }
+}
+
+fn count(reason: &'static str, times: usize) {
+    counter!("collector_standby_additions_refused_total", "reason" => reason)
+        .increment(times as u64);
+}

@@ -1,0 +1,107 @@
+//! Addresses that are added to a status as it stands, without anything else that is known.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{
+    Limits, Stored,
+    condition::Told,
+    evict::{OBJECT_BYTES, address_bytes, name_bytes},
+    name::Verdict,
+    stored::{StoredAddress, StoredName},
+};
+
+/// An address that a client was told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Addition {
+    /// The name that was answered with it.
+    pub name: DnsName,
+    /// The address.
+    pub ip: IpAddr,
+    /// Its TTL in seconds, within the limits.
+    pub ttl: u32,
+    /// When the client was told.
+    pub looked_up: Timestamp,
+}
+
+impl Stored {
+    /// Whether the address stands in the status, under whatever name.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        let mut addresses = self.names.iter().flat_map(|name| &name.addresses);
+        addresses.any(|address| address.ip == ip)
+    }
+
+    /// The status with these addresses, each of them as long as every limit of the object is used to less than `share` before.
+    /// Returns how many are added.
+    pub fn with_additions<'a>(
+        &self,
+        additions: impl Iterator<Item = &'a Addition>,
+        limits: &Limits,
+        share: f64,
+        now: Timestamp,
+    ) -> (Self, usize) {
+        let mut names = self.names.to_vec();
+        let mut count = 0;
+        for addition in additions {
+            if fill(&names, limits) >= share {
+                break;
+            }
+            add(&mut names, addition, now);
+            count += 1;
+        }
+        let next = Self {
+            names: names.into(),
+            ..Self::default()
+        };
+        (next, count)
+    }
+}
+
+fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
+    let address = StoredAddress {
+        ip: addition.ip,
+        ttl: i32::try_from(addition.ttl).unwrap_or(i32::MAX),
+        looked_up: addition.looked_up.floor_second(),
+    };
+    let known = names.iter_mut().find(|name| name.dns_name == addition.name);
+    let Some(name) = known else {
+        let name = StoredName {
+            dns_name: addition.name.clone(),
+            addresses: [address].into(),
+            told: Told::Nothing.next(Verdict::Resolved, now),
+            failures: 0,
+        };
+        match addition.name.is_wildcard() {
+            true => names.insert(0, name),
+            false => names.push(name),
+        }
+        return;
+    };
+    // The reason why there was none does not hold any more.
+    if name.addresses.is_empty() {
+        name.told = name.told.next(Verdict::Resolved, now);
+    }
+    let mut addresses = std::mem::take(&mut name.addresses).into_vec();
+    addresses.push(address);
+    name.addresses = addresses.into();
+}
+
+/// The largest part of a limit that is used, where 1 is all of it.
+fn fill(names: &[StoredName], limits: &Limits) -> f64 {
+    let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
+    let mut bytes = OBJECT_BYTES;
+    let mut of_names: BTreeMap<&DnsName, usize> = BTreeMap::new();
+    for name in names {
+        let addresses = name.addresses.iter();
+        bytes += name_bytes(&name.dns_name);
+        bytes += addresses.map(|it| address_bytes(it.ip)).sum::<usize>();
+        *of_names.entry(&name.dns_name).or_default() += name.addresses.len();
+    }
+    let most = of_names.values().max().copied().unwrap_or(0);
+    // A name that is no wildcard's has one entry, far below that limit.
+    part(most, limits.addresses_per_name)
+        .max(part(names.len(), limits.names_per_wildcard))
+        .max(part(bytes, limits.object_bytes))
+}

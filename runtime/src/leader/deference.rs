@@ -1,0 +1,109 @@
+//! A process that would lead badly leaves the lead to others, as long as one of them takes it.
+
+use std::time::Duration;
+
+use tokio::{sync::watch, time::Instant};
+
+use super::LEASE_DURATION;
+
+/// Such a process takes a free lead so much later than others.
+const DELAY: Duration = Duration::from_secs(2 * LEASE_DURATION.as_secs());
+
+/// It gives the lead up after so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Another that has led for so long does not leave the lead to others itself, so after it the lead may be given up again.
+const SETTLED: Duration = Duration::from_secs(120);
+
+pub(super) struct Deference {
+    prefers_others: watch::Receiver<bool>,
+    /// Since when it does, without a break.
+    since: Option<Instant>,
+    /// It gave the lead up, and took it again since no other did.
+    has_yielded: bool,
+    /// Since when another has led without a break.
+    another_leads_since: Option<Instant>,
+}
+
+impl Deference {
+    pub(super) fn new(prefers_others: watch::Receiver<bool>) -> Self {
+        Self {
+            prefers_others,
+            since: None,
+            has_yielded: false,
+            another_leads_since: None,
+        }
+    }
+
+    /// Of a process that leads as well as any other.
+    pub(super) fn none() -> Self {
+        Self::new(watch::channel(false).1)
+    }
+
+    /// For how long the lead must have been free before this process takes it.
+    pub(super) fn delay(&self) -> Duration {
+        match *self.prefers_others.borrow() {
+            true => DELAY,
+            false => Duration::ZERO,
+        }
+    }
+
+    /// To be called at each look, with whether another leads now.
+    pub(super) fn look(&mut self, another_leads: bool, now: Instant) {
+        if !*self.prefers_others.borrow() {
+            (self.since, self.has_yielded) = (None, false);
+        } else {
+            self.since.get_or_insert(now);
+        }
+        if !another_leads {
+            self.another_leads_since = None;
+        } else if *self.another_leads_since.get_or_insert(now) + SETTLED <= now {
+            self.has_yielded = false;
+        }
+    }
+
+    /// Whether this process, which leads, is to give the lead up now.
+    pub(super) fn yields(&mut self, now: Instant) -> bool {
+        self.look(false, now);
+        let is_over = self.since.is_some_and(|since| since + PATIENCE <= now);
+        is_over && !std::mem::replace(&mut self.has_yielded, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_lead_is_given_up_once_and_again_after_another_has_led_for_long() {
+        let (prefers, receiver) = watch::channel(true);
+        let mut deference = Deference::new(receiver);
+        let start = Instant::now();
+        assert!(!deference.yields(start));
+        assert!(!deference.yields(start + seconds(59)));
+        assert!(deference.yields(start + seconds(60)));
+        // No other took it, or one that gave it up, too.
+        for after in [61, 100, 160] {
+            deference.look(true, start + seconds(after));
+        }
+        assert!(!deference.yields(start + seconds(200)));
+        assert!(!deference.yields(start + seconds(10_000)));
+        // Another has led for long.
+        for after in [10_001, 10_122] {
+            deference.look(true, start + seconds(after));
+        }
+        assert!(deference.yields(start + seconds(10_130)));
+        // It hears, and then no longer.
+        prefers.send_replace(false);
+        assert!(!deference.yields(start + seconds(20_000)));
+        assert_eq!(deference.delay(), Duration::ZERO);
+        prefers.send_replace(true);
+        assert_eq!(deference.delay(), seconds(20));
+        assert!(!deference.yields(start + seconds(20_001)));
+        assert!(deference.yields(start + seconds(20_061)));
+    }
+}

@@ -1,0 +1,217 @@
+//! The other instances of a program that share a store, by the addresses that they ask DNS servers from.
+//!
+//! In a cluster they are the endpoints of their Services, ready or not. With a folder they are on this host: each of them takes
+//! a loopback address for itself, which is the name of a file in `PATH/.NAME-peers` that it keeps locked.
+
+mod folder;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::folder::Folder;
+use crate::{
+    cluster::Cluster,
+    endpoints::{Discovery, Endpoints, ServiceName},
+    store::dir::DirStore,
+};
+
+/// An address counts for so long after its instance left. A DNS server tells of its last queries up to a second later, and a
+/// reader may be behind.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// Addresses of the others; IPv4 is never mapped.
+pub type Addresses = Arc<BTreeSet<IpAddr>>;
+
+/// Finds the other instances.
+pub struct Peers {
+    source: Source,
+    asking: watch::Sender<Addresses>,
+    alive: watch::Sender<Option<Addresses>>,
+}
+
+enum Source {
+    Nobody,
+    Services(Discovery, BTreeSet<IpAddr>),
+    Folder(Folder),
+}
+
+impl Peers {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            asking: watch::Sender::default(),
+            alive: watch::Sender::default(),
+        }
+    }
+
+    /// There is no other.
+    pub fn nobody() -> Self {
+        Self::new(Source::Nobody)
+    }
+
+    /// Those behind these Services, but for this one, which has the addresses `own`.
+    pub fn of_services(
+        cluster: &Cluster,
+        services: &[ServiceName],
+        own: impl IntoIterator<Item = IpAddr>,
+    ) -> Self {
+        let own = own.into_iter().map(|ip| ip.to_canonical()).collect();
+        Self::new(match services {
+            [] => Source::Nobody,
+            services => Source::Services(Discovery::of_hosts(cluster, services), own),
+        })
+    }
+
+    /// Those of the program `name` that share this folder. Takes the loopback address that this instance is to ask from, if it
+    /// can have one.
+    ///
+    /// # Errors
+    /// None: without an address of its own this instance is a client to the others, which the log says.
+    pub fn of_folder(store: &DirStore, name: &str) -> (Self, Option<Ipv4Addr>) {
+        let folder = Folder::join(store.path(), name);
+        let own = folder.own();
+        (Self::new(Source::Folder(folder)), own)
+    }
+
+    /// Where queries of the others may come from. Those that have left count for half a minute.
+    pub fn asking(&self) -> watch::Receiver<Addresses> {
+        self.asking.subscribe()
+    }
+
+    /// The others that are there now; `None` until that is known.
+    pub fn alive(&self) -> watch::Receiver<Option<Addresses>> {
+        self.alive.subscribe()
+    }
+
+    /// Keeps both up to date until the token is cancelled.
+    ///
+    /// # Errors
+    /// None: what goes wrong is logged and tried again.
+    pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
+        let Self {
+            source,
+            asking,
+            alive,
+        } = self;
+        let following = follow(alive.subscribe(), asking);
+        let finding = async {
+            match source {
+                Source::Nobody => {
+                    alive.send_replace(Some(Addresses::default()));
+                    std::future::pending().await
+                }
+                Source::Services(discovery, own) => {
+                    let mut found = discovery.found();
+                    let pass_on = async {
+                        while found.changed().await.is_ok() {
+                            let endpoints = found.borrow_and_update().clone();
+                            alive.send_replace(endpoints.map(|it| others(&it, &own)));
+                        }
+                    };
+                    tokio::join!(discovery.run(token.clone()), pass_on).0
+                }
+                Source::Folder(folder) => folder.watch(&alive).await,
+            }
+        };
+        tokio::select! {
+            () = token.cancelled() => Ok(()),
+            () = following => Ok(()),
+            ended = finding => ended,
+        }
+    }
+}
+
+fn others(endpoints: &Endpoints, own: &BTreeSet<IpAddr>) -> Addresses {
+    let all = endpoints.keys().map(|address| address.ip().to_canonical());
+    Arc::new(all.filter(|ip| !own.contains(ip)).collect())
+}
+
+/// Passes on those that are there, and for a while those that have left.
+async fn follow(mut alive: watch::Receiver<Option<Addresses>>, asking: watch::Sender<Addresses>) {
+    let mut left: BTreeMap<IpAddr, Instant> = BTreeMap::new();
+    let mut before = Addresses::default();
+    loop {
+        let now = Instant::now();
+        if let Some(alive) = alive.borrow_and_update().clone() {
+            left.retain(|ip, until| *until > now && !alive.contains(ip));
+            let gone = before.difference(&alive);
+            left.extend(gone.map(|ip| (*ip, now + LINGER)));
+            before = alive;
+        }
+        let all: BTreeSet<IpAddr> = before.iter().chain(left.keys()).copied().collect();
+        asking.send_if_modified(|asking| {
+            let is_new = **asking != all;
+            if is_new {
+                *asking = Arc::new(all);
+            }
+            is_new
+        });
+        let next = left.values().min().copied();
+        tokio::select! {
+            changed = alive.changed() => if changed.is_err() { return },
+            () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn set(of: &[u8]) -> Addresses {
+        Arc::new(of.iter().map(|last| ip(*last)).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_left_counts_for_a_while_as_one_that_may_have_asked() {
+        let (alive, seen) = watch::channel(None);
+        let asking = watch::Sender::default();
+        let mut told = asking.subscribe();
+        let following = tokio::spawn(follow(seen, asking));
+        alive.send_replace(Some(set(&[1, 2])));
+        told.changed().await.unwrap();
+        assert_eq!(*told.borrow_and_update(), set(&[1, 2]));
+        let began = Instant::now();
+        alive.send_replace(Some(set(&[2, 3])));
+        told.changed().await.unwrap();
+        assert_eq!(*told.borrow_and_update(), set(&[1, 2, 3]));
+        told.changed().await.unwrap();
+        assert_eq!(*told.borrow_and_update(), set(&[2, 3]));
+        assert!(began.elapsed() >= LINGER);
+        // One that comes back does not leave because it left before.
+        alive.send_replace(Some(set(&[2])));
+        told.changed().await.unwrap();
+        alive.send_replace(Some(set(&[2, 3])));
+        tokio::time::sleep(LINGER * 2).await;
+        assert_eq!(*told.borrow(), set(&[2, 3]));
+        drop(alive);
+        following.await.unwrap();
+    }
+
+    #[test]
+    fn this_instance_is_none_of_the_others() {
+        let of = |last| std::net::SocketAddr::new(ip(last), 0);
+        let conditions = crate::endpoints::Conditions {
+            ready: false,
+            serving: false,
+            terminating: true,
+        };
+        let endpoints = [1, 2].map(|last| (of(last), conditions));
+        let endpoints: Endpoints = Arc::new(endpoints.into_iter().collect());
+        assert_eq!(others(&endpoints, &[ip(1)].into()), set(&[2]));
+    }
+}
