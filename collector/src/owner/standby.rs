@@ -25,7 +25,7 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(2);
 
 /// Each standby waits for a part of this longer, so that two do not write at once.
-const SPREAD: Duration = Duration::from_millis(250);
+const SPREAD: Duration = Duration::from_millis(100);
 
 /// While statuses come late it waits for longer, but no longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -170,8 +170,8 @@ impl Owner {
                     }
                 }
                 None if additions.waiting.len() < MOST => additions.waiting.push(Waiting {
+                    since: addition.looked_up,
                     addition,
-                    since: observation.at,
                 }),
                 None => count("too_many", 1),
             }

@@ -8,6 +8,7 @@ mod completeness;
 mod dead;
 mod first;
 mod foreign;
+mod instances;
 mod migration;
 mod missing_sets;
 mod ovnkube;
