@@ -214,7 +214,7 @@ impl Owner {
         }
         info!(leader, "leadership");
         self.leader = leader;
-        let mut evicted = Vec::new();
+        let mut evictions = Vec::new();
         for (spec, entry) in self.entries.iter_mut().filter(|_| leader) {
             let Entry {
                 memory,
@@ -224,11 +224,14 @@ impl Owner {
             } = &mut **entry;
             for object in objects.iter() {
                 let learned = memory.take_over(&object.status, now, limits, &self.config.guards);
-                evicted.push((spec.clone(), learned));
+                // All else is looked at below.
+                if !learned.evicted.is_empty() {
+                    evictions.push((spec.clone(), learned));
+                }
             }
             entry.additions = None;
         }
-        for (spec, learned) in evicted {
+        for (spec, learned) in evictions {
             self.learned(&spec, learned, now);
         }
         self.gap(now);
@@ -251,13 +254,19 @@ impl Owner {
     fn end_gap(&mut self, now: Timestamp) {
         self.gap_since = None;
         self.hold(now);
+        // Nothing was to be removed meanwhile: when it is has to be found out again.
+        self.dirty.extend(self.entries.keys().cloned());
     }
 
     fn hold(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.memory.hold(now, &entry.limits);
         }
-        self.dirty.extend(self.entries.keys().cloned());
+    }
+
+    /// Whether addresses are removed whose time is over.
+    fn removes(&self) -> bool {
+        self.leader && self.gap_since.is_none()
     }
 
     /// Clients of a DNS server that is not heard may use any name.
@@ -370,6 +379,7 @@ impl Owner {
         }
         self.repair(now);
         self.look_at_absences(now);
+        let removes = self.removes();
         while let Some((at, spec)) = self.wakes.first().cloned() {
             if at > now {
                 break;
@@ -379,7 +389,7 @@ impl Owner {
                 continue;
             };
             entry.wake = None;
-            if self.leader && self.gap_since.is_none() {
+            if removes {
                 let expired = entry.memory.expire(now, &entry.limits);
                 counter!("collector_addresses_expired_total").increment(expired.len() as u64);
                 for (name, ip) in expired {

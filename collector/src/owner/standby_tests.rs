@@ -134,7 +134,7 @@ impl Pair {
     }
 
     /// Lets both write what there is to write now, and see what the other wrote; returns how many writes there were.
-    fn step(&mut self) -> usize {
+    pub(super) fn step(&mut self) -> usize {
         let now = at(self.leader.now);
         let before = self.leader.store.clone();
         self.leader.owner.tick(now);

@@ -143,3 +143,31 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
         }
     }
 }
+
+/// Neither for what the gap holds back, nor when a stream opens.
+#[test]
+fn a_gap_wakes_nobody_until_it_is_over() {
+    let mut pair = Pair::new();
+    pair.tell(WWW, "1.1.1.1", BOTH);
+    pair.run(1_000);
+    let hearing = |is_broken| crate::hearing::Hearing {
+        is_broken,
+        ..Default::default()
+    };
+    pair.leader.owner.hear(hearing(true), at(pair.leader.now));
+    for _ in 0..60 {
+        pair.leader.now += 1_000;
+        pair.look_up(&["2.2.2.2"]);
+        pair.step();
+        let next = pair.leader.owner.next_wake();
+        let soon = at(pair.leader.now + 1);
+        assert!(next.is_none_or(|next| next > soon), "{next:?} at {soon:?}");
+    }
+    assert!(pair.www().contains("1.1.1.1"));
+    pair.leader.owner.hear(hearing(false), at(pair.leader.now));
+    for _ in 0..60 {
+        pair.run(1_000);
+        pair.look_up(&["2.2.2.2"]);
+    }
+    assert_eq!(pair.www(), "www.example.com. 2.2.2.2");
+}

@@ -189,7 +189,7 @@ impl Owner {
             let urgent = change.is_urgent();
             let at = match change.nearest.filter(|_| self.is_reaped) {
                 _ if urgent => spaced(object),
-                // Somebody else removes addresses once the stored times are over.
+                // Another writer removes addresses once the stored times are over.
                 Some(over) => spaced(object).max(over),
                 None => spaced(object).max(object.written + self.config.times_interval),
             };
@@ -219,10 +219,11 @@ impl Owner {
 
     /// Sets when the name is looked at again of itself: when something is to be removed, and then.
     fn wake(&mut self, spec: &DnsName, again: Option<Timestamp>, now: Timestamp) {
+        let removes = self.removes();
         let Some(entry) = self.entries.get_mut(spec) else {
             return;
         };
-        let removal = match self.leader {
+        let removal = match removes {
             true => entry.memory.next_removal(&entry.limits),
             false => None,
         };
