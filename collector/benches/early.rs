@@ -162,7 +162,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
         frames_per_second: 0,
     };
     let ingest = Ingest {
-        remembered: Remembered::new(65_536),
+        remembered: Remembered::new(65_536, Duration::MAX),
         own: own.clone(),
         probed,
         ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))

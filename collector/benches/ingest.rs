@@ -22,8 +22,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context},
-        repeats::Repeats,
+        pipeline::{Batch, Context, Seen},
     },
     names::NameIndex,
     remember::Remembered,
@@ -41,6 +40,7 @@ const PARTS: usize = 10;
 const NAMES: u64 = 10_000;
 const FEW_NAMES: u64 = 100;
 const MANY_NAMES: u64 = 100_000;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Counts allocations. The allocator is unsafe by its trait; all it does is to count and pass on.
 #[allow(unsafe_code)]
@@ -104,14 +104,14 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
     let (mut counts, mut observed) = (Counts::default(), 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
     // Every answer that matches is to become an observation.
-    let mut repeats = Repeats::default();
+    let mut seen = Seen::default();
     each_frame(stream, |payload| {
         if batch.add(payload, context, &mut counts) {
-            batch.take(context, &mut repeats, &mut counts, &mut observations);
+            batch.take(context, &mut seen, &mut counts, &mut observations);
             observed += observations.drain(..).len() as u64;
         }
     });
-    batch.take(context, &mut repeats, &mut counts, &mut observations);
+    batch.take(context, &mut seen, &mut counts, &mut observations);
     observed + observations.len() as u64
 }
 
@@ -230,7 +230,7 @@ fn main() -> ExitCode {
         )
     });
     let least = minimal::Wanted::new(&usual.2);
-    let (forget, remember) = (Remembered::new(0), Remembered::new(65_536));
+    let (forget, remember) = (Remembered::default(), Remembered::new(65_536, DAY));
     let twice = |stream: &[u8], remembered| {
         ingest(stream, &usual.1, remembered) + ingest(stream, &usual.1, remembered)
     };

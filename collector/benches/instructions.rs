@@ -6,13 +6,14 @@
 
 mod traffic;
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context},
-        repeats::Repeats,
+        pipeline::{Batch, Context, Seen},
     },
     names::NameIndex,
     remember::Remembered,
@@ -25,6 +26,7 @@ use runtime::clock::Clock;
 
 const EVENTS: usize = 20_000;
 const NAMES: u64 = 10_000;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// For each event.
 const LIMIT: u64 = 520;
@@ -44,7 +46,7 @@ fn input(remembered: usize) -> Input {
     let mut input = Input {
         stream,
         names: traffic::wanted(NAMES).iter().collect(),
-        remembered: Remembered::new(remembered),
+        remembered: Remembered::new(remembered, DAY),
         guards: Guards::default(),
         clock: Clock::system(),
         own: OwnQueries::default(),
@@ -67,14 +69,14 @@ fn ingest(input: &mut Input) -> usize {
     let (counts, mut observed) = (&mut input.counts, 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));
     // Every answer that matches is to become an observation.
-    let mut repeats = Repeats::default();
+    let mut seen = Seen::default();
     traffic::each_frame(&input.stream, |payload| {
         if batch.add(payload, context, counts) {
-            batch.take(context, &mut repeats, counts, &mut observations);
+            batch.take(context, &mut seen, counts, &mut observations);
             observed += observations.drain(..).len();
         }
     });
-    batch.take(context, &mut repeats, counts, &mut observations);
+    batch.take(context, &mut seen, counts, &mut observations);
     observed + observations.len()
 }
 

@@ -72,7 +72,7 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
-        remembered: Remembered::new(0),
+        remembered: Remembered::default(),
         recent: Recent::default(),
     });
     owner.lead(true, at(0));

@@ -321,7 +321,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             guards: Guards::default(),
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
-            remembered: Remembered::new(0),
+            remembered: Remembered::default(),
             recent: collector::recent::Recent::default(),
         },
         store.clone(),

@@ -117,7 +117,7 @@ fn owner() -> Owner {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
-        remembered: Remembered::new(0),
+        remembered: Remembered::default(),
         recent: collector::recent::Recent::default(),
     })
 }

@@ -28,6 +28,37 @@ pub struct NameIndex<S = RandomState> {
 /// The index as the readers see it: replaced as a whole, never changed, so that they need no lock.
 pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 
+/// The index as its writer sees it.
+#[derive(Debug)]
+pub struct Index {
+    shared: SharedIndex,
+    /// Earlier ones, until no reader uses them.
+    earlier: Vec<Arc<NameIndex>>,
+}
+
+impl Index {
+    /// For these readers.
+    pub fn new(shared: SharedIndex) -> Self {
+        Self {
+            shared,
+            earlier: Vec::new(),
+        }
+    }
+
+    /// Shows another one to who reads from now on.
+    pub fn replace(&mut self, index: NameIndex) {
+        // From here on those who read the earlier one count as its owners.
+        let earlier = self.shared.swap(Arc::new(index));
+        self.earlier.push(earlier);
+    }
+
+    /// Whether no reader uses an earlier one any more.
+    pub fn is_the_only_one(&mut self) -> bool {
+        self.earlier.retain(|index| Arc::strong_count(index) > 1);
+        self.earlier.is_empty()
+    }
+}
+
 /// Why a name is wanted.
 #[derive(Clone, Copy, Debug)]
 pub enum Match<'a> {
@@ -132,7 +163,11 @@ fn behind_asterisk(wildcard: &DnsName) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::Hasher;
+    use std::{
+        hash::Hasher,
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        time::Duration,
+    };
 
     use super::*;
 
@@ -172,6 +207,45 @@ mod tests {
     fn a_dot_inside_a_label_is_not_a_label_boundary() {
         assert!(wants(&["*.example.com"], r"a\.b.example.com."));
         assert!(!wants(&["a.b.example.com"], r"a\.b.example.com."));
+    }
+
+    /// Readers keep what they do not find. What is kept once the writer is told that all use its index is all that ever is.
+    #[test]
+    fn a_reader_with_an_earlier_index_is_waited_for() {
+        let shared = SharedIndex::default();
+        let mut index = Index::new(Arc::clone(&shared));
+        assert!(index.is_the_only_one());
+        let name = DnsName::parse("www.example.com").unwrap();
+        let wire = dns::Name::from(&name);
+        let (kept, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !ends.load(SeqCst) {
+                        let index = shared.load();
+                        if index.find(&wire).is_none() {
+                            std::thread::yield_now();
+                            kept.fetch_add(1, SeqCst);
+                        }
+                    }
+                });
+            }
+            for _ in 0..200 {
+                index.replace(NameIndex::default());
+                let before = kept.load(SeqCst);
+                while kept.load(SeqCst) == before {
+                    std::thread::yield_now();
+                }
+                index.replace([&name].into_iter().collect());
+                while !index.is_the_only_one() {
+                    std::thread::yield_now();
+                }
+                let all = kept.load(SeqCst);
+                std::thread::sleep(Duration::from_micros(100));
+                assert_eq!(kept.load(SeqCst), all);
+            }
+            ends.store(true, SeqCst);
+        });
     }
 
     /// All names have the same hash.

@@ -88,7 +88,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         guards: Guards::new(args.keep.deny_answer.clone()).shared(),
         index: SharedIndex::default(),
         own,
-        remembered: Remembered::new(args.remember_names),
+        remembered: Remembered::new(args.remember_names, args.keep.max_ttl),
         clock,
         health: Health::new(),
         args,

@@ -144,7 +144,7 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
         frames_per_second: 0,
     };
     let ingest = Ingest {
-        remembered: Remembered::new(remembered),
+        remembered: Remembered::new(remembered, std::time::Duration::MAX),
         ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();

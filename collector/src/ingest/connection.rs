@@ -29,12 +29,10 @@ use super::{
     Ingest,
     admission::Standing,
     error::Error,
-    lateness::Lateness,
     losses::Watched,
     metrics::Counts,
-    pipeline::{Batch, Context},
+    pipeline::{Batch, Context, Seen},
     queue::{self, Full},
-    repeats::Repeats,
     seats::Seat,
     window::Window,
 };
@@ -169,12 +167,11 @@ struct Reader<'a> {
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,
     counts: Counts,
-    repeats: Repeats,
+    seen: Seen,
     /// What the last read came to, until it is handed over.
     observed: Vec<Observation>,
     /// How late answers come, in seconds.
     delays: Histogram,
-    lateness: Lateness,
     data_frames: u64,
     told_frames: u64,
     lost: Lost,
@@ -216,10 +213,9 @@ impl<'a> Reader<'a> {
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
-            repeats: Repeats::of_stream(),
+            seen: Seen::of_stream(),
             observed: Vec::new(),
             delays: histogram!("collector_observation_delay_seconds"),
-            lateness: Lateness::default(),
             data_frames: 0,
             told_frames: 0,
             lost: Lost::default(),
@@ -308,18 +304,12 @@ impl<'a> Reader<'a> {
 
     /// Takes what the answers of a batch come to.
     fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
-        let known = self.observed.len();
         batch.take(
             context,
-            &mut self.repeats,
+            &mut self.seen,
             &mut self.counts,
             &mut self.observed,
         );
-        for observation in self.observed.iter_mut().skip(known) {
-            if let Some(answered_at) = observation.answered_at {
-                observation.given = self.lateness.given(answered_at, observation.at);
-            }
-        }
         if self.observed.len() >= MOST_OBSERVED {
             self.hand_over();
         }

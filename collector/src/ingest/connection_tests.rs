@@ -309,7 +309,7 @@ fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
     let (sender, receiver) = watch::channel(None);
     let peer = Peer::with(1 << 20, |ingest| {
         ingest.admission.endpoints = Some(receiver);
-        ingest.remembered = Remembered::new(100);
+        ingest.remembered = Remembered::new(100, Duration::MAX);
     });
     (peer, sender)
 }

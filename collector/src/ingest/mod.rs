@@ -9,7 +9,7 @@ mod losses;
 pub mod metrics;
 pub mod pipeline;
 pub mod queue;
-pub mod repeats;
+mod repeats;
 mod seats;
 pub mod secret;
 mod sources;

@@ -1,5 +1,5 @@
-//! From a dnstap frame to an observation: what every event goes through. No IO, and no lock and no allocation for an event
-//! that is neither wanted nor remembered.
+//! From a dnstap frame to an observation: what every event goes through. No IO, and no allocation for an event that is neither
+//! wanted nor remembered.
 
 use std::{hint::black_box, net::IpAddr, time::Duration};
 
@@ -11,6 +11,7 @@ use runtime::clock::{Clock, Timestamp};
 use smallvec::SmallVec;
 
 use super::{
+    lateness::Lateness,
     metrics::{Counts, Outcome},
     repeats::{Mark, Repeats},
     secret::Secrets,
@@ -38,6 +39,29 @@ pub struct Context<'a> {
     pub own: &'a OwnQueries,
     /// What an event must show in `extra`, if anything.
     pub secrets: Option<&'a Secrets>,
+}
+
+/// What a stream has said so far, as far as its next events depend on it.
+#[derive(Debug, Default)]
+pub struct Seen {
+    repeats: Repeats,
+    lateness: Lateness,
+}
+
+impl Seen {
+    /// For a stream, whose repeated answers are left out. The [default](Self::default) takes each.
+    pub(super) fn of_stream() -> Self {
+        Self {
+            repeats: Repeats::of_stream(),
+            ..Self::default()
+        }
+    }
+
+    /// When an answer that is read `at` a time was given.
+    fn given(&mut self, event: dnstap::ClientResponse<'_>, at: Timestamp) -> Timestamp {
+        let answered_at = event.time().and_then(timestamp);
+        answered_at.map_or(at, |answered_at| self.lateness.given(answered_at, at))
+    }
 }
 
 /// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
@@ -86,7 +110,7 @@ impl<'a> Batch<'a> {
     pub fn take(
         &mut self,
         context: Context<'_>,
-        repeats: &mut Repeats,
+        seen: &mut Seen,
         counts: &mut Counts,
         observations: &mut Vec<Observation>,
     ) {
@@ -100,10 +124,10 @@ impl<'a> Batch<'a> {
         for asked in self.0.drain(..) {
             let name = asked.response.question().name;
             let judged = match names.find_hashed(name, asked.hashes) {
-                Some(found) => take(found, asked, context, repeats, counts),
+                Some(found) => take(found, asked, context, seen, counts),
                 None => {
                     if context.remembered.is_enabled() {
-                        remember(asked, context);
+                        remember(asked, context, seen);
                     }
                     Err(Outcome::NotWanted)
                 }
@@ -123,7 +147,7 @@ impl<'a> Batch<'a> {
 pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
     batch.add(frame, context, counts);
-    batch.take(context, &mut Repeats::default(), counts, &mut observations);
+    batch.take(context, &mut Seen::default(), counts, &mut observations);
     observations.pop()
 }
 
@@ -179,7 +203,7 @@ fn take(
     found: Match<'_>,
     asked: Asked<'_>,
     context: Context<'_>,
-    repeats: &mut Repeats,
+    seen: &mut Seen,
     counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
     let Asked {
@@ -189,15 +213,11 @@ fn take(
         ..
     } = asked;
     let Context { guards, clock, .. } = context;
-    let client = match origin(event, context) {
-        QueryOrigin::Collector => return Err(Outcome::Collector),
-        QueryOrigin::Client(address) => Some(address),
-        QueryOrigin::Unknown => None,
-    };
+    let client = client(event, context)?;
     let at = clock.now();
-    // Of who does not say who asked nothing is left out.
+    // Without a client nobody can tell a repeat from another client's answer.
     let mark = client.map(|_| Mark::new(event.message.unwrap_or_default(), at, context.names));
-    if mark.is_some_and(|mark| repeats.has(mark)) {
+    if mark.is_some_and(|mark| seen.repeats.has(mark)) {
         return Err(Outcome::Repeated);
     }
     let name = match found {
@@ -230,7 +250,7 @@ fn take(
     }
     // One with refused addresses is told of each time.
     if let (Some(mark), None) = (mark, refused) {
-        repeats.keep(mark);
+        seen.repeats.keep(mark);
     }
     Ok(Observation {
         name,
@@ -238,7 +258,7 @@ fn take(
         addresses,
         at,
         answered_at: event.time().and_then(timestamp),
-        given: at,
+        given: seen.given(event, at),
         client,
         truncated: response.truncated(),
         source: Source::STREAM,
@@ -246,7 +266,7 @@ fn take(
 }
 
 /// Keeps the answer for a rule that is still to come.
-fn remember(asked: Asked<'_>, context: Context<'_>) {
+fn remember(asked: Asked<'_>, context: Context<'_>, seen: &mut Seen) {
     let question = asked.response.question();
     let at = context.clock.now();
     let message = asked.event.message.unwrap_or_default();
@@ -254,7 +274,8 @@ fn remember(asked: Asked<'_>, context: Context<'_>) {
         .remembered
         .is_new(question.name, asked.family, message, at);
     if let Some(mark) = is_new {
-        remember_new(asked, mark, at, context);
+        let given = seen.given(asked.event, at);
+        remember_new(asked, mark, given, context);
     }
 }
 
@@ -266,10 +287,8 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
         family,
         ..
     } = asked;
-    let client = match origin(event, context) {
-        QueryOrigin::Collector => return,
-        QueryOrigin::Client(address) => Some(address),
-        QueryOrigin::Unknown => None,
+    let Ok(client) = client(event, context) else {
+        return;
     };
     let mut addresses = SmallVec::<[(IpAddr, u32); remember::MAX_ADDRESSES]>::new();
     let read = response.addresses(|address, ttl| {
@@ -280,19 +299,27 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
         }
     });
     if read.is_ok() && !addresses.is_empty() {
-        context.remembered.keep_marked(
-            mark,
-            &response.question().name.lower(),
+        let answer = remember::Answer {
+            name: &response.question().name.lower(),
             family,
-            &addresses,
+            addresses: &addresses,
             at,
             client,
-        );
+        };
+        context.remembered.keep_marked(mark, &answer);
     }
 }
 
-fn origin(event: dnstap::ClientResponse<'_>, context: Context<'_>) -> QueryOrigin {
-    context.own.origin(event.client(), event.port())
+/// Who asked, if the event says so. What a collector asks is left out.
+fn client(
+    event: dnstap::ClientResponse<'_>,
+    context: Context<'_>,
+) -> Result<Option<IpAddr>, Outcome> {
+    match context.own.origin(event.client(), event.port()) {
+        QueryOrigin::Collector => Err(Outcome::Collector),
+        QueryOrigin::Client(address) => Ok(Some(address)),
+        QueryOrigin::Unknown => Ok(None),
+    }
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.

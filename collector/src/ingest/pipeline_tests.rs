@@ -14,13 +14,10 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::{Batch, Context, observe};
+use super::{Batch, Context, Seen, observe};
 use crate::{
     guards::Guards,
-    ingest::{
-        metrics::{Counts, Outcome},
-        repeats::Repeats,
-    },
+    ingest::metrics::{Counts, Outcome},
     names::NameIndex,
     observation::Observation,
     remember::Remembered,
@@ -136,7 +133,7 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         names: &names,
         guards: &Guards::default(),
         clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
-        remembered: &Remembered::new(0),
+        remembered: &Remembered::default(),
         own,
         secrets: None,
     };
@@ -150,9 +147,9 @@ fn what_a_stream_has_just_said_is_not_said_again() {
         [&wanted].into_iter().collect()
     };
     let (mut names, own) = (index(), OwnQueries::default());
-    let (clock, remembered) = (Clock::manual(Timestamp::default()), Remembered::new(0));
-    let (mut repeats, mut counts) = (Repeats::of_stream(), Counts::default());
-    let mut says = |event: &Event, millis: i64, names: &NameIndex, repeats: &mut Repeats| {
+    let (clock, remembered) = (Clock::manual(Timestamp::default()), Remembered::default());
+    let (mut seen, mut counts) = (Seen::of_stream(), Counts::default());
+    let mut says = |event: &Event, millis: i64, names: &NameIndex, seen: &mut Seen| {
         clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
         let context = Context {
             names,
@@ -165,25 +162,25 @@ fn what_a_stream_has_just_said_is_not_said_again() {
         let frame = frame(event);
         let (mut batch, mut observations) = (Batch::default(), Vec::new());
         batch.add(&frame, context, &mut counts);
-        batch.take(context, repeats, &mut counts, &mut observations);
+        batch.take(context, seen, &mut counts, &mut observations);
         !observations.is_empty()
     };
     let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
     let mut again = answer();
     again.message.metadata.id = 8;
-    assert!(says(&answer(), 0, &names, &mut repeats));
-    assert!(!says(&answer(), 1, &names, &mut repeats));
-    assert!(!says(&again, 99, &names, &mut repeats));
+    assert!(says(&answer(), 0, &names, &mut seen));
+    assert!(!says(&answer(), 1, &names, &mut seen));
+    assert!(!says(&again, 99, &names, &mut seen));
     // What holds none is told all.
-    assert!(says(&again, 99, &names, &mut Repeats::default()));
+    assert!(says(&again, 99, &names, &mut Seen::default()));
     // Other addresses, or another time.
     let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
-    assert!(says(&other, 99, &names, &mut repeats));
-    assert!(says(&again, 100, &names, &mut repeats));
-    assert!(!says(&answer(), 199, &names, &mut repeats));
+    assert!(says(&other, 99, &names, &mut seen));
+    assert!(says(&again, 100, &names, &mut seen));
+    assert!(!says(&answer(), 199, &names, &mut seen));
     // The rule may have gone and come back.
     names = index();
-    assert!(says(&answer(), 199, &names, &mut repeats));
+    assert!(says(&answer(), 199, &names, &mut seen));
     // What is refused in part is counted each time.
     let refused = response(
         "www.example.com.",
@@ -192,8 +189,8 @@ fn what_a_stream_has_just_said_is_not_said_again() {
             ("www.example.com.", a("127.0.0.1")),
         ],
     );
-    assert!(says(&refused, 199, &names, &mut repeats));
-    assert!(says(&refused, 199, &names, &mut repeats));
+    assert!(says(&refused, 199, &names, &mut seen));
+    assert!(says(&refused, 199, &names, &mut seen));
     assert_eq!(counts.pending(Outcome::Repeated), 3);
 }
 

@@ -20,7 +20,7 @@ const IDENTIFIER: usize = 2;
 /// The answers that one stream gave to clients last, by their hashes. One may push another out, and then comes through again.
 /// The [default](Self::default) holds none.
 #[derive(Debug, Default)]
-pub struct Repeats(Box<[u64]>);
+pub(super) struct Repeats(Box<[u64]>);
 
 /// What an answer is found by within its span.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Mark {
 
 impl Repeats {
     /// Room for the answers of a stream: 8 KiB.
-    pub fn of_stream() -> Self {
+    pub(super) fn of_stream() -> Self {
         Self(vec![0; ANSWERS].into())
     }
 

@@ -103,7 +103,7 @@ impl Sources {
             && !facts.names.iter().any(|name| name.wanted)
         {
             let remembered = &self.remembered;
-            known.unwanted = remembered.recall([name], facts.at, Duration::ZERO);
+            known.unwanted = remembered.recall(name, facts.at, Duration::ZERO);
             known.unwanted.truncate(10);
         }
         known.facts = Some(facts);

@@ -97,6 +97,7 @@ mod tests {
     use crate::{
         args::ManageObjects,
         owner::tests::{World, answer, at, name},
+        remember::Answer,
     };
 
     const WWW: &str = "www.example.com";
@@ -160,13 +161,13 @@ mod tests {
     fn what_was_remembered_before_a_guard_came_is_held_against_it() {
         let mut world = World::new(ManageObjects::Auto);
         let observed = answer(WWW, "10.96.0.7", 0);
-        world.remembered.keep(
-            &(&observed.name).into(),
-            observed.family,
-            &observed.addresses,
-            observed.at,
-            None,
-        );
+        world.remembered.keep(&Answer {
+            name: &(&observed.name).into(),
+            family: observed.family,
+            addresses: &observed.addresses,
+            at: observed.at,
+            client: None,
+        });
         world.owner.guard(services("10.96.0.0/16"), at(world.now));
         world.want(&[WWW]);
         world.settle();

@@ -1,6 +1,6 @@
 //! Look-ups, leadership, and when what is written, on the owner.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -8,6 +8,7 @@ use runtime::clock::Timestamp;
 use super::tests::{World, at, name, wanted};
 use crate::{
     args::ManageObjects,
+    remember::Answer,
     resolve::{Failure, FamilyOutcome, Round},
 };
 
@@ -247,15 +248,37 @@ fn degraded_is_written_at_once_and_counts_of_failures_are_not() {
     assert_eq!(world.settle(), 0);
 }
 
+fn remember(world: &World, name: &str, ip: &str) {
+    world.remembered.keep(&Answer {
+        name: &proto::dns::Name::from_text(name).unwrap(),
+        family: proto::api::Family::V4,
+        addresses: &[(ip.parse().unwrap(), 30)],
+        at: at(0),
+        client: Some("10.0.0.1".parse().unwrap()),
+    });
+}
+
+#[test]
+fn much_that_is_recalled_leaves_time_for_everything_else() {
+    let mut world = world();
+    for i in 0..10 {
+        remember(&world, &format!("n{i}.example.com"), "1.1.1.1");
+    }
+    world.want(&["*.example.com", "n1.example.com"]);
+    let mut slices = 0;
+    while world.owner.recalls() {
+        world.owner.recall(at(0), Duration::ZERO);
+        slices += 1;
+    }
+    assert_eq!(slices, 2 + 10 + 1);
+    world.settle();
+    assert!(world.addresses()[0].matches("1.1.1.1").count() == 10);
+}
+
 #[test]
 fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
     let mut world = world();
-    let wire = proto::dns::Name::from_text("a.example.com").unwrap();
-    let kept = [("1.1.1.1".parse().unwrap(), 30)];
-    let client = Some("10.0.0.1".parse().unwrap());
-    world
-        .remembered
-        .keep(&wire, proto::api::Family::V4, &kept, at(0), client);
+    remember(&world, "a.example.com", "1.1.1.1");
     world.want(&["*.example.com", "a.example.com"]);
     world.settle();
     assert_eq!(

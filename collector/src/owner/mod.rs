@@ -70,6 +70,7 @@ use self::{
     budget::Budget,
     dirty::Dirty,
     entry::{Entry, Object},
+    newcomers::Newcomers,
     repair::Repairs,
     schedule::Schedule,
     standby::Standby,
@@ -148,8 +149,7 @@ pub struct Owner {
     /// Those of them that have no object: it is made when nothing else is to be written.
     unmade: Dirty,
     wakes: BTreeSet<(Timestamp, DnsName)>,
-    /// Names that are wanted since the last look at what others know of them.
-    newcomers: BTreeSet<DnsName>,
+    newcomers: Newcomers,
     repairs: Repairs,
     names_changed: bool,
     /// Whether this collector looks names up, removes addresses, and makes and deletes objects.
@@ -160,7 +160,7 @@ pub struct Owner {
     gap_since: Option<Timestamp>,
     /// When names were last taken to be in use, as a DNS server was not heard.
     not_idle_at: Timestamp,
-    /// Somebody else removes addresses by the times of statuses.
+    /// Another program removes addresses by the times of statuses.
     is_reaped: bool,
     /// The program ends: what is not written now never is.
     ending: bool,
@@ -191,7 +191,7 @@ impl Owner {
             dirty: Dirty::default(),
             unmade: Dirty::default(),
             wakes: BTreeSet::new(),
-            newcomers: BTreeSet::new(),
+            newcomers: Newcomers::default(),
             repairs: Repairs::default(),
             names_changed: false,
             leader: false,
@@ -363,7 +363,7 @@ impl Owner {
             self.dirty.insert(name.clone());
             self.reschedule(name);
             if fresh {
-                self.newcomers.insert(name.clone());
+                self.newcomers.insert(name);
             }
         }
     }

@@ -1,26 +1,27 @@
 //! Names that are wanted from now on: what is known of them already, from other names in use or from before anybody
 //! wanted them.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::Owner;
-use crate::state::Memory;
+use crate::{observation::Observation, remember::Answer, state::Memory};
 
 impl Owner {
-    /// Gives newcomers what pods were told of them before anybody wanted them, and what names in use know of the same names:
-    /// a wildcard what the regular names under it know, a regular name what its wildcard knows. So neither begins without
-    /// the addresses that pods are using, and none is forgotten with the name that it was learned for. One pass for all of
-    /// them.
+    /// Gives newcomers what names in use know of the same names: a wildcard what the regular names under it know, a regular name
+    /// what its wildcard knows. So neither begins without the addresses that pods are using, and none is forgotten with the name
+    /// that it was learned for. One pass for all of them.
     pub(super) fn share(&mut self, now: Timestamp) {
-        let newcomers = std::mem::take(&mut self.newcomers);
+        let newcomers = std::mem::take(&mut self.newcomers.to_share);
         if newcomers.is_empty() {
             return;
         }
-        self.recall(&newcomers, now);
         let mut shared: Vec<(DnsName, DnsName, DnsName)> = Vec::new();
         let regular = newcomers.iter().filter(|name| !name.is_wildcard());
         shared.extend(
@@ -50,19 +51,55 @@ impl Owner {
     /// Nobody wants these names any more. A rule that comes back finds what pods were told of them, as long as it lives.
     pub(super) fn remember(&self, memory: &Memory, now: Timestamp) {
         for (name, family, addresses, client) in memory.alive(now) {
-            let remembered = &self.config.remembered;
-            remembered.keep(&name.into(), family, &addresses, now, client);
+            self.config.remembered.keep(&Answer {
+                name: &name.into(),
+                family,
+                addresses: &addresses,
+                at: now,
+                client,
+            });
         }
     }
 
-    fn recall(&mut self, names: &BTreeSet<DnsName>, now: Timestamp) {
-        let min_ttl = self.config.limits.min_ttl;
-        let remembered = self.config.remembered.recall(names, now, min_ttl);
-        if !remembered.is_empty() {
-            counter!("collector_answers_recalled_total").increment(remembered.len() as u64);
+    /// Gives newcomers what pods were told of them before anybody wanted them, for `slice` of the controller's time. To be called
+    /// once no reader uses the index in which they were not wanted: its answers are all remembered then.
+    pub fn recall(&mut self, now: Timestamp, slice: Duration) {
+        let began = Instant::now();
+        while self.recalls() {
+            if let Some(observation) = self.newcomers.recalled.pop() {
+                self.observe(&observation);
+            } else if let Some(name) = self.newcomers.to_recall.pop_first() {
+                let (remembered, limits) = (&self.config.remembered, &self.config.limits);
+                let recalled = remembered.recall(&name, now, limits.min_ttl);
+                counter!("collector_answers_recalled_total").increment(recalled.len() as u64);
+                self.newcomers.recalled = recalled;
+            }
+            if began.elapsed() >= slice {
+                return;
+            }
         }
-        for observation in &remembered {
-            self.observe(observation);
-        }
+    }
+
+    /// Whether there is something to recall.
+    pub fn recalls(&self) -> bool {
+        !self.newcomers.recalled.is_empty() || !self.newcomers.to_recall.is_empty()
+    }
+}
+
+/// Names that are wanted since a while.
+#[derive(Debug, Default)]
+pub(super) struct Newcomers {
+    /// What names in use know of these is still to be looked for.
+    to_share: BTreeSet<DnsName>,
+    /// And what is remembered of these.
+    to_recall: BTreeSet<DnsName>,
+    /// What was remembered of one, and is still to be observed.
+    recalled: Vec<Observation>,
+}
+
+impl Newcomers {
+    pub(super) fn insert(&mut self, name: &DnsName) {
+        self.to_share.insert(name.clone());
+        self.to_recall.insert(name.clone());
     }
 }

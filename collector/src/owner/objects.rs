@@ -155,7 +155,7 @@ impl Owner {
             self.reschedule(&name);
         }
         if fresh {
-            self.newcomers.insert(spec.clone());
+            self.newcomers.insert(&spec);
         }
         self.note_unused(&spec, now);
         self.dirty.insert(spec);

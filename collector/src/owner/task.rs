@@ -28,7 +28,7 @@ use crate::{
     guards::SharedGuards,
     hearing::Hearing,
     ingest::{Losses, queue},
-    names::SharedIndex,
+    names::{Index, SharedIndex},
     observation::Observation,
     policy::Wanted,
     publish::{Outcome, Write},
@@ -40,6 +40,12 @@ const BATCH: usize = 1024;
 
 /// For how long observations are taken in before anything else is looked at.
 const SLICE: Duration = Duration::from_millis(50);
+
+/// The same for answers that are recalled, since a rule came for their names.
+const RECALL_SLICE: Duration = Duration::from_millis(5);
+
+/// How long a reader may take with what it has in its hands.
+const READER: Duration = Duration::from_millis(1);
 
 /// Gauges are set and the wall clock is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
@@ -107,7 +113,7 @@ struct Task<S> {
     owner: Owner,
     store: S,
     clock: Clock,
-    index: SharedIndex,
+    index: Index,
     guards: SharedGuards,
     /// The cluster's own networks were told.
     guarded: bool,
@@ -157,7 +163,7 @@ pub async fn run<S: Store>(
         owner: Owner::new(config),
         store,
         clock,
-        index,
+        index: Index::new(index),
         guards,
         guarded: false,
         writes: JoinSet::new(),
@@ -313,8 +319,11 @@ impl<S: Store> Task<S> {
         let now = self.clock.now();
         self.look_for_a_gap(now);
         self.owner.tick(now);
-        // Before what is remembered of new names is looked through: what comes later must come here.
         self.show_index();
+        // What a reader holds against an index before that is remembered, and no observation.
+        if self.index.is_the_only_one() {
+            self.owner.recall(now, RECALL_SLICE);
+        }
         let writes = match self.guarded {
             true => self.owner.writes(now),
             false => Vec::new(),
@@ -331,7 +340,7 @@ impl<S: Store> Task<S> {
 
     fn show_index(&mut self) {
         if let Some(index) = self.owner.take_index() {
-            self.index.store(Arc::new(index));
+            self.index.replace(index);
         }
     }
 
@@ -362,13 +371,21 @@ impl<S: Store> Task<S> {
 
     /// A wall clock cannot be waited on: it may be set. So at most a second at a time. A look-up that is due waits for room
     /// and not for a time.
-    fn next_wake(&self, lookup_is_due: bool) -> Duration {
+    fn next_wake(&mut self, lookup_is_due: bool) -> Duration {
         let next = if lookup_is_due {
             self.owner.next_tick()
         } else {
             self.owner.next_wake()
         };
-        next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
+        let recall = self
+            .owner
+            .recalls()
+            .then_some(match self.index.is_the_only_one() {
+                true => Duration::ZERO,
+                false => READER,
+            });
+        let wait = next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
+        recall.map_or(wait, |recall| recall.min(wait))
     }
 
     /// The readers have ended, or are about to: takes their last observations, and writes until all is written.

@@ -80,7 +80,7 @@ impl World {
     }
 
     pub(super) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
-        let remembered = Remembered::new(64);
+        let remembered = Remembered::new(64, Limits::default().max_ttl);
         let recent = Recent::default();
         let mut config = Config {
             namespace: "ovn".to_owned(),
@@ -176,6 +176,7 @@ impl World {
         let (mut count, mut waits) = (0, 0);
         loop {
             self.owner.tick(at(self.now));
+            self.owner.recall(at(self.now), Duration::MAX);
             let writes = self.owner.writes(at(self.now));
             if writes.is_empty() {
                 // Writes of one object are a few milliseconds apart.
