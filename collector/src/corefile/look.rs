@@ -253,7 +253,7 @@ impl Effective {
 pub enum Expected<'a> {
     /// As this line says.
     Line(&'a Line),
-    /// To so many endpoints, whatever they are.
+    /// To this many endpoints. Their addresses are not known here.
     Endpoints(usize),
 }
 

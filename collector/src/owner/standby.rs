@@ -108,10 +108,6 @@ struct Made {
 }
 
 impl Additions {
-    fn was_made(&self, name: &DnsName, ip: IpAddr) -> bool {
-        self.made.iter().any(|it| it.ip == ip && it.name == *name)
-    }
-
     fn is_refused(&self, name: &DnsName, ip: IpAddr, now: Timestamp) -> bool {
         let mut refused = self.refused.iter();
         refused.any(|(of, it, until)| *it == ip && of == name && now < *until)
@@ -123,9 +119,7 @@ impl Additions {
     }
 
     fn forget_past(&mut self, now: Timestamp) {
-        self.waiting.retain(|Waiting { addition, .. }| {
-            addition.looked_up + Duration::from_secs(addition.ttl.into()) > now
-        });
+        self.waiting.retain(|it| it.addition.expiry() > now);
         self.made.retain(|made| made.until > now);
         self.refused.retain(|(.., until)| *until > now);
     }
@@ -133,6 +127,10 @@ impl Additions {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.made.is_empty() && self.refused.is_empty()
     }
+}
+
+fn was_made(made: &[Made], addition: &Addition) -> bool {
+    made.iter().any(|it| addition.is_of(&it.name, it.ip))
 }
 
 fn all_have(objects: &[Object], ip: IpAddr) -> bool {
@@ -162,18 +160,14 @@ impl Owner {
                 ttl: entry.limits.clamp(*ttl),
                 looked_up: observation.given.min(observation.at),
             };
-            let same = |it: &Waiting| it.addition.ip == *ip && it.addition.name == addition.name;
-            match additions.waiting.iter().position(same) {
-                Some(known) => {
-                    if let Some(known) = additions.waiting.get_mut(known) {
-                        known.addition = addition;
-                    }
-                }
-                None if additions.waiting.len() < MOST => additions.waiting.push(Waiting {
-                    since: addition.looked_up,
-                    addition,
-                }),
-                None => count("too_many", 1),
+            let mut waiting = additions.waiting.iter_mut();
+            if let Some(known) = waiting.find(|it| it.addition.is_of(&addition.name, *ip)) {
+                known.addition = addition;
+            } else if additions.waiting.len() < MOST {
+                let since = addition.looked_up;
+                additions.waiting.push(Waiting { addition, since });
+            } else {
+                count("too_many", 1);
             }
             self.dirty.insert(spec.clone());
         }
@@ -192,28 +186,28 @@ impl Owner {
         else {
             return;
         };
-        let mut waiting = std::mem::take(&mut additions.waiting);
+        let Additions {
+            waiting,
+            made,
+            refused,
+        } = &mut **additions;
         waiting.retain(|Waiting { addition, since }| {
             let is_there = all_have(objects, addition.ip);
-            if is_there && !additions.was_made(&addition.name, addition.ip) {
+            if is_there && !was_made(made, addition) {
                 self.standby.came_after(now.since(*since), now);
             }
             !is_there
         });
-        additions.waiting = waiting;
-        let mut made = std::mem::take(&mut additions.made);
         made.retain_mut(|made| {
             let is_there = all_have(objects, made.ip);
             let was_taken_out = made.stood && !is_there && now < made.until;
             made.stood |= is_there;
-            if was_taken_out && additions.refused.len() < MOST {
+            if was_taken_out && refused.len() < MOST {
                 count("taken_out", 1);
-                let refused = (made.name.clone(), made.ip, now + REFUSED_FOR);
-                additions.refused.push(refused);
+                refused.push((made.name.clone(), made.ip, now + REFUSED_FOR));
             }
             !was_taken_out
         });
-        additions.made = made;
     }
 
     /// Adds what the leader had time for. Returns when there may be more.
@@ -273,12 +267,11 @@ impl Owner {
                 continue;
             }
             for addition in missing.into_iter().take(added) {
-                let until = addition.looked_up + Duration::from_secs(addition.ttl.into());
                 if known.made.len() < MOST {
                     known.made.push(Made {
                         name: addition.name.clone(),
                         ip: addition.ip,
-                        until: until + limits.grace,
+                        until: addition.expiry() + limits.grace,
                         stood: false,
                     });
                 }
@@ -288,13 +281,11 @@ impl Owner {
         }
         if is_full {
             let before = known.waiting.len();
-            let made = std::mem::take(&mut known.made);
-            let was_made = |it: &Addition| made.iter().any(|m| m.ip == it.ip && m.name == it.name);
+            let made = &known.made;
             known
                 .waiting
-                .retain(|it| !is_due(&it) || was_made(&it.addition));
+                .retain(|it| !is_due(&it) || was_made(made, &it.addition));
             count("full", before - known.waiting.len());
-            known.made = made;
         }
         again.into_iter().min()
     }

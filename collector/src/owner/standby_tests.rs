@@ -180,7 +180,7 @@ impl Pair {
         }
     }
 
-    /// Somebody takes an address out of the status.
+    /// Takes an address out of the status, as an administrator may.
     fn take_out(&mut self, ip: &str) {
         let before = self.leader.store.clone();
         for object in self.leader.store.values_mut() {

@@ -139,7 +139,7 @@ struct Part {
     moves: usize,
 }
 
-/// Whom a look-up asks before anything is known.
+/// How a look-up begins, before any server answered.
 #[derive(Clone, Copy)]
 struct AtFirst {
     servers: usize,

@@ -1,4 +1,4 @@
-//! Flush probes: whom they go to.
+//! The DNS servers that flush probes go to.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! Addresses that are added to a status as it stands, without anything else that is known.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -26,8 +26,20 @@ pub struct Addition {
     pub looked_up: Timestamp,
 }
 
+impl Addition {
+    /// Whether it is this address of this name.
+    pub fn is_of(&self, name: &DnsName, ip: IpAddr) -> bool {
+        self.ip == ip && self.name == *name
+    }
+
+    /// When its TTL is over.
+    pub fn expiry(&self) -> Timestamp {
+        self.looked_up + Duration::from_secs(self.ttl.into())
+    }
+}
+
 impl Stored {
-    /// Whether the address stands in the status, under whatever name.
+    /// Whether any name in the status has the address.
     pub fn has_address(&self, ip: IpAddr) -> bool {
         let mut addresses = self.names.iter().flat_map(|name| &name.addresses);
         addresses.any(|address| address.ip == ip)

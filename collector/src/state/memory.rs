@@ -33,7 +33,7 @@ pub struct Known(Name);
 /// When a status was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum After {
-    /// As it changed: whoever wrote it knew the times.
+    /// As it changed: its writer knew the times.
     Change,
     /// After a start or a gap: its times may be ten minutes old.
     Gap,
@@ -267,8 +267,8 @@ impl Memory {
         news.added > 0
     }
 
-    /// This collector leads from now on and goes on where the last leader was. Whatever it threw out itself, for its own limits
-    /// alone, is taken in again from the status; so are the failures, which only a leader counts.
+    /// This collector leads from now on and goes on where the last leader was. It takes in again what it had evicted from its own
+    /// memory and the status has; so it does the failures, which only a leader counts.
     pub fn take_over(
         &mut self,
         stored: &Stored,

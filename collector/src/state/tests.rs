@@ -68,7 +68,7 @@ impl Known {
         self
     }
 
-    /// Takes in a status that somebody wrote; `stored` stays.
+    /// Takes in a status that another writer wrote; `stored` stays.
     pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
         let stored = Stored::new(status, &self.memory);
         let (limits, guards) = (&self.limits, Guards::default());

@@ -54,11 +54,6 @@ impl Peers {
         }
     }
 
-    /// There is no other.
-    pub fn nobody() -> Self {
-        Self::new(Source::Nobody)
-    }
-
     /// Those behind these Services, but for this one, which has the addresses `own`.
     pub fn of_services(
         cluster: &Cluster,

@@ -94,7 +94,7 @@ fn circuit_breakers_do_what_the_page_says() {
         )
         .with(|limits| limits.object_bytes = 6000),
         row(
-            "a status that somebody wrote is cut down too",
+            "a status of another writer is cut down, too",
             WWW,
             &[Status(
                 &[(

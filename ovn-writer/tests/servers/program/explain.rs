@@ -93,7 +93,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     assert_eq!(status, Some(1), "{text}");
     assert_has(&text, &["rules of others that refer to it: 1"]);
 
-    // Somebody takes an address out, and puts in what no terminal should be shown.
+    // Another client takes an address out, and puts in what no terminal should be shown.
     let members = "addresses=\"10.0.0.2\",\"<b>\u{1b}[2J\u{9b}\"";
     world.nbctl(&["set", "Address_Set", &row.uuid, members]);
     world
