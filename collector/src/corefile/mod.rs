@@ -109,13 +109,13 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     Ok(output)
 }
 
-/// Changes a Corefile for each line.
+/// Changes a Corefile for each line, the last first: a line is added in front of the others.
 fn fold<E: std::fmt::Display>(
     corefile: String,
     lines: &[Line],
     change: impl Fn(&str, &Line) -> Result<String, E>,
 ) -> Result<String, UsageError> {
-    let mut lines = lines.iter();
+    let mut lines = lines.iter().rev();
     lines.try_fold(corefile, |text, line| usage(change(&text, line)))
 }
 

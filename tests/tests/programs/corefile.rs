@@ -128,8 +128,11 @@ async fn what_coredns_takes_it_takes_when_it_is_patched() {
     ] {
         fs::write(&file, layout).unwrap();
         drop(CoreDns::start(workdir.path()).await);
-        let after = made(&["patch", &file.display().to_string(), "--dnstap", &socket]).await;
-        assert!(after.contains("dnstap"), "{after}");
+        let second = format!("{socket}.second");
+        let path = file.display().to_string();
+        let after = made(&["patch", &path, "--dnstap", &socket, "--dnstap", &second]).await;
+        let places = [&socket, &second].map(|it| after.find(&format!("{it} full")));
+        assert!(places[0].is_some() && places[0] < places[1], "{after}");
         fs::write(&file, &after).unwrap();
         drop(CoreDns::start(workdir.path()).await);
     }
