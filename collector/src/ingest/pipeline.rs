@@ -268,13 +268,13 @@ fn take(
 /// Keeps the answer for a rule that is still to come.
 fn remember(asked: Asked<'_>, context: Context<'_>, seen: &mut Seen) {
     let question = asked.response.question();
-    let at = context.clock.now();
+    // Not when it was read: after a pause answers of many seconds are read in one.
+    let given = seen.given(asked.event, context.clock.now());
     let message = asked.event.message.unwrap_or_default();
     let is_new = context
         .remembered
-        .is_new(question.name, asked.family, message, at);
+        .is_new(question.name, asked.family, message, given);
     if let Some(mark) = is_new {
-        let given = seen.given(asked.event, at);
         remember_new(asked, mark, given, context);
     }
 }
