@@ -62,6 +62,11 @@ pub struct Args {
     #[command(flatten)]
     pub keep: KeepArgs,
 
+    /// With a kube store, allow answers with Nodes' own addresses (`InternalIP` and `ExternalIP`), which are refused otherwise. It is
+    /// needed where a name leads to Nodes, such as an ingress on the host network (`*.apps` of a cluster without a load balancer).
+    #[arg(long)]
+    pub allow_node_addresses: bool,
+
     /// How long an address stays after it was last in an answer while its name cannot be looked up.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub max_stale: Duration,

@@ -6,12 +6,13 @@ use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use runtime::networks::{Networks, Purpose};
 
-/// The addresses that are refused whatever the rules say: those of [`proto::address`], the administrator's own, and the
-/// cluster's.
+/// The addresses that are refused whatever the rules say: those of [`proto::address`], those that the administrator denies, and
+/// the cluster's own.
 #[derive(Clone, Debug, Default)]
 pub struct Guards {
     denied: Arc<[IpNet]>,
     cluster: Arc<Networks>,
+    allow_nodes: bool,
 }
 
 /// The guards as readers see them: replaced as a whole, never changed, so that they need no lock.
@@ -29,7 +30,15 @@ pub const REASONS: &[&str] = &[
     "api-server",
     "service-cidr",
     "pod-cidr",
+    "node",
 ];
+
+/// What an administrator can do about it if an address that is refused for this reason is meant to be opened.
+pub fn advice(reason: &str) -> Option<&'static str> {
+    (reason == Purpose::Nodes.as_str()).then_some(
+        "it is the address of a Node of this cluster; if the name is meant to lead to Nodes, allow their addresses with          --allow-node-addresses",
+    )
+}
 
 impl Guards {
     /// The fixed guards, and these networks (`--deny-answer`).
@@ -37,6 +46,16 @@ impl Guards {
         Self {
             denied: denied.into(),
             cluster: Arc::default(),
+            allow_nodes: false,
+        }
+    }
+
+    /// The same, with the Nodes' own addresses allowed or not (`--allow-node-addresses`).
+    #[must_use]
+    pub fn allow_nodes(self, allow_nodes: bool) -> Self {
+        Self {
+            allow_nodes,
+            ..self
         }
     }
 
@@ -44,9 +63,14 @@ impl Guards {
     #[must_use]
     pub fn with(&self, cluster: Arc<Networks>) -> Self {
         Self {
-            denied: Arc::clone(&self.denied),
             cluster,
+            ..self.clone()
         }
+    }
+
+    /// Whether addresses of the cluster's own with this purpose are refused.
+    pub fn refuses(&self, purpose: Purpose) -> bool {
+        !(self.allow_nodes && purpose == Purpose::Nodes)
     }
 
     /// For readers.
@@ -72,8 +96,10 @@ impl Guards {
         if self.denied.iter().any(|net| net.contains(&address)) {
             return Err("deny-answer");
         }
-        let purpose = self.cluster.purpose(address);
-        purpose.map_or(Ok(()), |purpose| Err(Purpose::as_str(purpose)))
+        match self.cluster.purpose(address) {
+            Some(purpose) if self.refuses(purpose) => Err(purpose.as_str()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -83,6 +109,42 @@ mod tests {
 
     fn nets(texts: &[&str]) -> Vec<IpNet> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn networks(networks: &[(Purpose, &str)]) -> Networks {
+        let net = |(purpose, text): &(Purpose, &str)| (*purpose, text.parse().unwrap());
+        Networks::new(networks.iter().map(net))
+    }
+
+    #[test]
+    fn the_addresses_of_nodes_can_be_allowed_and_no_others() {
+        let cluster = Arc::new(networks(&[
+            (Purpose::ApiServer, "192.0.2.10/32"),
+            (Purpose::Pods, "10.244.0.0/24"),
+            (Purpose::Nodes, "192.0.2.10/32"),
+            (Purpose::Nodes, "192.0.2.20/32"),
+            (Purpose::Nodes, "198.51.100.1/32"),
+        ]));
+        let allowing = Guards::new(nets(&["198.51.100.0/24"])).allow_nodes(true);
+        let guards = allowing.with(cluster);
+        for (text, expected) in [
+            ("192.0.2.10", Err("api-server")),
+            ("192.0.2.20", Ok("192.0.2.20".parse().unwrap())),
+            ("198.51.100.1", Err("deny-answer")),
+            ("10.244.0.9", Err("pod-cidr")),
+        ] {
+            assert_eq!(guards.admit(text.parse().unwrap()), expected, "{text}");
+        }
+        assert!(!guards.refuses(Purpose::Nodes) && guards.refuses(Purpose::Pods));
+    }
+
+    #[test]
+    fn every_purpose_of_the_clusters_own_addresses_is_a_reason() {
+        for purpose in Purpose::ALL {
+            assert!(REASONS.contains(&purpose.as_str()));
+            let has_advice = advice(purpose.as_str()).is_some();
+            assert_eq!(has_advice, purpose == Purpose::Nodes);
+        }
     }
 
     #[test]
@@ -102,11 +164,14 @@ mod tests {
     #[test]
     fn an_address_of_the_clusters_own_is_refused_for_what_it_is_there() {
         let before = Guards::new(nets(&["198.51.100.0/24"]));
-        let networks = Networks::new(
-            nets(&["192.0.2.10/32"]),
-            nets(&["10.96.0.0/16", "fd00:96::/112"]),
-            nets(&["10.244.0.0/24", "10.244.1.0/24"]),
-        );
+        let networks = networks(&[
+            (Purpose::ApiServer, "192.0.2.10/32"),
+            (Purpose::Services, "10.96.0.0/16"),
+            (Purpose::Services, "fd00:96::/112"),
+            (Purpose::Pods, "10.244.0.0/24"),
+            (Purpose::Pods, "10.244.1.0/24"),
+            (Purpose::Nodes, "192.0.2.20/32"),
+        ]);
         let guards = before.with(Arc::new(networks));
         for (text, reason) in [
             ("192.0.2.10", "api-server"),
@@ -114,6 +179,8 @@ mod tests {
             ("fd00:96::1", "service-cidr"),
             ("10.244.1.9", "pod-cidr"),
             ("2002:af4:109::1", "pod-cidr"),
+            ("192.0.2.20", "node"),
+            ("64:ff9b::192.0.2.20", "node"),
             ("198.51.100.1", "deny-answer"),
         ] {
             let address = text.parse().unwrap();

@@ -85,7 +85,9 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         sources: Sources::default(),
         losses: Losses::default(),
         taps: Taps::default(),
-        guards: Guards::new(args.keep.deny_answer.clone()).shared(),
+        guards: Guards::new(args.keep.deny_answer.clone())
+            .allow_nodes(args.allow_node_addresses)
+            .shared(),
         index: SharedIndex::default(),
         own,
         remembered: Remembered::new(args.remember_names, args.keep.max_ttl),

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Known, near_misses};
 use crate::{
+    guards::advice,
     ingest::Sources,
     owner::NameFacts,
     recent::{Note, What},
@@ -174,8 +175,7 @@ fn of_address(asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
         return;
     };
     if let Some(guard) = facts.guarded {
-        let words =
-            format!("no answer opens it, whatever the name: the guard `{guard}` refuses it");
+        let words = format!("no answer opens it, whatever the name: {}", refused(guard));
         reasons.push(Reason::new("Guarded", words));
     } else if !facts.names.is_empty() {
         let words = match &asked.namespace {
@@ -187,6 +187,12 @@ fn of_address(asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
         let words = "it was in no answer that came here for a name that a rule has, as far as is remembered";
         reasons.push(Reason::new("NeverSeen", words));
     }
+}
+
+fn refused(guard: &str) -> String {
+    let advice = advice(guard).map(|advice| format!(" ({advice})"));
+    let advice = advice.unwrap_or_default();
+    format!("the guard `{guard}` refuses it{advice}")
 }
 
 /// What is not known of the rules.
@@ -258,8 +264,9 @@ fn of_note(note: &Note, sources: &Sources) -> Reason {
         What::Refused(guard) => (
             "Refused",
             format!(
-                "{name} was answered with {shown}, seen {}: the guard `{guard}` refuses it",
-                sources.describe(note.source)
+                "{name} was answered with {shown}, seen {}: {}",
+                sources.describe(note.source),
+                refused(guard)
             ),
         ),
         What::Evicted => (

@@ -229,7 +229,16 @@ fn an_address_that_a_guard_refuses_says_which() {
     assert_eq!(reasons("198.51.100.1", &it), ["NeverSeen"]);
     it.facts.as_mut().unwrap().guarded = Some("cloud-metadata");
     assert_eq!(reasons("169.254.169.254", &it), ["Guarded"]);
-    assert!(text("169.254.169.254", &it).contains("the guard `cloud-metadata` refuses it"));
+    let words = text("169.254.169.254", &it);
+    assert!(words.contains("the guard `cloud-metadata` refuses it") && !words.contains("--"));
+    it.facts.as_mut().unwrap().guarded = Some("node");
+    let words = text("198.51.100.1", &it);
+    assert!(
+        words.contains("the guard `node` refuses it") && words.contains("--allow-node-addresses")
+    );
+    it.facts.as_mut().unwrap().guarded = None;
+    it.notes = vec![note(WWW, Some("198.51.100.1"), What::Refused("node"), -1)];
+    assert!(text(WWW, &it).contains("--allow-node-addresses"));
 }
 
 #[test]

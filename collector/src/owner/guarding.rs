@@ -25,7 +25,12 @@ impl Owner {
     /// and refused now is forgotten, and leaves the status with the next write.
     pub fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
         for purpose in Purpose::ALL {
-            let count = networks.of(purpose).len();
+            let is_refused = self.config.guards.refuses(purpose);
+            let count = if is_refused {
+                networks.count(purpose)
+            } else {
+                0
+            };
             gauge!("collector_guarded_networks", "purpose" => purpose.as_str()).set(count as f64);
         }
         self.config.guards = self.config.guards.with(networks);
@@ -103,7 +108,7 @@ mod tests {
     const WWW: &str = "www.example.com";
 
     fn services(net: &str) -> Arc<Networks> {
-        Arc::new(Networks::new([], [net.parse().unwrap()], []))
+        Arc::new(Networks::new([(Purpose::Services, net.parse().unwrap())]))
     }
 
     #[test]

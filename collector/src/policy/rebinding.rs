@@ -13,6 +13,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::rules::Rules;
 use crate::{
+    guards::advice,
     observation::Source,
     recent::{Note, Recent, What},
 };
@@ -116,10 +117,13 @@ impl Teller {
             } else {
                 ""
             };
-            let note = format!(
+            let mut note = format!(
                 "{what}{wanted} was answered with an address that no rule opens ({reason}): it is left out. Either the name is \
                  served wrongly, or its owner tries to reach what is not his (DNS rebinding)"
             );
+            if let Some(advice) = advice(reason) {
+                note += &format!(". For an administrator: {advice}");
+            }
             for about in users {
                 self.reporter.report(
                     about.clone(),
@@ -202,6 +206,22 @@ mod tests {
         assert_eq!(told(), []);
         teller.tell(&rules, &attempt("www.example.com"), start + AGAIN);
         assert_eq!(told().len(), 1);
+    }
+
+    #[test]
+    fn an_address_of_a_node_is_told_of_with_the_flag_that_allows_it() {
+        let (reporter, mut reports) = Reporter::with_queue(1);
+        let mut teller = Teller::new(reporter);
+        let refused = Rebinding {
+            reason: "node",
+            ..attempt("www.example.com")
+        };
+        teller.tell(&rules(&["www.example.com"]), &refused, Instant::now());
+        let note = reports.try_recv().unwrap().note;
+        assert!(
+            note.contains("(node)") && note.ends_with("--allow-node-addresses"),
+            "{note}"
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Which networks are a cluster's own, as far as they can be read: where its API server, its Services and its pods are.
+//! Which networks and addresses are a cluster's own, as far as they can be read: those of its API server, Services, pods and
+//! Nodes.
 
 mod node;
 mod set;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -43,14 +44,17 @@ pub enum Purpose {
     /// The addresses of a Node's pods: `spec.podCIDRs`, and what OVN-Kubernetes gives the node in its default network
     /// (annotation `k8s.ovn.org/node-subnets`).
     Pods,
+    /// A Node's own addresses: `InternalIP` and `ExternalIP` in its `status.addresses`.
+    Nodes,
 }
 
 impl Purpose {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::ApiServer, Self::Services, Self::Pods];
+    /// All of them. An address with several purposes has the first: only that of [`Purpose::Nodes`] may be allowed, and an API
+    /// server's address is often a Node's too.
+    pub const ALL: [Self; 4] = [Self::ApiServer, Self::Services, Self::Pods, Self::Nodes];
 
     /// Every word of [`Purpose::as_str`].
-    pub const WORDS: &[&str] = &["api-server", "service-cidr", "pod-cidr"];
+    pub const WORDS: &[&str] = &["api-server", "service-cidr", "pod-cidr", "node"];
 
     /// A word for metric labels and log lines.
     pub fn as_str(self) -> &'static str {
@@ -58,52 +62,102 @@ impl Purpose {
             Self::ApiServer => "api-server",
             Self::Services => "service-cidr",
             Self::Pods => "pod-cidr",
+            Self::Nodes => "node",
         }
     }
 }
 
-/// The cluster's own networks.
+/// The cluster's own networks. The default knows of none, and not of the Nodes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Networks([NetworkSet; 3]);
+pub struct Networks {
+    api_server: NetworkSet,
+    services: NetworkSet,
+    pods: NetworkSet,
+    /// Single addresses, thousands in a large cluster. `None`: the Nodes were never read.
+    nodes: Option<HashSet<IpAddr>>,
+}
 
 impl Networks {
-    /// The networks for each purpose.
-    pub fn new(
-        api_server: impl IntoIterator<Item = IpNet>,
-        services: impl IntoIterator<Item = IpNet>,
-        pods: impl IntoIterator<Item = IpNet>,
-    ) -> Self {
-        Self([
-            api_server.into_iter().collect(),
-            services.into_iter().collect(),
-            pods.into_iter().collect(),
-        ])
-    }
-
-    /// Those for a purpose.
-    pub fn of(&self, purpose: Purpose) -> &NetworkSet {
-        let [api_server, services, pods] = &self.0;
-        match purpose {
-            Purpose::ApiServer => api_server,
-            Purpose::Services => services,
-            Purpose::Pods => pods,
+    /// These networks, each with its purpose. Of a Node's network only the address counts.
+    pub fn new(networks: impl IntoIterator<Item = (Purpose, IpNet)>) -> Self {
+        let mut all = Purpose::ALL.map(|_| Vec::new());
+        let [api_server, services, pods, nodes] = &mut all;
+        for (purpose, net) in networks {
+            match purpose {
+                Purpose::ApiServer => api_server.push(net),
+                Purpose::Services => services.push(net),
+                Purpose::Pods => pods.push(net),
+                Purpose::Nodes => nodes.push(net),
+            }
+        }
+        let [api_server, services, pods, nodes] = all;
+        let addresses = nodes.into_iter().map(|net| net.addr().to_canonical());
+        Self {
+            api_server: api_server.into_iter().collect(),
+            services: services.into_iter().collect(),
+            pods: pods.into_iter().collect(),
+            nodes: Some(addresses.collect()),
         }
     }
 
-    /// What an address is for, if it is the cluster's.
+    /// How many networks or addresses there are for a purpose.
+    pub fn count(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::ApiServer => self.api_server.len(),
+            Purpose::Services => self.services.len(),
+            Purpose::Pods => self.pods.len(),
+            Purpose::Nodes => self.nodes.as_ref().map_or(0, HashSet::len),
+        }
+    }
+
+    /// What an address in canonical form is for, if it is the cluster's.
     pub fn purpose(&self, address: IpAddr) -> Option<Purpose> {
-        let mut all = Purpose::ALL.into_iter();
-        all.find(|purpose| self.of(*purpose).contains(address))
+        Purpose::ALL.into_iter().find(|purpose| match purpose {
+            Purpose::ApiServer => self.api_server.contains(address),
+            Purpose::Services => self.services.contains(address),
+            Purpose::Pods => self.pods.contains(address),
+            Purpose::Nodes => self.is_node(address) == Some(true),
+        })
+    }
+
+    /// Whether an address in canonical form is a Node's own; `None` if the Nodes were never read.
+    pub fn is_node(&self, address: IpAddr) -> Option<bool> {
+        self.nodes.as_ref().map(|nodes| nodes.contains(&address))
     }
 }
+
+/// What networks are read from.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Source {
+    /// EndpointSlices of the Service `default/kubernetes`.
+    ApiServer,
+    ServiceCidrs,
+    Nodes,
+}
+
+impl Source {
+    const ALL: [Self; 3] = [Self::ApiServer, Self::ServiceCidrs, Self::Nodes];
+
+    /// What an administrator knows them by.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiServer => "EndpointSlices of default/kubernetes",
+            Self::ServiceCidrs => "ServiceCIDRs",
+            Self::Nodes => "Nodes",
+        }
+    }
+}
+
+/// The networks in an object.
+type Found = Vec<(Purpose, IpNet)>;
 
 /// Reads the networks of a cluster, and goes on reading.
 ///
-/// Each of the three sources may be forbidden, or not served by an old API server: that is said once in the log, and tried
+/// Each of the sources may be forbidden, or not served by an old API server: that is said once in the log, and tried
 /// again every few seconds. What was read holds while the API server is away.
 pub struct Reading {
-    changes: SelectAll<BoxStream<'static, (Purpose, Change)>>,
-    known: BTreeMap<Purpose, Known>,
+    changes: SelectAll<BoxStream<'static, (Source, Change)>>,
+    known: BTreeMap<Source, Known>,
     found: watch::Sender<Option<Arc<Networks>>>,
 }
 
@@ -112,18 +166,20 @@ pub struct Reading {
 struct Known {
     /// Something, if only that it cannot be read.
     has_begun: bool,
+    /// It was listed, so that what is not there does not exist.
+    was_listed: bool,
     /// That it cannot be read was said.
     said: bool,
     /// Objects that are there and cannot be read: what was known of them holds.
     undecodable: BTreeSet<ObjectKey>,
-    networks: BTreeMap<ObjectKey, Vec<IpNet>>,
+    networks: BTreeMap<ObjectKey, Found>,
 }
 
 /// What became of the networks in objects.
 #[derive(Debug)]
 enum Change {
-    All(BTreeMap<ObjectKey, Vec<IpNet>>),
-    One(ObjectKey, Vec<IpNet>),
+    All(BTreeMap<ObjectKey, Found>),
+    One(ObjectKey, Found),
     Gone(ObjectKey),
     Unreadable(String),
     Undecodable(BTreeSet<ObjectKey>),
@@ -139,17 +195,17 @@ impl Reading {
         let (client, bad) = (|| cluster.client(), || cluster.bad_objects());
         let changes = [
             changes(
-                Purpose::ApiServer,
+                Source::ApiServer,
                 cluster::watch(client(), api_server, bad()),
                 endpoints,
             ),
             changes(
-                Purpose::Services,
+                Source::ServiceCidrs,
                 cluster::watch_all(client(), bad()),
                 service_cidrs,
             ),
             changes(
-                Purpose::Pods,
+                Source::Nodes,
                 cluster::watch_all(client(), bad()),
                 NodeNetworks::networks,
             ),
@@ -157,8 +213,8 @@ impl Reading {
         Self::of(changes.into_iter().collect())
     }
 
-    fn of(changes: SelectAll<BoxStream<'static, (Purpose, Change)>>) -> Self {
-        let known = Purpose::ALL.map(|purpose| (purpose, Known::default()));
+    fn of(changes: SelectAll<BoxStream<'static, (Source, Change)>>) -> Self {
+        let known = Source::ALL.map(|source| (source, Known::default()));
         Self {
             changes,
             known: known.into(),
@@ -181,8 +237,8 @@ impl Reading {
             let waiting = self.found.borrow().is_none();
             tokio::select! {
                 () = token.cancelled() => return Ok(()),
-                Some((purpose, change)) = self.changes.next() => {
-                    if self.take(purpose, change) {
+                Some((source, change)) = self.changes.next() => {
+                    if self.take(source, change) {
                         self.publish(waiting);
                     }
                 }
@@ -198,14 +254,17 @@ impl Reading {
     }
 
     /// Returns whether there is something new.
-    fn take(&mut self, purpose: Purpose, change: Change) -> bool {
-        let known = self.known.entry(purpose).or_default();
+    fn take(&mut self, source: Source, change: Change) -> bool {
+        let known = self.known.entry(source).or_default();
         if let Change::Undecodable(keys) = change {
             // Nothing is known by that alone: the others are about to be told.
             known.undecodable = keys;
             return false;
         }
-        let is_first = !std::mem::replace(&mut known.has_begun, true);
+        let is_listed = matches!(change, Change::All(_));
+        let is_first =
+            !std::mem::replace(&mut known.has_begun, true) || (is_listed && !known.was_listed);
+        known.was_listed |= is_listed;
         is_first
             | match change {
                 Change::All(mut networks) => {
@@ -223,7 +282,10 @@ impl Reading {
                 Change::Gone(key) => known.networks.remove(&key).is_some(),
                 Change::Unreadable(reason) => {
                     if !std::mem::replace(&mut known.said, true) {
-                        info!(networks = purpose.as_str(), %reason, "cannot be read: what is known of them holds, and no more of them are refused in answers");
+                        info!(
+                            objects = source.as_str(), %reason,
+                            "cannot be read: the addresses that they named are refused in answers as before, and no others of theirs"
+                        );
                     }
                     false
                 }
@@ -235,15 +297,12 @@ impl Reading {
         if !self.known.values().all(|known| known.has_begun) {
             return;
         }
-        let of = |purpose| {
-            let known = self.known.get(&purpose).into_iter();
-            known.flat_map(|known| known.networks.values().flatten().copied())
-        };
-        let networks = Networks::new(
-            of(Purpose::ApiServer),
-            of(Purpose::Services),
-            of(Purpose::Pods),
-        );
+        let objects = self.known.values().flat_map(|it| it.networks.values());
+        let mut networks = Networks::new(objects.flatten().copied());
+        let nodes = self.known.get(&Source::Nodes);
+        if !nodes.is_some_and(|nodes| nodes.was_listed) {
+            networks.nodes = None;
+        }
         self.found.send_if_modified(|found| {
             let is_new = first || found.as_deref() != Some(&networks);
             if is_new {
@@ -255,10 +314,10 @@ impl Reading {
 }
 
 fn changes<K: AnyObject>(
-    purpose: Purpose,
+    source: Source,
     events: impl Stream<Item = Event<K>> + Send + 'static,
-    networks: fn(&K) -> Vec<IpNet>,
-) -> BoxStream<'static, (Purpose, Change)> {
+    networks: fn(&K) -> Found,
+) -> BoxStream<'static, (Source, Change)> {
     let change = move |event| match event {
         Event::Synced(objects) => Change::All(
             objects
@@ -271,23 +330,25 @@ fn changes<K: AnyObject>(
         Event::OutOfSync(reason) => Change::Unreadable(reason),
         Event::Undecodable(keys) => Change::Undecodable(keys),
     };
-    events.map(move |event| (purpose, change(event))).boxed()
+    events.map(move |event| (source, change(event))).boxed()
 }
 
 /// Ready or not: who answers there is the API server, or will be.
-fn endpoints(slice: &EndpointSlice) -> Vec<IpNet> {
+fn endpoints(slice: &EndpointSlice) -> Found {
     let endpoints = slice.endpoints.iter().flatten();
     let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
     let addresses = addresses.filter_map(|text| text.parse::<IpAddr>().ok());
-    addresses.map(IpNet::from).collect()
+    let networks = addresses.map(IpNet::from);
+    networks.map(|net| (Purpose::ApiServer, net)).collect()
 }
 
-fn service_cidrs(object: &ServiceCIDR) -> Vec<IpNet> {
+fn service_cidrs(object: &ServiceCIDR) -> Found {
     let spec = object.spec.as_ref();
     let cidrs = spec
         .into_iter()
         .flat_map(|spec| spec.cidrs.iter().flatten());
-    cidrs.filter_map(|text| text.parse().ok()).collect()
+    let networks = cidrs.filter_map(|text| text.parse().ok());
+    networks.map(|net| (Purpose::Services, net)).collect()
 }
 
 #[cfg(test)]

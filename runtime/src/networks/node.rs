@@ -1,26 +1,29 @@
-//! A Node, of which nothing but its pods' networks is kept: the whole of it is 20 KiB, in a large cluster a hundred megabytes.
+//! A Node, of which nothing but its pods' networks and its own addresses is kept: the whole of it is 20 KiB, in a large cluster
+//! a hundred megabytes.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, core::ClusterResourceScope};
 use serde::Deserialize;
 
+use super::{Found, Purpose};
+
 /// The cluster's own layer 3 network. Others may use the same addresses as the world outside.
 const DEFAULT: &str = "default";
 
-/// The networks of a Node's pods.
+/// The networks of a Node's pods, and its own addresses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Read")]
 pub(super) struct NodeNetworks {
     /// Name, uid and version alone.
     metadata: ObjectMeta,
-    networks: Box<[IpNet]>,
+    networks: Box<[(Purpose, IpNet)]>,
 }
 
 impl NodeNetworks {
-    pub(super) fn networks(&self) -> Vec<IpNet> {
+    pub(super) fn networks(&self) -> Found {
         self.networks.to_vec()
     }
 }
@@ -30,6 +33,8 @@ struct Read {
     metadata: Metadata,
     #[serde(default)]
     spec: Spec,
+    #[serde(default)]
+    status: Status,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +61,27 @@ struct Spec {
     pod_cidrs: Option<Vec<String>>,
 }
 
+/// The kubelet writes it every few minutes, mostly for what is left out here.
+#[derive(Default, Deserialize)]
+struct Status {
+    addresses: Option<Vec<Address>>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+impl Address {
+    /// The others are names, of which a DNS server may give any address.
+    fn ip(&self) -> Option<IpAddr> {
+        let is_ip = matches!(self.kind.as_str(), "InternalIP" | "ExternalIP");
+        is_ip.then(|| self.address.parse().ok()).flatten()
+    }
+}
+
 /// OVN-Kubernetes wrote one network as a text once, and writes lists now.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -75,6 +101,9 @@ impl From<Read> for NodeNetworks {
         let mut texts = read.spec.pod_cidrs.unwrap_or_default();
         let subnets = annotations.and_then(|annotations| annotations.subnets);
         texts.extend(subnets.iter().flat_map(|text| default_subnets(text)));
+        let pods = texts.iter().filter_map(|text| text.parse().ok());
+        let addresses = read.status.addresses.iter().flatten();
+        let own = addresses.filter_map(Address::ip).map(IpNet::from);
         Self {
             metadata: ObjectMeta {
                 name,
@@ -82,7 +111,10 @@ impl From<Read> for NodeNetworks {
                 resource_version,
                 ..ObjectMeta::default()
             },
-            networks: texts.iter().filter_map(|text| text.parse().ok()).collect(),
+            networks: pods
+                .map(|net| (Purpose::Pods, net))
+                .chain(own.map(|net| (Purpose::Nodes, net)))
+                .collect(),
         }
     }
 }
@@ -145,7 +177,37 @@ mod tests {
         assert_eq!(node.meta().name.as_deref(), Some("a"));
         assert_eq!(node.meta().resource_version.as_deref(), Some("7"));
         assert_eq!(node.meta().labels, None);
-        node.networks().iter().map(ToString::to_string).collect()
+        let networks = node.networks().into_iter();
+        networks
+            .map(|(purpose, net)| {
+                assert_eq!(purpose, Purpose::Pods);
+                net.to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_nodes_own_addresses_are_those_inside_and_outside_of_the_cluster() {
+        let node: NodeNetworks = serde_json::from_value(json!({
+            "metadata": { "name": "a" },
+            "spec": { "podCIDRs": ["10.244.1.0/24"] },
+            "status": {
+                "addresses": [
+                    { "type": "Hostname", "address": "192.0.2.99" },
+                    { "type": "InternalIP", "address": "192.0.2.1" },
+                    { "type": "InternalIP", "address": "2001:db8::1" },
+                    { "type": "InternalIP", "address": "x" },
+                    { "type": "InternalDNS", "address": "a.example" },
+                    { "type": "ExternalIP", "address": "203.0.113.1" },
+                ],
+            },
+        }))
+        .unwrap();
+        let networks = node.networks();
+        let own = networks.iter().filter(|(it, _)| *it == Purpose::Nodes);
+        let own: Vec<_> = own.map(|(_, net)| net.to_string()).collect();
+        assert_eq!(own, ["192.0.2.1/32", "2001:db8::1/128", "203.0.113.1/32"]);
+        assert_eq!(networks.len(), 4);
     }
 
     #[test]

@@ -13,6 +13,19 @@ fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
+fn services(text: &str) -> Found {
+    vec![(Purpose::Services, net(text))]
+}
+
+fn pods(text: &str) -> Found {
+    vec![(Purpose::Pods, net(text))]
+}
+
+fn node(addresses: &[&str]) -> Found {
+    let net = |text: &&str| (Purpose::Nodes, net(text));
+    addresses.iter().map(net).collect()
+}
+
 fn nothing() -> Change {
     Change::All(BTreeMap::new())
 }
@@ -22,8 +35,8 @@ fn unreadable() -> Change {
 }
 
 /// Takes a change in, and tells what the addresses are for as far as that is known.
-fn purposes(reading: &mut Reading, purpose: Purpose, change: Change) -> Option<Vec<&'static str>> {
-    if reading.take(purpose, change) {
+fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec<&'static str>> {
+    if reading.take(source, change) {
         reading.publish(false);
     }
     let found = reading.found.borrow();
@@ -37,65 +50,110 @@ fn purposes(reading: &mut Reading, purpose: Purpose, change: Change) -> Option<V
 #[tokio::test]
 async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_silent() {
     let r = &mut Reading::of(SelectAll::new());
-    assert_eq!(purposes(r, Purpose::ApiServer, unreadable()), None);
-    let services = Change::All([(key("kubernetes"), vec![net("10.96.0.0/16")])].into());
-    assert_eq!(purposes(r, Purpose::Services, services), None);
-    let all = purposes(r, Purpose::Pods, nothing());
+    assert_eq!(purposes(r, Source::ApiServer, unreadable()), None);
+    let all_services = Change::All([(key("kubernetes"), services("10.96.0.0/16"))].into());
+    assert_eq!(purposes(r, Source::ServiceCidrs, all_services), None);
+    let all = purposes(r, Source::Nodes, nothing());
     assert_eq!(all, Some(vec!["service-cidr"]));
-    let node = Change::One(key("a"), vec![net("10.244.1.0/24")]);
+    let node = Change::One(key("a"), pods("10.244.1.0/24"));
     let all = Some(vec!["service-cidr", "pod-cidr"]);
-    assert_eq!(purposes(r, Purpose::Pods, node), all);
-    assert_eq!(purposes(r, Purpose::Pods, unreadable()), all);
-    let slice = Change::One(key("kubernetes"), vec![net("192.0.2.10/32")]);
+    assert_eq!(purposes(r, Source::Nodes, node), all);
+    assert_eq!(purposes(r, Source::Nodes, unreadable()), all);
+    let slice = Change::One(
+        key("kubernetes"),
+        vec![(Purpose::ApiServer, net("192.0.2.10/32"))],
+    );
     let with_server = Some(vec!["api-server", "service-cidr", "pod-cidr"]);
-    assert_eq!(purposes(r, Purpose::ApiServer, slice), with_server);
+    assert_eq!(purposes(r, Source::ApiServer, slice), with_server);
     let gone = Change::Gone(key("kubernetes"));
     assert_eq!(
-        purposes(r, Purpose::Services, gone),
+        purposes(r, Source::ServiceCidrs, gone),
         Some(vec!["api-server", "pod-cidr"])
     );
-    let listed = purposes(r, Purpose::Pods, nothing());
+    let listed = purposes(r, Source::Nodes, nothing());
     assert_eq!(listed, Some(vec!["api-server"]));
 }
 
 #[tokio::test]
 async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
     let r = &mut Reading::of(SelectAll::new());
-    let list = |names: &[(&str, &str)]| {
-        let entry = |(name, text): &(&str, &str)| (key(name), vec![net(text)]);
-        Change::All(names.iter().map(entry).collect())
-    };
-    purposes(r, Purpose::ApiServer, nothing());
-    purposes(r, Purpose::Services, list(&[("a", "10.96.0.0/16")]));
-    purposes(r, Purpose::Pods, list(&[("b", "10.244.1.0/24")]));
+    purposes(r, Source::ApiServer, nothing());
+    purposes(
+        r,
+        Source::ServiceCidrs,
+        Change::All([(key("a"), services("10.96.0.0/16"))].into()),
+    );
+    purposes(
+        r,
+        Source::Nodes,
+        Change::All([(key("b"), pods("10.244.1.0/24"))].into()),
+    );
     let all = Some(vec!["service-cidr", "pod-cidr"]);
     let undecodable = Change::Undecodable([key("b")].into());
-    assert_eq!(purposes(r, Purpose::Pods, undecodable), all);
-    assert_eq!(purposes(r, Purpose::Pods, nothing()), all);
+    assert_eq!(purposes(r, Source::Nodes, undecodable), all);
+    assert_eq!(purposes(r, Source::Nodes, nothing()), all);
     let decodes_again = Change::Undecodable(BTreeSet::new());
-    assert_eq!(purposes(r, Purpose::Pods, decodes_again), all);
-    let left = purposes(r, Purpose::Pods, nothing());
+    assert_eq!(purposes(r, Source::Nodes, decodes_again), all);
+    let left = purposes(r, Source::Nodes, nothing());
     assert_eq!(left, Some(vec!["service-cidr"]));
 }
 
 #[tokio::test]
 async fn what_changes_nothing_is_no_news() {
     let mut reading = Reading::of(SelectAll::new());
-    for purpose in Purpose::ALL {
-        assert!(reading.take(purpose, nothing()));
-        assert!(!reading.take(purpose, nothing()));
-        assert!(!reading.take(purpose, unreadable()));
+    for source in Source::ALL {
+        assert!(reading.take(source, nothing()));
+        assert!(!reading.take(source, nothing()));
+        assert!(!reading.take(source, unreadable()));
     }
-    let node = || Change::One(key("a"), vec![net("10.244.1.0/24")]);
-    assert!(reading.take(Purpose::Pods, node()));
-    assert!(!reading.take(Purpose::Pods, node()), "a heartbeat");
-    assert!(!reading.take(Purpose::Pods, Change::Gone(key("b"))));
+    let node = |last: &str| {
+        let own = node(&["192.0.2.1/32", last]);
+        Change::One(key("a"), [pods("10.244.1.0/24"), own].concat())
+    };
+    assert!(reading.take(Source::Nodes, node("203.0.113.1/32")));
+    assert!(
+        !reading.take(Source::Nodes, node("203.0.113.1/32")),
+        "a heartbeat"
+    );
+    assert!(reading.take(Source::Nodes, node("203.0.113.2/32")));
+    assert!(!reading.take(Source::Nodes, Change::Gone(key("b"))));
+}
+
+#[tokio::test]
+async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
+    let r = &mut Reading::of(SelectAll::new());
+    let mut is_node = |source, change| {
+        if r.take(source, change) {
+            r.publish(false);
+        }
+        let address = "192.0.2.10".parse().unwrap();
+        let found = r.found.borrow().clone();
+        found.and_then(|networks| networks.is_node(address))
+    };
+    let other = "198.51.100.7/32";
+    assert_eq!(is_node(Source::ServiceCidrs, nothing()), None);
+    assert_eq!(is_node(Source::Nodes, unreadable()), None);
+    let api_server = vec![(Purpose::ApiServer, net("192.0.2.10/32"))];
+    let slice = Change::One(key("kubernetes"), api_server);
+    assert_eq!(is_node(Source::ApiServer, slice), None);
+    let empty = nothing();
+    assert_eq!(is_node(Source::Nodes, empty), Some(false), "there is none");
+    let here = Change::One(key("a"), node(&[other, "::ffff:192.0.2.10/128"]));
+    assert_eq!(is_node(Source::Nodes, here), Some(true));
+    assert_eq!(is_node(Source::Nodes, unreadable()), Some(true));
+    let networks = r.found.borrow().clone().unwrap();
+    let purpose = |text: &str| networks.purpose(text.parse().unwrap());
+    // Most control planes are Nodes: the API server's address may never be allowed.
+    assert_eq!(purpose("192.0.2.10"), Some(Purpose::ApiServer));
+    assert_eq!(purpose("198.51.100.7"), Some(Purpose::Nodes));
+    assert_eq!(networks.count(Purpose::Nodes), 2);
+    assert_eq!(purpose("198.51.100.8"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn sources_that_say_nothing_are_not_waited_for() {
     let silent = futures_util::stream::pending();
-    let changes = [changes(Purpose::Pods, silent, NodeNetworks::networks)];
+    let changes = [changes(Source::Nodes, silent, NodeNetworks::networks)];
     let reading = Reading::of(changes.into_iter().collect());
     let (mut found, token) = (reading.found(), CancellationToken::new());
     let started = Instant::now();
@@ -118,7 +176,8 @@ fn every_address_of_the_api_servers_slices_counts_ready_or_not() {
         "ports": [{ "name": "https", "port": 6443, "protocol": "TCP" }],
     }));
     let found = endpoints(&slice.unwrap());
-    assert_eq!(found, [net("192.0.2.10/32"), net("192.0.2.11/32")]);
+    let expected = ["192.0.2.10/32", "192.0.2.11/32"].map(net);
+    assert_eq!(found, expected.map(|net| (Purpose::ApiServer, net)));
 }
 
 #[test]
@@ -135,6 +194,7 @@ fn a_service_cidr_has_networks_of_both_families() {
     let found = service_cidrs(&object(
         json!({ "cidrs": ["10.96.0.0/16", "fd00:96::/112"] }),
     ));
-    assert_eq!(found, [net("10.96.0.0/16"), net("fd00:96::/112")]);
+    let expected = ["10.96.0.0/16", "fd00:96::/112"].map(net);
+    assert_eq!(found, expected.map(|net| (Purpose::Services, net)));
     assert_eq!(service_cidrs(&object(json!({}))), []);
 }

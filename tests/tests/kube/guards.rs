@@ -1,12 +1,12 @@
-//! The networks of a cluster's own: no answer may bring in an address of them.
+//! The networks and Nodes of a cluster's own: no answer may bring in an address of theirs.
 
 use k8s_openapi::api::{
-    core::v1::Node, discovery::v1::EndpointSlice, networking::v1::ServiceCIDR,
+    core::v1::Node, discovery::v1::EndpointSlice, events::v1::Event, networking::v1::ServiceCIDR,
     rbac::v1::ClusterRole,
 };
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tests::{
@@ -60,6 +60,20 @@ async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
     }));
     let made = nodes.create(&PostParams::default(), &node.unwrap()).await;
     made.unwrap();
+}
+
+/// Gives a Node its own addresses, as its kubelet does.
+async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
+    let nodes: Api<Node> = Api::all(server.client().await);
+    let address = |(kind, address): &(&str, &str)| json!({ "type": kind, "address": address });
+    let status = json!({
+        "status": {
+            "addresses": addresses.iter().map(address).collect::<Vec<_>>(),
+        },
+    });
+    let params = PatchParams::default();
+    let patch = Patch::Merge(&status);
+    nodes.patch_status(name, &params, &patch).await.unwrap();
 }
 
 async fn counts(collector: &Collector, metric: &str, reason: &str, wanted: f64) {
@@ -170,8 +184,88 @@ async fn a_collector_that_may_not_read_the_networks_does_without_them() {
     })
     .await;
     objects.expect(NAME, &["10.96.0.1"]).await;
-    for networks in ["service-cidr", "pod-cidr"] {
-        assert_eq!(lines(&collector, &["cannot be read", networks]), 1);
+    for objects in ["ServiceCIDRs", "\"Nodes\""] {
+        assert_eq!(lines(&collector, &["cannot be read", objects]), 1);
     }
-    assert_eq!(lines(&collector, &["cannot be read", "api-server"]), 0);
+    assert_eq!(lines(&collector, &["cannot be read", "EndpointSlices"]), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
+    let server = ApiServer::start().await;
+    let client = server.client().await;
+    let namespace = server.namespace().await;
+    add_node(&server, "a", "10.244.1.0/24").await;
+    let addresses = [
+        ("InternalIP", "198.51.100.1"),
+        ("ExternalIP", "203.0.113.9"),
+    ];
+    set_status(&server, "a", &addresses).await;
+    add_node(&server, "b", "10.244.2.0/24").await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("www", NAME).await;
+    allow(&server, &namespace, &[NAME]).await;
+    let ips = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|ip| ip.parse().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let first = ips(&["203.0.113.1", "198.51.100.2"]);
+    eventually("the answers are heard", async || {
+        collector.hears(NAME, &first, TTL).await;
+        (objects.addresses(NAME).await?.len() == 2)
+            .then_some(())
+            .ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    for (i, ip) in ["198.51.100.1", "203.0.113.9"].into_iter().enumerate() {
+        collector.hears(NAME, &ips(&[ip, "203.0.113.1"]), TTL).await;
+        counts(&collector, REFUSED, "node", (i + 1) as f64).await;
+    }
+    let events: Api<Event> = Api::namespaced(client, &namespace);
+    eventually("an Event names the flag", async || {
+        let all = events.list(&ListParams::default()).await;
+        let all = all.map_err(|error| error.to_string())?.items;
+        let mut notes = all.iter().filter_map(|event| {
+            let is_it = event.reason.as_deref() == Some("AddressRefused");
+            event.note.as_deref().filter(|_| is_it)
+        });
+        let named = notes.any(|it| it.contains("(node)") && it.contains("--allow-node-addresses"));
+        named.then_some(()).ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+
+    // A Node that gets an address takes it out of the status.
+    let of_b = [("InternalIP", "198.51.100.2")];
+    set_status(&server, "b", &of_b).await;
+    objects.expect(NAME, &["203.0.113.1"]).await;
+    counts(&collector, PURGED, "node", 1.0).await;
+    assert_eq!(guarded(&collector).await, 3.0);
+
+    // With the flag they are let in. Those of other purposes are not.
+    let flags = ["--allow-node-addresses"];
+    drop(collector);
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
+    let all = ["203.0.113.1", "198.51.100.1", "203.0.113.9", "10.244.1.7"];
+    eventually("the answers are heard", async || {
+        collector.hears(NAME, &ips(&all), TTL).await;
+        let found = objects.addresses(NAME).await?;
+        (found.len() == 3)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    objects.expect(NAME, &all[..3]).await;
+    assert_eq!(guarded(&collector).await, 0.0);
+    assert_eq!(collector.metric(REFUSED, &["reason=\"node\""]).await, 0.0);
+}
+
+/// How many addresses of Nodes are refused.
+async fn guarded(collector: &Collector) -> f64 {
+    let labels = ["purpose=\"node\""];
+    collector
+        .metric("collector_guarded_networks", &labels)
+        .await
 }
