@@ -30,6 +30,7 @@ pub const REASONS: &[&str] = &[
     "api-server",
     "service-cidr",
     "pod-cidr",
+    "user-defined-network",
     "node",
 ];
 
@@ -170,6 +171,7 @@ mod tests {
             (Purpose::Services, "fd00:96::/112"),
             (Purpose::Pods, "10.244.0.0/24"),
             (Purpose::Pods, "10.244.1.0/24"),
+            (Purpose::UserDefinedNetworks, "10.100.0.0/16"),
             (Purpose::Nodes, "192.0.2.20/32"),
         ]);
         let guards = before.with(Arc::new(networks));
@@ -179,6 +181,7 @@ mod tests {
             ("fd00:96::1", "service-cidr"),
             ("10.244.1.9", "pod-cidr"),
             ("2002:af4:109::1", "pod-cidr"),
+            ("10.100.7.7", "user-defined-network"),
             ("192.0.2.20", "node"),
             ("64:ff9b::192.0.2.20", "node"),
             ("198.51.100.1", "deny-answer"),

@@ -309,12 +309,24 @@ impl ApiServer {
         patched.expect("another CRD");
     }
 
+    /// Installs the CRD of ClusterUserDefinedNetworks, as ovn-kubernetes does.
+    pub async fn install_user_defined_networks(&self) {
+        let file = "tests/kube/cluster-user-defined-networks.yaml";
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        self.create(&file).await;
+        self.serves_crds().await;
+    }
+
     async fn install_crds(&self) {
-        let folder = deploy("chart/crds");
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
-        for entry in fs::read_dir(folder).expect("the CRDs") {
+        for entry in fs::read_dir(deploy("chart/crds")).expect("the CRDs") {
             self.create(&entry.expect("a CRD").path()).await;
         }
+        self.serves_crds().await;
+    }
+
+    /// Waits until it goes by all CRDs.
+    async fn serves_crds(&self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
         eventually("the CRDs are served", async || {
             let all = definitions.list(&ListParams::default()).await;
             for definition in all.map_err(|error| error.to_string())? {

@@ -28,7 +28,7 @@ pub struct KeepArgs {
 
     /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
     /// and the like always are, and in a cluster its API server, Services, pods and Nodes, as far as the collector may read
-    /// where they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes). The ovn-writer knows no more of a cluster's
+    /// where they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes, ClusterUserDefinedNetworks). The ovn-writer knows no more of a cluster's
     /// networks than its own flags of this kind say.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub deny_answer: Vec<IpNet>,

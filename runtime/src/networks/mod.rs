@@ -3,6 +3,7 @@
 
 mod node;
 mod set;
+mod user_defined;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -24,8 +25,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::node::NodeNetworks;
 pub use self::set::NetworkSet;
+use self::{node::NodeNetworks, user_defined::UserDefinedNetwork};
 use crate::{
     cluster::{self, AnyObject, Cluster, Watching},
     store::{Event, ObjectKey, Scope},
@@ -44,6 +45,8 @@ pub enum Purpose {
     /// The addresses of a Node's pods: `spec.podCIDRs`, and what OVN-Kubernetes gives the node in its default network
     /// (annotation `k8s.ovn.org/node-subnets`).
     Pods,
+    /// The addresses of the pods in a ClusterUserDefinedNetwork of OVN-Kubernetes that is their primary network.
+    UserDefinedNetworks,
     /// A Node's own addresses: `InternalIP` and `ExternalIP` in its `status.addresses`.
     Nodes,
 }
@@ -51,10 +54,22 @@ pub enum Purpose {
 impl Purpose {
     /// All of them. An address with several purposes has the first: only that of [`Purpose::Nodes`] may be allowed, and an API
     /// server's address is often a Node's too.
-    pub const ALL: [Self; 4] = [Self::ApiServer, Self::Services, Self::Pods, Self::Nodes];
+    pub const ALL: [Self; 5] = [
+        Self::ApiServer,
+        Self::Services,
+        Self::Pods,
+        Self::UserDefinedNetworks,
+        Self::Nodes,
+    ];
 
     /// Every word of [`Purpose::as_str`].
-    pub const WORDS: &[&str] = &["api-server", "service-cidr", "pod-cidr", "node"];
+    pub const WORDS: &[&str] = &[
+        "api-server",
+        "service-cidr",
+        "pod-cidr",
+        "user-defined-network",
+        "node",
+    ];
 
     /// A word for metric labels and log lines.
     pub fn as_str(self) -> &'static str {
@@ -62,6 +77,7 @@ impl Purpose {
             Self::ApiServer => "api-server",
             Self::Services => "service-cidr",
             Self::Pods => "pod-cidr",
+            Self::UserDefinedNetworks => "user-defined-network",
             Self::Nodes => "node",
         }
     }
@@ -73,6 +89,7 @@ pub struct Networks {
     api_server: NetworkSet,
     services: NetworkSet,
     pods: NetworkSet,
+    user_defined: NetworkSet,
     /// Single addresses, thousands in a large cluster. `None`: the Nodes were never read.
     nodes: Option<HashSet<IpAddr>>,
 }
@@ -81,21 +98,23 @@ impl Networks {
     /// These networks, each with its purpose. Of a Node's network only the address counts.
     pub fn new(networks: impl IntoIterator<Item = (Purpose, IpNet)>) -> Self {
         let mut all = Purpose::ALL.map(|_| Vec::new());
-        let [api_server, services, pods, nodes] = &mut all;
+        let [api_server, services, pods, user_defined, nodes] = &mut all;
         for (purpose, net) in networks {
             match purpose {
                 Purpose::ApiServer => api_server.push(net),
                 Purpose::Services => services.push(net),
                 Purpose::Pods => pods.push(net),
+                Purpose::UserDefinedNetworks => user_defined.push(net),
                 Purpose::Nodes => nodes.push(net),
             }
         }
-        let [api_server, services, pods, nodes] = all;
+        let [api_server, services, pods, user_defined, nodes] = all;
         let addresses = nodes.into_iter().map(|net| net.addr().to_canonical());
         Self {
             api_server: api_server.into_iter().collect(),
             services: services.into_iter().collect(),
             pods: pods.into_iter().collect(),
+            user_defined: user_defined.into_iter().collect(),
             nodes: Some(addresses.collect()),
         }
     }
@@ -106,6 +125,7 @@ impl Networks {
             Purpose::ApiServer => self.api_server.len(),
             Purpose::Services => self.services.len(),
             Purpose::Pods => self.pods.len(),
+            Purpose::UserDefinedNetworks => self.user_defined.len(),
             Purpose::Nodes => self.nodes.as_ref().map_or(0, HashSet::len),
         }
     }
@@ -116,6 +136,7 @@ impl Networks {
             Purpose::ApiServer => self.api_server.contains(address),
             Purpose::Services => self.services.contains(address),
             Purpose::Pods => self.pods.contains(address),
+            Purpose::UserDefinedNetworks => self.user_defined.contains(address),
             Purpose::Nodes => self.is_node(address) == Some(true),
         })
     }
@@ -133,10 +154,16 @@ enum Source {
     ApiServer,
     ServiceCidrs,
     Nodes,
+    UserDefinedNetworks,
 }
 
 impl Source {
-    const ALL: [Self; 3] = [Self::ApiServer, Self::ServiceCidrs, Self::Nodes];
+    const ALL: [Self; 4] = [
+        Self::ApiServer,
+        Self::ServiceCidrs,
+        Self::Nodes,
+        Self::UserDefinedNetworks,
+    ];
 
     /// What an administrator knows them by.
     fn as_str(self) -> &'static str {
@@ -144,6 +171,7 @@ impl Source {
             Self::ApiServer => "EndpointSlices of default/kubernetes",
             Self::ServiceCidrs => "ServiceCIDRs",
             Self::Nodes => "Nodes",
+            Self::UserDefinedNetworks => "ClusterUserDefinedNetworks",
         }
     }
 }
@@ -153,7 +181,7 @@ type Found = Vec<(Purpose, IpNet)>;
 
 /// Reads the networks of a cluster, and goes on reading.
 ///
-/// Each of the sources may be forbidden, or not served by an old API server: that is said once in the log, and tried
+/// Each of the sources may be forbidden, or not served by an API server that is old or has no CRD of it: that is said once in the log, and tried
 /// again every few seconds. What was read holds while the API server is away.
 pub struct Reading {
     changes: SelectAll<BoxStream<'static, (Source, Change)>>,
@@ -208,6 +236,11 @@ impl Reading {
                 Source::Nodes,
                 cluster::watch_all(client(), bad()),
                 NodeNetworks::networks,
+            ),
+            changes(
+                Source::UserDefinedNetworks,
+                cluster::watch_all(client(), bad()),
+                UserDefinedNetwork::networks,
             ),
         ];
         Self::of(changes.into_iter().collect())

@@ -50,6 +50,8 @@ fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec
 #[tokio::test]
 async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_silent() {
     let r = &mut Reading::of(SelectAll::new());
+    // Most clusters have no CRD of these.
+    assert_eq!(purposes(r, Source::UserDefinedNetworks, unreadable()), None);
     assert_eq!(purposes(r, Source::ApiServer, unreadable()), None);
     let all_services = Change::All([(key("kubernetes"), services("10.96.0.0/16"))].into());
     assert_eq!(purposes(r, Source::ServiceCidrs, all_services), None);
@@ -77,6 +79,7 @@ async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_sil
 #[tokio::test]
 async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
     let r = &mut Reading::of(SelectAll::new());
+    purposes(r, Source::UserDefinedNetworks, nothing());
     purposes(r, Source::ApiServer, nothing());
     purposes(
         r,
@@ -131,6 +134,7 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
         found.and_then(|networks| networks.is_node(address))
     };
     let other = "198.51.100.7/32";
+    assert_eq!(is_node(Source::UserDefinedNetworks, nothing()), None);
     assert_eq!(is_node(Source::ServiceCidrs, nothing()), None);
     assert_eq!(is_node(Source::Nodes, unreadable()), None);
     let api_server = vec![(Purpose::ApiServer, net("192.0.2.10/32"))];

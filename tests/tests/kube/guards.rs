@@ -76,6 +76,16 @@ async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) 
     nodes.patch_status(name, &params, &patch).await.unwrap();
 }
 
+async fn add_user_defined(server: &ApiServer, name: &str, network: serde_json::Value) {
+    let object = json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "ClusterUserDefinedNetwork",
+        "metadata": { "name": name },
+        "spec": { "namespaceSelector": {}, "network": network },
+    });
+    server.make(&serde_json::from_value(object).unwrap()).await;
+}
+
 async fn counts(collector: &Collector, metric: &str, reason: &str, wanted: f64) {
     eventually(&format!("{metric} of {reason} is {wanted}"), async || {
         let label = format!("reason=\"{reason}\"");
@@ -164,7 +174,8 @@ async fn a_collector_that_may_not_read_the_networks_does_without_them() {
     let mut role = roles.get(COLLECTOR).await.unwrap();
     role.rules.as_mut().unwrap().retain(|rule| {
         let mut resources = rule.resources.iter().flatten();
-        !resources.any(|it| it == "nodes" || it == "servicecidrs")
+        let networks = ["nodes", "servicecidrs", "clusteruserdefinednetworks"];
+        !resources.any(|it| networks.contains(&it.as_str()))
     });
     assert_eq!(role.rules.iter().flatten().count(), 2);
     let params = PostParams::default();
@@ -184,7 +195,7 @@ async fn a_collector_that_may_not_read_the_networks_does_without_them() {
     })
     .await;
     objects.expect(NAME, &["10.96.0.1"]).await;
-    for objects in ["ServiceCIDRs", "\"Nodes\""] {
+    for objects in ["ServiceCIDRs", "\"Nodes\"", "UserDefinedNetworks"] {
         assert_eq!(lines(&collector, &["cannot be read", objects]), 1);
     }
     assert_eq!(lines(&collector, &["cannot be read", "EndpointSlices"]), 0);
@@ -268,4 +279,56 @@ async fn guarded(collector: &Collector) -> f64 {
     collector
         .metric("collector_guarded_networks", &labels)
         .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pods_of_a_primary_user_defined_network_are_refused_once_there_are_any() {
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
+    let objects = Objects::of(&server, &namespace).await;
+    objects.make("www", NAME).await;
+    allow(&server, &namespace, &[NAME]).await;
+    let all = ["10.100.0.7", "10.101.0.7", "10.102.0.7", "10.103.0.7"];
+    let ips = all.map(|ip| ip.parse().unwrap());
+    eventually("the answers are heard", async || {
+        collector.hears(NAME, &ips, TTL).await;
+        (objects.addresses(NAME).await?.len() == all.len())
+            .then_some(())
+            .ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    let unreadable = ["cannot be read", "ClusterUserDefinedNetworks"];
+    assert_eq!(lines(&collector, &unreadable), 1);
+
+    // The CRD comes while the collector runs.
+    server.install_user_defined_networks().await;
+    let primary =
+        json!({ "role": "Primary", "subnets": [{ "cidr": "10.100.0.0/16", "hostSubnet": 24 }] });
+    let of_role = |role: &str, subnet: &str| json!({ "role": role, "subnets": [subnet] });
+    let mut localnet = of_role("Secondary", "10.103.0.0/16");
+    localnet["physicalNetworkName"] = json!("lan");
+    for (name, network) in [
+        (
+            "lan",
+            json!({ "topology": "Localnet", "localnet": localnet }),
+        ),
+        (
+            "storage",
+            json!({ "topology": "Layer2", "layer2": of_role("Secondary", "10.102.0.0/16") }),
+        ),
+        (
+            "blue",
+            json!({ "topology": "Layer2", "layer2": of_role("Primary", "10.101.0.0/16") }),
+        ),
+        ("red", json!({ "topology": "Layer3", "layer3": primary })),
+    ] {
+        add_user_defined(&server, name, network).await;
+    }
+    counts(&collector, PURGED, "user-defined-network", 2.0).await;
+    objects.expect(NAME, &all[2..]).await;
+    collector.hears(NAME, &ips, TTL).await;
+    counts(&collector, REFUSED, "user-defined-network", 2.0).await;
+    objects.expect(NAME, &all[2..]).await;
+    assert_eq!(lines(&collector, &unreadable), 1, "it is said once");
 }

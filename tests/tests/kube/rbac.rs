@@ -96,6 +96,8 @@ async fn is_forbidden<T: std::fmt::Debug>(result: Result<T, StoreError>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_roles_are_those_that_are_used() {
     let server = ApiServer::start().await;
+    // Without the CRD there is nothing to watch.
+    server.install_user_defined_networks().await;
     server.make_namespace(NAMESPACE).await;
     server.make_namespace("openshift-dns").await;
     // All that any values give.

@@ -1,0 +1,189 @@
+//! A ClusterUserDefinedNetwork of OVN-Kubernetes, of which nothing but its pods' networks is kept.
+//!
+//! Only the cluster's administrators make these. A UserDefinedNetwork lies in a namespace and is its tenant's, who may give it any
+//! subnet: read here, it would close addresses for the rules of all others.
+
+use std::borrow::Cow;
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, core::ClusterResourceScope};
+use serde::Deserialize;
+
+use super::{Found, Purpose};
+
+/// The role of a network that takes the place of the default one. EgressFirewalls are enforced in the primary network of their
+/// namespace, and only primary networks are advertised and connected to others. The subnets of a secondary one may be anybody's
+/// outside of it.
+const PRIMARY: &str = "Primary";
+
+/// The networks of the pods in a user-defined network.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Read")]
+pub(super) struct UserDefinedNetwork {
+    /// Name, uid and version alone.
+    metadata: ObjectMeta,
+    networks: Box<[IpNet]>,
+}
+
+impl UserDefinedNetwork {
+    pub(super) fn networks(&self) -> Found {
+        let networks = self.networks.iter();
+        networks
+            .map(|net| (Purpose::UserDefinedNetworks, *net))
+            .collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Read {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    network: Network,
+}
+
+/// The third topology is left out: `localnet` is a network of the world outside, and always secondary.
+#[derive(Deserialize)]
+struct Network {
+    layer2: Option<Layer<String>>,
+    layer3: Option<Layer<Layer3Subnet>>,
+}
+
+/// Without `subnets` OVN-Kubernetes assigns no addresses.
+#[derive(Deserialize)]
+struct Layer<S> {
+    role: String,
+    subnets: Option<Vec<S>>,
+}
+
+#[derive(Deserialize)]
+struct Layer3Subnet {
+    cidr: String,
+}
+
+impl<S> Layer<S> {
+    fn primary_subnets(self) -> Vec<S> {
+        let subnets = self.subnets.filter(|_| self.role == PRIMARY);
+        subnets.unwrap_or_default()
+    }
+}
+
+impl From<Read> for UserDefinedNetwork {
+    fn from(Read { metadata, spec }: Read) -> Self {
+        let Network { layer2, layer3 } = spec.network;
+        let layer2 = layer2.into_iter().flat_map(Layer::primary_subnets);
+        let layer3 = layer3.into_iter().flat_map(Layer::primary_subnets);
+        let texts = layer2.chain(layer3.map(|subnet| subnet.cidr));
+        Self {
+            metadata: ObjectMeta {
+                name: metadata.name,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                ..ObjectMeta::default()
+            },
+            networks: texts.filter_map(|text| text.parse().ok()).collect(),
+        }
+    }
+}
+
+impl Resource for UserDefinedNetwork {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ClusterUserDefinedNetwork".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "k8s.ovn.org".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "clusteruserdefinednetworks".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn networks(network: Value) -> Vec<String> {
+        let object: UserDefinedNetwork = serde_json::from_value(json!({
+            "apiVersion": "k8s.ovn.org/v1",
+            "kind": "ClusterUserDefinedNetwork",
+            "metadata": { "name": "a", "resourceVersion": "7", "labels": { "a": "b" } },
+            "spec": { "namespaceSelector": {}, "network": network },
+            "status": { "conditions": [{ "type": "NetworkCreated", "status": "True" }] },
+        }))
+        .unwrap();
+        assert_eq!(object.meta().name.as_deref(), Some("a"));
+        assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
+        let networks = object.networks().into_iter();
+        networks
+            .map(|(purpose, net)| {
+                assert_eq!(purpose, Purpose::UserDefinedNetworks);
+                net.to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_pods_networks_of_a_primary_network_count_in_either_layer() {
+        let layer2 = json!({
+            "topology": "Layer2",
+            "layer2": {
+                "role": "Primary",
+                "subnets": ["10.100.0.0/16", "x", "fd00:100::/64"],
+                "joinSubnets": ["100.65.0.0/16"],
+            },
+        });
+        assert_eq!(networks(layer2), ["10.100.0.0/16", "fd00:100::/64"]);
+        let layer3 = json!({
+            "topology": "Layer3",
+            "layer3": { "role": "Primary", "subnets": [{ "cidr": "10.200.0.0/16", "hostSubnet": 24 }, { "cidr": "fd00:200::/48" }] },
+        });
+        assert_eq!(networks(layer3), ["10.200.0.0/16", "fd00:200::/48"]);
+    }
+
+    #[test]
+    fn secondary_networks_and_those_of_the_world_outside_do_not_count() {
+        let ipam = json!({ "mode": "Disabled" });
+        for network in [
+            json!({ "topology": "Layer2", "layer2": { "role": "Secondary", "subnets": ["10.100.0.0/16"] } }),
+            json!({ "topology": "Layer2", "layer2": { "role": "Secondary", "ipam": ipam } }),
+            json!({ "topology": "Layer3", "layer3": { "role": "Secondary", "subnets": [{ "cidr": "10.200.0.0/16" }] } }),
+            json!({
+                "topology": "Localnet",
+                "localnet": { "role": "Secondary", "physicalNetworkName": "lan", "subnets": ["192.0.2.0/24"] },
+            }),
+        ] {
+            assert_eq!(networks(network), [""; 0]);
+        }
+    }
+}
