@@ -32,7 +32,10 @@ use crate::{
     METRICS,
     args::{Args, Following},
     guards::{Guards, SharedGuards},
-    ingest::{Admission, Ingest, Listener, Losses, Seats, Sources, Taps, queue, secret::Secrets},
+    ingest::{
+        Admission, DnsServers, Ingest, Listener, Losses, Seats, Sources, Taps, host_network, queue,
+        secret::Secrets,
+    },
     inspect,
     names::SharedIndex,
     owner::{
@@ -105,6 +108,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (wanted, overview) = program.policy(inputs, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
+    let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = program.probed_servers(&endpoints, &servers, &mut tasks);
     let collectors = peers.asking();
@@ -120,7 +124,8 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let leader = program.leader(peers, hearing.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
     let pods = program.pods(&overview, &endpoints, &leader, trusted, &mut tasks);
-    let (observations, seats) = program.ingest(listeners, secrets, streams, endpoints, &mut tasks);
+    let (observations, seats) =
+        program.ingest(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
@@ -154,6 +159,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             blocks,
             corefiles,
             pods,
+            dns_servers,
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
@@ -283,6 +289,27 @@ impl Program {
         Some(found)
     }
 
+    /// Which of the peers are DNS servers, and of them those on the host network, which are told of if they are refused.
+    fn dns_servers(
+        &self,
+        endpoints: &Option<Found>,
+        networks: &watch::Receiver<Option<Arc<Networks>>>,
+        tasks: &mut Tasks,
+    ) -> Option<DnsServers> {
+        let servers = DnsServers::new(endpoints.clone()?, networks.clone());
+        let listen = &self.args.listen;
+        if listen.is_on_the_network() && !listen.insecure_listen && !listen.insecure_host_network {
+            let telling = host_network::run(
+                servers.clone(),
+                self.args.resolver_service.clone(),
+                self.reporter.clone(),
+                tasks.token(),
+            );
+            tasks.spawn("host network", telling);
+        }
+        Some(servers)
+    }
+
     /// What is to be looked up, and what that gave.
     fn resolver(
         &self,
@@ -324,7 +351,7 @@ impl Program {
         listeners: Vec<Listener>,
         secrets: Option<Reloaded<Secrets>>,
         probed: crate::flush::Streams,
-        endpoints: Option<Found>,
+        servers: Option<DnsServers>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, Seats) {
         let listen = &self.args.listen;
@@ -344,7 +371,8 @@ impl Program {
             admission: Admission {
                 anyone: listen.insecure_listen,
                 allowed: listen.allow_peer.clone().into(),
-                endpoints,
+                servers,
+                insecure_host_network: listen.insecure_host_network,
             },
             secrets,
             limits: listen.connection_limits(),

@@ -34,7 +34,7 @@ pub struct ListenArgs {
     pub private_key: Option<PathBuf>,
 
     /// Networks whose addresses may speak over TCP and TLS, besides the DNS servers that EndpointSlices list; may be given
-    /// several times.
+    /// several times. A DNS server on the host network that is in one of them needs neither TLS nor the secret.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub allow_peer: Vec<IpNet>,
 
@@ -46,6 +46,11 @@ pub struct ListenArgs {
     /// Whoever reaches a TCP or TLS listener may speak.
     #[arg(long, conflicts_with = "allow_peer")]
     pub insecure_listen: bool,
+
+    /// A DNS server on the host network may speak without TLS and secret. It has the address of its Node, and so has every pod on the
+    /// host network of that Node, which may then speak in its stead.
+    #[arg(long)]
+    pub insecure_host_network: bool,
 
     /// How long a peer stays that is not known: its EndpointSlice may be behind it.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]

@@ -428,7 +428,12 @@ impl<'a> Reader<'a> {
             }
         }
         match self.unknown_since {
-            Some(since) if since.elapsed() >= self.ingest.limits.unknown => Err(Error::UnknownPeer),
+            Some(since) if since.elapsed() >= self.ingest.limits.unknown => {
+                match self.standing.is_refused_on_host_network() {
+                    true => Err(Error::HostNetwork),
+                    false => Err(Error::UnknownPeer),
+                }
+            }
             _ => Ok(()),
         }
     }

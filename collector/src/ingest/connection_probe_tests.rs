@@ -79,7 +79,7 @@ async fn a_probe_is_told_with_the_time_of_its_first_octet_and_is_no_flow_of_the_
 #[tokio::test(start_paused = true)]
 async fn of_a_peer_that_is_not_known_nothing_is_told() {
     let (sender, receiver) = watch::channel(None);
-    let (mut peer, mut told) = connect(|ingest| ingest.admission.endpoints = Some(receiver));
+    let (mut peer, mut told) = connect(|ingest| ingest.admission.servers = servers(receiver));
     peer.open().await;
     peer.send(&probe("")).await;
     settle().await;

@@ -1,5 +1,8 @@
 //! What peers can do that nobody knows yet.
 
+use std::net::IpAddr;
+
+use runtime::networks::{Networks, Purpose};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -19,7 +22,7 @@ async fn stranger() -> Stranger {
     let (endpoints, listed) = watch::channel(None);
     let (told, rebindings) = Rebindings::channel(Recent::default(), Clock::system());
     let peer = Peer::with(1 << 20, |ingest| {
-        ingest.admission.endpoints = Some(listed);
+        ingest.admission.servers = servers(listed);
         ingest.rebindings = told;
         ingest.losses = losses.clone();
     });
@@ -55,12 +58,38 @@ async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
     let closed = it.peer.reader.await.unwrap();
     assert!(matches!(closed, Err(Error::UnknownPeer)));
     let mut again = Peer::with(1 << 20, |ingest| {
-        ingest.admission.endpoints = Some(watch::channel(here()).1);
+        ingest.admission.servers = servers(watch::channel(here()).1);
         ingest.losses = it.losses.clone();
     });
     again.open().await;
     let missing = tokio::time::timeout(Duration::from_secs(1), it.losses.next()).await;
     assert!(missing.expect("a gap").anything);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dns_server_on_the_host_network_says_counts_once_its_address_is_no_nodes() {
+    let node = (Purpose::Nodes, "192.0.2.1/32".parse().unwrap());
+    let on_host = Some(Arc::new(Networks::new([node])));
+    for moves in [false, true] {
+        let (networks, found) = watch::channel(on_host.clone());
+        let servers = DnsServers::new(watch::channel(here()).1, found);
+        let refused = servers.clone();
+        let mut peer = Peer::with(1 << 20, |ingest| ingest.admission.servers = Some(servers));
+        peer.open().await;
+        peer.send(&data(&another_wanted_frame())).await;
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        assert_eq!(peer.observations.len(), 0);
+        assert_eq!(refused.refused(), ["192.0.2.1".parse::<IpAddr>().unwrap()]);
+        if moves {
+            networks.send_replace(Some(Arc::new(Networks::new([]))));
+            assert!(peer.observations.recv().await.is_some());
+            networks.send_replace(on_host.clone());
+            peer.send(&data(&another_wanted_frame())).await;
+        }
+        let closed = peer.reader.await.unwrap();
+        assert!(matches!(closed, Err(Error::HostNetwork)), "{closed:?}");
+        assert_eq!(peer.observations.len(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +105,7 @@ async fn who_is_read_slowly_becomes_known_or_has_to_go_in_time_all_the_same() {
             frames_per_second: 1,
         };
         let mut peer = Peer::with(1 << 20, |ingest| {
-            ingest.admission.endpoints = Some(listed);
+            ingest.admission.servers = servers(listed);
             ingest.seats = Seats::new(limits, sender);
         });
         let start = Instant::now();

@@ -24,8 +24,8 @@ use super::{Error, read};
 use crate::{
     flush::Streams,
     ingest::{
-        ConnectionLimits, Ingest, Losses, SeatLimits, Seats, pipeline::tests::another_wanted_frame,
-        queue, secret::Secrets,
+        ConnectionLimits, DnsServers, Ingest, Losses, SeatLimits, Seats,
+        pipeline::tests::another_wanted_frame, queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
     policy::rebinding::Rebindings,
@@ -68,7 +68,7 @@ impl Peer {
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
         let listener = "tcp://0.0.0.0:6000".parse().unwrap();
-        let standing = ingest.admission.standing(&listener, &peer);
+        let standing = ingest.admission.standing(&listener, &peer, false);
         let seat = ingest.seats.take(&peer, standing.is_known()).unwrap();
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
@@ -304,11 +304,17 @@ fn listed(addresses: &[&str]) -> Option<Endpoints> {
     ))
 }
 
+/// DNS servers that are on the pod network.
+fn servers(endpoints: watch::Receiver<Option<Endpoints>>) -> Option<DnsServers> {
+    let networks = watch::channel(Some(Arc::default())).1;
+    Some(DnsServers::new(endpoints, networks))
+}
+
 /// A peer that is known when this says so.
 fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
     let (sender, receiver) = watch::channel(None);
     let peer = Peer::with(1 << 20, |ingest| {
-        ingest.admission.endpoints = Some(receiver);
+        ingest.admission.servers = servers(receiver);
         ingest.remembered = Remembered::new(100, Duration::MAX);
     });
     (peer, sender)

@@ -23,6 +23,10 @@ pub(super) enum Error {
     Idle(Duration),
     #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
     UnknownPeer,
+    #[error(
+        "the peer is a DNS server on the host network, and does not stream over TLS with the secret"
+    )]
+    HostNetwork,
 }
 
 impl Error {
@@ -39,6 +43,7 @@ impl Error {
             Self::FrameTimeout { .. } => "frame_timeout",
             Self::Idle(_) => "idle",
             Self::UnknownPeer => "unknown_peer",
+            Self::HostNetwork => "host_network",
         }
     }
 }

@@ -110,7 +110,10 @@ impl Listener {
                     Ok(frames) => debug!(frames, "stream ended"),
                     Err(error) => {
                         count_error(error.reason());
-                        if let Some(left_out) = ingest.complaints.pass() {
+                        if matches!(error, Error::HostNetwork) {
+                            // Such a server dials again for ever: it is told of once.
+                            debug!(%error, "stream closed");
+                        } else if let Some(left_out) = ingest.complaints.pass() {
                             warn!(%error, left_out, "stream closed");
                         }
                     }
@@ -130,7 +133,10 @@ impl Listener {
         if !self.socket.admits(peer) {
             return Err("peer_credentials");
         }
-        let standing = ingest.admission.standing(self.socket.address(), peer);
+        let standing =
+            ingest
+                .admission
+                .standing(self.socket.address(), peer, ingest.secrets.is_some());
         if !standing.is_known() && !standing.may_change() {
             return Err("unknown_peer");
         }

@@ -252,6 +252,7 @@ const ERRORS: &[&str] = &[
     "frame_timeout",
     "idle",
     "unknown_peer",
+    "host_network",
     "peer_credentials",
     "too_many",
     "too_many_of_peer",

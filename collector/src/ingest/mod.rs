@@ -2,7 +2,9 @@
 
 mod admission;
 mod connection;
+mod dns_servers;
 mod error;
+pub mod host_network;
 mod lateness;
 mod listener;
 mod losses;
@@ -23,6 +25,7 @@ use runtime::{clock::Clock, reload::Reloaded, sparse::Sparse};
 
 pub use self::{
     admission::Admission,
+    dns_servers::DnsServers,
     listener::{Acceptor, Listener},
     losses::{Losses, Missing},
     seats::{Drops, PeerView, SeatLimits, Seats},

@@ -36,7 +36,7 @@ pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
     corefile::live::LiveView,
     flush::BlockView,
-    ingest::{self, Seats, Taps},
+    ingest::{self, DnsServers, Seats, Taps},
     owner::Question,
     pods::PodsView,
     policy::{Overview, UsesAsked, Wanted},
@@ -91,6 +91,8 @@ pub struct Sources {
     pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
     /// Pods that bypass the cluster's DNS.
     pub pods: watch::Receiver<Option<Arc<PodsView>>>,
+    /// The DNS servers of the cluster; `None` if they are not listed.
+    pub dns_servers: Option<DnsServers>,
 }
 
 /// Answers until the token is cancelled.
@@ -154,6 +156,8 @@ impl Inspector {
             status.corefile(corefile.borrow().as_ref());
         }
         status.pods(self.sources.pods.borrow().as_deref());
+        let servers = self.sources.dns_servers.as_ref();
+        status.refused_dns_servers(servers.map(DnsServers::refused).unwrap_or_default());
         let status = Arc::new(status);
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)

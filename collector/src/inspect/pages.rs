@@ -34,6 +34,7 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
             (faults(status))
             (bad_objects(status))
             (dns_blocks(status))
+            (refused_dns_servers(status))
             (corefiles(status))
             (pods(status))
             (peers(status))
@@ -122,6 +123,20 @@ fn dns_blocks(status: &Status) -> Markup {
                         td.number { @if let Some(delay) = block.delay_milliseconds { (format!("{delay:.1} ms")) } }
                         td.bad { (block_trouble(block)) }
                     }
+                }
+            }
+        }
+    }
+}
+
+fn refused_dns_servers(status: &Status) -> Markup {
+    html! {
+        @if !status.refused_dns_servers.is_empty() {
+            h2 { "DNS servers that are refused" }
+            table {
+                tr { th { "Server" } th { "Trouble" } }
+                @for refused in status.refused_dns_servers.iter().take(MAX_ROWS) {
+                    tr { td { (refused.server) } td.bad { (refused.words) } }
                 }
             }
         }

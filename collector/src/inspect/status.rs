@@ -1,6 +1,6 @@
 //! What is shown: the fields of `/status.json`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use runtime::{admin::Condition, clock::Timestamp, inspect::text::time, store::BadObject};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::{
         live::{LiveView, State},
     },
     flush::BlockView,
-    ingest::{Drops, PeerView},
+    ingest::{Drops, PeerView, host_network::ADVICE},
     owner::{Evictions, FailureView, NameView, View},
     pods::{PodView, PodsView},
     policy::Overview,
@@ -39,6 +39,8 @@ pub struct Status {
     pub bad_objects: Vec<BadObjectStatus>,
     /// The server blocks of DNS servers, and their dnstap streams; none if nothing is probed (`--flush-probe 0`).
     pub dns_blocks: Vec<DnsBlockStatus>,
+    /// DNS servers whose dnstap streams are refused, though they are listed.
+    pub refused_dns_servers: Vec<RefusedDnsServerStatus>,
     /// The Corefiles in the cluster that are looked at (`--corefile`, `--node-local`).
     pub corefiles: Vec<CorefileStatus>,
     /// Pods that bypass the cluster's DNS; none if another replica leads.
@@ -99,6 +101,18 @@ pub struct DnsBlockStatus {
     pub delay_milliseconds: Option<f64>,
     /// The response code of the last answer to a probe.
     pub rcode: Option<u8>,
+}
+
+/// A DNS server whose dnstap streams are refused.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedDnsServerStatus {
+    /// Its address.
+    pub server: String,
+    /// Why: `host_network`, it has the address of a Node and streams without TLS or secret.
+    pub reason: &'static str,
+    /// What it means, and what to do about it.
+    pub words: &'static str,
 }
 
 /// The Corefile in the cluster.
@@ -270,6 +284,7 @@ impl Status {
                 .collect(),
             bad_objects: Vec::new(),
             dns_blocks: Vec::new(),
+            refused_dns_servers: Vec::new(),
             corefiles: Vec::new(),
             pods: None,
             peers: Vec::new(),
@@ -352,6 +367,15 @@ impl Status {
             multiplying: view.multiplied,
             pods: view.pods.iter().map(status).collect(),
         });
+    }
+
+    pub(super) fn refused_dns_servers(&mut self, refused: Vec<IpAddr>) {
+        let status = |address: IpAddr| RefusedDnsServerStatus {
+            server: address.to_string(),
+            reason: "host_network",
+            words: ADVICE,
+        };
+        self.refused_dns_servers = refused.into_iter().map(status).collect();
     }
 
     pub(super) fn dns_blocks(&mut self, blocks: &[BlockView]) {

@@ -96,6 +96,7 @@ fn sources(names: Vec<NameView>) -> Sources {
         blocks: watch::channel(Arc::new(blocks())).1,
         corefiles: vec![watch::channel(Some(corefile())).1],
         pods: watch::channel(Some(Arc::new(pods()))).1,
+        dns_servers: Some(dns_servers()),
         ..sources_of(owner)
     }
 }
@@ -117,7 +118,16 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
         blocks: watch::channel(Arc::default()).1,
         corefiles: Vec::new(),
         pods: watch::channel(None).1,
+        dns_servers: None,
     }
+}
+
+/// One that is refused.
+fn dns_servers() -> DnsServers {
+    let (listed, networks) = (watch::channel(None).1, watch::channel(None).1);
+    let servers = DnsServers::new(listed, networks);
+    servers.set_refused([198, 51, 100, 53].into(), true);
+    servers
 }
 
 fn corefile() -> LiveView {
@@ -296,6 +306,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
         "9 names left out",
         "7 addresses",
         "Allow, Deny",
+        "<td>198.51.100.53</td><td class=\"bad\">a DNS server on the host network",
     ] {
         assert!(page.contains(part), "{part:?} is missing in {page}");
     }
@@ -314,6 +325,11 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
     assert_eq!(wildcard["evictions"]["names"], 9);
     assert_eq!(json["evictions"]["addresses"], 7);
+    let refused = &json["refusedDnsServers"][0];
+    assert_eq!(refused["server"], "198.51.100.53");
+    assert_eq!(refused["reason"], "host_network");
+    let words = refused["words"].as_str().unwrap();
+    assert!(words.contains("tls://") && words.contains("--insecure-host-network"));
 }
 
 #[tokio::test]

@@ -141,6 +141,11 @@ impl Networks {
         })
     }
 
+    /// Whether the Nodes were ever read.
+    pub fn knows_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
     /// Whether an address in canonical form is a Node's own; `None` if the Nodes were never read.
     pub fn is_node(&self, address: IpAddr) -> Option<bool> {
         self.nodes.as_ref().map(|nodes| nodes.contains(&address))

@@ -52,7 +52,7 @@ async fn add_services(server: &ApiServer, name: &str, cidr: &str) {
     made.unwrap();
 }
 
-async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
+pub(crate) async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
     let nodes: Api<Node> = Api::all(server.client().await);
     let node = serde_json::from_value(json!({
         "metadata": { "name": name },
@@ -63,7 +63,7 @@ async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
 }
 
 /// Gives a Node its own addresses, as its kubelet does.
-async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
+pub(crate) async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
     let nodes: Api<Node> = Api::all(server.client().await);
     let address = |(kind, address): &(&str, &str)| json!({ "type": kind, "address": address });
     let status = json!({

@@ -25,6 +25,7 @@ mod fairness;
 mod foreign;
 mod guards;
 mod history;
+mod host_network;
 mod leader;
 mod nameserver;
 mod peers;

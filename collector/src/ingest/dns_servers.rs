@@ -1,0 +1,138 @@
+//! The DNS servers that EndpointSlices list, and which of them are on the host network.
+//!
+//! A pod on the host network has the address of its Node, which it shares with every such pod there. So an address alone does not
+//! tell the DNS server from them: it has to stream over TLS and show the shared secret.
+
+use std::{collections::BTreeMap, future::pending, net::IpAddr, sync::Arc, time::Duration};
+
+use runtime::{endpoints::Endpoints, networks::Networks};
+use tokio::{sync::watch, time::Instant};
+
+/// A refusal that was not repeated for so long is over. A DNS server dials again every few seconds.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// Follows the DNS servers. Clones see the changes each for itself, and share the refusals.
+#[derive(Clone, Debug)]
+pub struct DnsServers {
+    endpoints: watch::Receiver<Option<Endpoints>>,
+    networks: watch::Receiver<Option<Arc<Networks>>>,
+    refusals: Arc<watch::Sender<Refusals>>,
+}
+
+/// When a DNS server on the host network was last refused.
+type Refusals = BTreeMap<IpAddr, Instant>;
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Placement {
+    /// No DNS server, as far as is known yet.
+    Unlisted,
+    /// A DNS server whose address is its own. Until Nodes were read, every DNS server counts as one.
+    PodNetwork,
+    /// A DNS server that has the address of a Node.
+    HostNetwork,
+}
+
+/// What is known at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Listing {
+    endpoints: Option<Endpoints>,
+    networks: Option<Arc<Networks>>,
+}
+
+impl Listing {
+    pub(super) fn placement(&self, address: IpAddr) -> Placement {
+        let mut listed = self.endpoints.iter().flat_map(|all| all.keys());
+        let is_listed = listed.any(|endpoint| endpoint.ip().to_canonical() == address);
+        match &self.networks {
+            Some(networks) if is_listed => match networks.is_node(address) {
+                Some(true) => Placement::HostNetwork,
+                Some(false) | None => Placement::PodNetwork,
+            },
+            _ => Placement::Unlisted,
+        }
+    }
+
+    /// Whether Nodes cannot be read, so that no DNS server is known to be on the host network.
+    pub(super) fn lacks_nodes(&self) -> bool {
+        let networks = self.networks.as_ref();
+        networks.is_some_and(|networks| !networks.knows_nodes())
+    }
+}
+
+impl DnsServers {
+    /// Those of these endpoints. `None` in either: it is not known yet, and nobody is let in.
+    pub fn new(
+        endpoints: watch::Receiver<Option<Endpoints>>,
+        networks: watch::Receiver<Option<Arc<Networks>>>,
+    ) -> Self {
+        Self {
+            endpoints,
+            networks,
+            refusals: Arc::new(watch::channel(Refusals::new()).0),
+        }
+    }
+
+    /// What is known now.
+    pub(super) fn look(&mut self) -> Listing {
+        Listing {
+            endpoints: self.endpoints.borrow_and_update().clone(),
+            networks: self.networks.borrow_and_update().clone(),
+        }
+    }
+
+    /// Whether something changed since the last look; cheap.
+    pub(super) fn has_changed(&self) -> bool {
+        // An error: the program ends.
+        let endpoints = self.endpoints.has_changed().unwrap_or(false);
+        endpoints || self.networks.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until something changes since the last look. May be cancelled.
+    pub(super) async fn changed(&mut self) {
+        tokio::select! {
+            () = changes(&mut self.endpoints) => {}
+            () = changes(&mut self.networks) => {}
+        }
+    }
+
+    /// Keeps that this DNS server was refused now since it is on the host network, or that it was not.
+    pub(crate) fn set_refused(&self, address: IpAddr, is_refused: bool) {
+        self.refusals.send_if_modified(|refusals| match is_refused {
+            true => refusals.insert(address, Instant::now()).is_none(),
+            false => refusals.remove(&address).is_some(),
+        });
+    }
+
+    /// Told of when a DNS server begins or ends to be refused.
+    pub(super) fn refusals(&self) -> watch::Receiver<Refusals> {
+        self.refusals.subscribe()
+    }
+
+    /// Forgets the refusals of what is no DNS server on the host network any more.
+    pub(super) fn retain_refused(&self, listing: &Listing) {
+        let is_so = |address: &IpAddr| listing.placement(*address) == Placement::HostNetwork;
+        self.refusals.send_if_modified(|refusals| {
+            let before = refusals.len();
+            refusals.retain(|address, at| is_so(address) && at.elapsed() < FORGOTTEN_AFTER);
+            refusals.len() < before
+        });
+    }
+
+    /// The DNS servers that are refused since they are on the host network.
+    pub fn refused(&self) -> Vec<IpAddr> {
+        let refusals = self.refusals.borrow();
+        let recent = refusals
+            .iter()
+            .filter(|(_, at)| at.elapsed() < FORGOTTEN_AFTER);
+        recent.map(|(address, _)| *address).collect()
+    }
+}
+
+/// Waits for a change, and leaves it to the next look.
+async fn changes<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_ok() {
+        return receiver.mark_changed();
+    }
+    pending().await
+}
