@@ -57,9 +57,8 @@ impl Seen {
         }
     }
 
-    /// When an answer that is read `at` a time was given.
-    fn given(&mut self, event: dnstap::ClientResponse<'_>, at: Timestamp) -> Timestamp {
-        let answered_at = event.time().and_then(timestamp);
+    /// When an answer that is read `at` a time was given, by the clock of its receipt.
+    fn given(&mut self, answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
         answered_at.map_or(at, |answered_at| self.lateness.given(answered_at, at))
     }
 }
@@ -214,9 +213,10 @@ fn take(
     } = asked;
     let Context { guards, clock, .. } = context;
     let client = client(event, context)?;
-    let at = clock.now();
+    let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
+    let message = event.message.unwrap_or_default();
     // Without a client nobody can tell a repeat from another client's answer.
-    let mark = client.map(|_| Mark::new(event.message.unwrap_or_default(), at, context.names));
+    let mark = client.map(|_| Mark::new(message, answered_at, at, context.names));
     if mark.is_some_and(|mark| seen.repeats.has(mark)) {
         return Err(Outcome::Repeated);
     }
@@ -257,8 +257,8 @@ fn take(
         family,
         addresses,
         at,
-        answered_at: event.time().and_then(timestamp),
-        given: seen.given(event, at),
+        answered_at,
+        given: seen.given(answered_at, at),
         client,
         truncated: response.truncated(),
         source: Source::STREAM,
@@ -269,7 +269,8 @@ fn take(
 fn remember(asked: Asked<'_>, context: Context<'_>, seen: &mut Seen) {
     let question = asked.response.question();
     // Not when it was read: after a pause answers of many seconds are read in one.
-    let given = seen.given(asked.event, context.clock.now());
+    let answered_at = asked.event.time().and_then(timestamp);
+    let given = seen.given(answered_at, context.clock.now());
     let message = asked.event.message.unwrap_or_default();
     let is_new = context
         .remembered

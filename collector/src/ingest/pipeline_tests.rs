@@ -29,6 +29,8 @@ struct Event {
     kind: pb::message::Type,
     message: Message,
     dns: Option<Vec<u8>>,
+    /// Of the time when it was given.
+    nanoseconds: u32,
 }
 
 fn response(asked: &str, records: &[(&str, RData)]) -> Event {
@@ -46,6 +48,7 @@ fn response(asked: &str, records: &[(&str, RData)]) -> Event {
         kind: pb::message::Type::ClientResponse,
         message,
         dns: None,
+        nanoseconds: 500_000_000,
     }
 }
 
@@ -62,7 +65,7 @@ fn frame(event: &Event) -> Vec<u8> {
         r#type: event.kind as i32,
         query_address: Some(vec![10, 0, 0, 1]),
         response_time_sec: Some(1_800_000_000),
-        response_time_nsec: Some(500_000_000),
+        response_time_nsec: Some(event.nanoseconds),
         response_message: (!dns.is_empty()).then_some(dns),
         ..pb::Message::default()
     };
@@ -178,6 +181,10 @@ fn what_a_stream_has_just_said_is_not_said_again() {
     assert!(says(&other, 99, &names, &mut seen));
     assert!(says(&again, 100, &names, &mut seen));
     assert!(!says(&answer(), 199, &names, &mut seen));
+    // What was given during a pause is read at once.
+    let mut later = answer();
+    later.nanoseconds += 100_000_000;
+    assert!(says(&later, 199, &names, &mut seen));
     // The rule may have gone and come back.
     names = index();
     assert!(says(&answer(), 199, &names, &mut seen));

@@ -7,8 +7,8 @@ use runtime::clock::Timestamp;
 
 use crate::names::NameIndex;
 
-/// Of two equal answers in one span of so many milliseconds the first is enough. Times of receipt are off by more: a DNS server may
-/// keep events for a second.
+/// Of two equal answers in one span of so many milliseconds the first is enough, by the clock of the DNS server and by that of the
+/// receipt. After a pause the answers of some seconds are read at once. A server may show no time, or always the same.
 const SPAN: i64 = 100;
 
 /// Answers of one span that are told apart.
@@ -27,13 +27,18 @@ pub(super) struct Repeats(Box<[u64]>);
 pub(super) struct Mark(u64);
 
 impl Mark {
-    /// Of a message at the time of its receipt. Each index has marks of its own: what was said before a name was wanted, or
-    /// wanted again, does not count.
-    pub(super) fn new(message: &[u8], at: Timestamp, names: &NameIndex) -> Self {
+    /// Of a message, when it was given and when it was received. Each index has marks of its own: what was said before a name was
+    /// wanted, or wanted again, does not count.
+    pub(super) fn new(
+        message: &[u8],
+        answered_at: Option<Timestamp>,
+        at: Timestamp,
+        names: &NameIndex,
+    ) -> Self {
         let said = message.get(IDENTIFIER..).unwrap_or_default();
-        let span = at.as_millis().div_euclid(SPAN);
+        let span = |at: Timestamp| at.as_millis().div_euclid(SPAN);
         // Never 0, which is no answer.
-        Self(names.hash((said, span)) | 1)
+        Self(names.hash((said, answered_at.map(span), span(at))) | 1)
     }
 }
 
