@@ -34,7 +34,7 @@ impl Owner {
         self.repairs.gap(now, was_asking);
         self.paused_until = None;
         self.absences.restart(now);
-        self.standby.gap();
+        self.standby.reset();
         self.gap_since = self.gap_since.map(|since| since.min(now));
         self.not_idle_at = self.not_idle_at.min(now);
         let names: BTreeSet<DnsName> = self

@@ -30,8 +30,11 @@ const SPREAD: Duration = Duration::from_millis(100);
 /// While statuses come late it waits for longer, but no longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// For how long a late status counts.
+/// For how long a late status counts, unless one comes in time.
 const LATE_FOR: Duration = Duration::from_secs(60);
+
+/// As many writes of a standby are under way at most before it knows that statuses come late.
+const MOST_AT_ONCE: usize = 8;
 
 /// What the leader took out is not added again for so long.
 const REFUSED_FOR: Duration = Duration::from_secs(3600);
@@ -48,6 +51,8 @@ pub(super) struct Standby {
     spread: Duration,
     latest: Duration,
     latest_at: Timestamp,
+    /// After a write that failed nothing is written before then.
+    not_before: Timestamp,
 }
 
 impl Default for Standby {
@@ -56,27 +61,59 @@ impl Default for Standby {
             spread: SPREAD.mul_f64(fastrand::f64()),
             latest: Duration::ZERO,
             latest_at: Timestamp::default(),
+            not_before: Timestamp::default(),
         }
     }
 }
 
 impl Standby {
-    /// The clock was set.
-    pub(super) fn gap(&mut self) {
-        (self.latest, self.latest_at) = (Duration::ZERO, Timestamp::default());
+    /// Statuses come in time, or the clock was set.
+    pub(super) fn reset(&mut self) {
+        let spread = self.spread;
+        *self = Self {
+            spread,
+            ..Self::default()
+        };
     }
 
     /// For how long an address must be missing.
-    fn wait(&self, now: Timestamp) -> Duration {
+    pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let is_late = self.latest_at + LATE_FOR > now;
         let late = if is_late { self.latest * 2 } else { WAIT };
         WAIT.max(late).min(LONGEST_WAIT) + self.spread
     }
 
-    /// A status came so long after the answer that it tells of.
-    fn came_after(&mut self, late: Duration, now: Timestamp) {
+    /// How many writes may be under way, of so many: after one that failed no more than one, and few as long as statuses came in time, for
+    /// an API server may have become slow since.
+    pub(super) fn at_once(&self, most: usize, now: Timestamp) -> usize {
+        if self.not_before > Timestamp::default() {
+            1
+        } else if self.latest_at + LATE_FOR > now {
+            most
+        } else {
+            most.min(MOST_AT_ONCE)
+        }
+    }
+
+    /// A status came so late. Returns whether that ends a time of late ones: a leader that was held up wrote late, and the API server is
+    /// quick.
+    fn came_after(&mut self, late: Duration, now: Timestamp) -> bool {
+        if late <= WAIT {
+            let were_late = self.latest > WAIT;
+            self.reset();
+            return were_late;
+        }
         if late >= self.latest || self.latest_at + LATE_FOR <= now {
             (self.latest, self.latest_at) = (late, now);
+        }
+        false
+    }
+
+    /// A write failed. Others that were under way with it say the same.
+    fn failed(&mut self, now: Timestamp) {
+        if self.not_before <= now {
+            (self.latest, self.latest_at) = (self.wait(now), now);
+            self.not_before = now + self.wait(now);
         }
     }
 }
@@ -101,6 +138,8 @@ struct Waiting {
 struct Made {
     name: DnsName,
     ip: IpAddr,
+    /// When its write began.
+    at: Timestamp,
     /// Its TTL and grace are over then.
     until: Timestamp,
     /// The status had it.
@@ -186,6 +225,8 @@ impl Owner {
         else {
             return;
         };
+        let mut late: Option<Duration> = None;
+        let mut came = |since| late = late.into_iter().chain([now.since(since)]).min();
         let Additions {
             waiting,
             made,
@@ -194,13 +235,16 @@ impl Owner {
         waiting.retain(|Waiting { addition, since }| {
             let is_there = all_have(objects, addition.ip);
             if is_there && !was_made(made, addition) {
-                self.standby.came_after(now.since(*since), now);
+                came(*since);
             }
             !is_there
         });
         made.retain_mut(|made| {
             let is_there = all_have(objects, made.ip);
             let was_taken_out = made.stood && !is_there && now < made.until;
+            if is_there && !made.stood {
+                came(made.at);
+            }
             made.stood |= is_there;
             if was_taken_out && refused.len() < MOST {
                 count("taken_out", 1);
@@ -208,6 +252,11 @@ impl Owner {
             }
             !was_taken_out
         });
+        if late.is_some_and(|late| self.standby.came_after(late, now)) {
+            let waits = |entry: &Entry| entry.additions.is_some();
+            let waiting = self.entries.iter().filter(|(_, entry)| waits(entry));
+            self.dirty.extend(waiting.map(|(spec, _)| spec.clone()));
+        }
     }
 
     /// Adds what the leader had time for. Returns when there may be more.
@@ -217,7 +266,7 @@ impl Owner {
         now: Timestamp,
         writes: &mut Vec<Write>,
     ) -> Option<Timestamp> {
-        let wait = self.standby.wait(now);
+        let (wait, not_before) = (self.standby.wait(now), self.standby.not_before);
         let entry = self.entries.get_mut(spec)?;
         let Entry {
             additions,
@@ -230,6 +279,9 @@ impl Owner {
         if known.is_empty() {
             *additions = None;
             return None;
+        }
+        if not_before > now {
+            return Some(not_before);
         }
         let is_due = |it: &&Waiting| it.since + wait <= now;
         let mut again: Vec<Timestamp> = Vec::new();
@@ -271,6 +323,7 @@ impl Owner {
                     known.made.push(Made {
                         name: addition.name.clone(),
                         ip: addition.ip,
+                        at: now,
                         until: addition.expiry() + limits.grace,
                         stood: false,
                     });
@@ -292,7 +345,7 @@ impl Owner {
 
     /// A write did not come through: those of the leader may be as slow.
     pub(super) fn write_failed(&mut self, now: Timestamp) {
-        self.standby.came_after(self.standby.wait(now), now);
+        self.standby.failed(now);
     }
 }
 

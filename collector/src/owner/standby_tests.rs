@@ -1,5 +1,7 @@
 //! A leader and a standby that share a store.
 
+use std::time::Duration;
+
 use runtime::store::Event;
 
 use super::{
@@ -11,6 +13,8 @@ use crate::{
     publish::{Outcome, Write},
     resolve::{Failure, FamilyOutcome, Round},
 };
+
+const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) const WWW: &str = "www.example.com";
 pub(super) const WILDCARD: &str = "*.example.com";
@@ -389,6 +393,60 @@ fn while_statuses_come_late_the_standby_waits_for_longer() {
         pair.show_changes(&before);
     }
     assert!(writes <= 4, "{writes} of 40");
+}
+
+#[test]
+fn a_status_that_comes_in_time_ends_the_longer_waits() {
+    let mut pair = Pair::new();
+    let held_up = "1.1.1.1";
+    pair.tell(WWW, held_up, STANDBY);
+    // This standby is held up, too.
+    pair.leader.now += 20_000;
+    pair.leader.observe(WWW, held_up);
+    let now = at(pair.leader.now);
+    let before = pair.leader.store.clone();
+    for write in pair.leader.owner.writes(now) {
+        let outcome = pair.carry_out(&write, 0);
+        pair.leader
+            .owner
+            .written(&write.key(), &write, outcome, now);
+    }
+    pair.show_changes(&before);
+    assert!(pair.standby.standby.wait(now) >= 40 * SECOND);
+    pair.tell(WWW, "1.1.1.2", STANDBY);
+    pair.tell(WWW, "1.1.1.3", BOTH);
+    assert_eq!(pair.run(1_900), 2);
+    pair.run(400);
+    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 1.1.1.3 1.1.1.2");
+}
+
+#[test]
+fn a_store_that_refuses_is_asked_by_the_standby_once_in_a_while() {
+    let mut pair = Pair::new();
+    let names: Vec<_> = (0..100).map(|i| format!("n{i}.example.org")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    pair.leader.want(&names);
+    pair.standby.want(&wanted(&names, 0), at(pair.leader.now));
+    pair.settle();
+    for name in names {
+        let mut observation = answer(name, "1.1.1.1", pair.leader.now);
+        observation.addresses = [("1.1.1.1".parse().unwrap(), 600)].into_iter().collect();
+        observation.client = Some("10.0.0.1".parse().unwrap());
+        pair.standby.observe(&observation);
+    }
+    let mut writes = 0;
+    for _ in 0..300 {
+        pair.leader.now += 1_000;
+        let now = at(pair.leader.now);
+        pair.standby.tick(now);
+        for write in pair.standby.writes(now) {
+            writes += 1;
+            let outcome = Outcome::Failed(Some(SECOND));
+            pair.standby.written(&write.key(), &write, outcome, now);
+        }
+    }
+    // Eight at once at first. Then one after 4, 8, 16, 32 and 60 s, and again.
+    assert!((10..=24).contains(&writes), "{writes}");
 }
 
 #[test]

@@ -44,9 +44,8 @@ impl Window {
         self.0 = (self.0 - 1.0).max(1.0);
     }
 
-    /// How many more may be begun.
-    fn room(self, under_way: usize) -> usize {
-        (self.0 as usize).saturating_sub(under_way)
+    fn size(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -68,7 +67,11 @@ impl Owner {
             return writes;
         }
         self.paused_until = None;
-        let room = self.window.room(self.in_flight.len());
+        let most = match self.leader {
+            true => self.window.size(),
+            false => self.standby.at_once(self.window.size(), now),
+        };
+        let room = most.saturating_sub(self.in_flight.len());
         while writes.len() < room
             && let Some(spec) = self.next_dirty()
         {

@@ -91,7 +91,7 @@ fn a_store_that_takes_few_writes_at_once_is_asked_for_about_as_many() {
     for _ in 0..MAX_IN_FLIGHT * MAX_IN_FLIGHT {
         world.owner.window.grow();
     }
-    assert_eq!(world.owner.window.room(0), MAX_IN_FLIGHT);
+    assert_eq!(world.owner.window.size(), MAX_IN_FLIGHT);
 }
 
 #[test]
