@@ -11,7 +11,7 @@
 //! - [`surroundings`]: what other clients keep in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
-//! - [`upstream`]: a DNS server that does what it is told.
+//! - [`upstream`]: a DNS server that does what it is told; [`told`]: clients, and what they are told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]: how tests ask
 //!   and look.
 //! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`awake`]: what benches keep from sleeping.
@@ -50,6 +50,7 @@ pub mod skip;
 pub mod soak;
 pub mod store;
 pub mod surroundings;
+pub mod told;
 pub mod transaction_log;
 pub mod upstream;
 pub mod wait;

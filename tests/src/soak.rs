@@ -42,3 +42,20 @@ pub fn judge(what: &str, took: Duration, limit: Duration) {
     println!("{what}: {took:.2?}, to be below {limit:?}");
     assert!(!is_long() || took < limit, "{what}: {took:?}");
 }
+
+/// Prints the median, the 99th percentile and the largest of some delays, and returns the largest.
+///
+/// # Panics
+/// If there are none.
+pub fn print_delays(what: &str, mut delays: Vec<Duration>) -> Duration {
+    delays.sort_unstable();
+    let [median, late, max] = [50, 99, 100].map(|part| delays[(delays.len() - 1) * part / 100]);
+    println!(
+        "{what}: median {} ms, 99 % within {} ms, max {} ms, of {}",
+        median.as_millis(),
+        late.as_millis(),
+        max.as_millis(),
+        delays.len()
+    );
+    max
+}

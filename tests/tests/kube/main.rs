@@ -18,6 +18,7 @@ mod collectors;
 mod contract;
 mod corefile;
 mod databases;
+mod deployments;
 mod docs;
 mod endpoints;
 mod events;

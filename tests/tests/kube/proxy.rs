@@ -1,10 +1,11 @@
-//! A proxy in front of the API server that refuses what it is told to, or lets nothing through.
+//! A proxy in front of the API server that refuses what it is told to, lets it wait, or lets nothing through. It keeps what was
+//! asked for.
 
 use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -18,9 +19,9 @@ use http::{Method, StatusCode, header::RETRY_AFTER};
 use kube::Client;
 use serde_json::json;
 use tests::{kube::ApiServer, workdir::Workdir};
-use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
 
-/// A proxy on a port of 127.0.0.1, without TLS, for as long as the value lives. Who asks through it may do everything.
+/// A proxy on a port of 127.0.0.1, without TLS, for as long as the value lives. Who asks through it has the rights of its client.
 pub(crate) struct Proxy {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
@@ -39,14 +40,19 @@ pub(crate) struct Refusal {
 #[derive(Default)]
 struct Script {
     refusal: Option<Refusal>,
-    refused: Vec<Asked>,
+    delay: Duration,
+    spares_leases: bool,
+    asked: Vec<Asked>,
 }
 
-/// A request that was refused.
+/// A request that would change something.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Instant,
     pub(crate) path: String,
+    /// Of the answer, if there was one.
+    pub(crate) code: Option<u16>,
+    is_refused: bool,
 }
 
 #[derive(Clone)]
@@ -57,11 +63,16 @@ struct Upstream {
 }
 
 impl Proxy {
+    /// Who asks through it may do everything.
     pub(crate) async fn start(server: &ApiServer) -> Self {
+        Self::of(server.client().await).await
+    }
+
+    pub(crate) async fn of(client: Client) -> Self {
         let script = Arc::<Mutex<Script>>::default();
         let (hangs, seen) = watch::channel(false);
         let upstream = Upstream {
-            client: server.client().await,
+            client,
             script: Arc::clone(&script),
             hangs: seen,
         };
@@ -98,29 +109,58 @@ impl Proxy {
         self.script.lock().unwrap().refusal = Some(refusal);
     }
 
+    /// From now on what would change something waits for so long.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.script.lock().unwrap().delay = delay;
+    }
+
+    /// From now on Leases neither wait nor are they refused; or they do again.
+    pub(crate) fn spare_leases(&self, yes: bool) {
+        self.script.lock().unwrap().spares_leases = yes;
+    }
+
     /// From now on nothing passes, neither requests nor what a watch tells; or all does again.
     pub(crate) fn hang(&self, yes: bool) {
         self.hangs.send_replace(yes);
     }
 
-    /// Lets all pass from now on, and returns what was refused, in its order.
-    pub(crate) fn pass(&self) -> Vec<Asked> {
-        let mut script = self.script.lock().unwrap();
-        script.refusal = None;
-        std::mem::take(&mut script.refused)
+    /// Lets all pass from now on.
+    pub(crate) fn pass(&self) {
+        self.script.lock().unwrap().refusal = None;
     }
 
-    /// What was refused so far.
+    /// What was refused so far, in its order.
     pub(crate) fn refused(&self) -> Vec<Asked> {
-        self.script.lock().unwrap().refused.clone()
+        let mut asked = self.asked();
+        asked.retain(|asked| asked.is_refused);
+        asked
+    }
+
+    /// What was asked for so far that would change something, in its order.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.script.lock().unwrap().asked.clone()
+    }
+
+    /// The writes of statuses among them.
+    pub(crate) fn status_writes(&self) -> Vec<Asked> {
+        let is_of_status =
+            |path: &str| path.contains("/dnsnameresolvers/") && path.ends_with("/status");
+        let mut asked = self.asked();
+        asked.retain(|asked| is_of_status(&asked.path));
+        asked
     }
 }
 
 async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     let mut hangs = upstream.hangs.clone();
     drop(hangs.wait_for(|hangs| !hangs).await);
-    if let Some(refusal) = upstream.script.lock().unwrap().refusal_of(&request) {
+    let changes = request.method() != Method::GET;
+    let is_spared = !changes || upstream.spares(request.uri().path());
+    let refusal = upstream.refusal().filter(|_| !is_spared);
+    let number = changes.then(|| upstream.note(request.uri().path(), refusal.is_some()));
+    if let Some(refusal) = refusal {
         let code = StatusCode::from_u16(refusal.code).unwrap();
+        upstream.answers(number, code);
         // As the API server says it: in words, not as a Status.
         let mut response = (code, "too many requests, please try again later").into_response();
         if let Some(seconds) = refusal.retry_after {
@@ -128,10 +168,13 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
         }
         return response;
     }
+    if !is_spared {
+        sleep(upstream.delay()).await;
+    }
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-    match upstream.client.send(request).await {
+    let response = match upstream.client.send(request).await {
         Ok(answer) => answer.map(|body| {
             let parts = Body::new(body).into_data_stream();
             Body::from_stream(parts.then(move |part| {
@@ -143,19 +186,39 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
             }))
         }),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
-    }
+    };
+    upstream.answers(number, response.status());
+    response
 }
 
-impl Script {
-    fn refusal_of(&mut self, request: &Request) -> Option<Refusal> {
-        let refusal = self.refusal.clone()?;
-        if request.method() == Method::GET {
-            return None;
-        }
-        self.refused.push(Asked {
+impl Upstream {
+    fn refusal(&self) -> Option<Refusal> {
+        self.script.lock().unwrap().refusal.clone()
+    }
+
+    fn delay(&self) -> Duration {
+        self.script.lock().unwrap().delay
+    }
+
+    fn spares(&self, path: &str) -> bool {
+        path.contains("/leases") && self.script.lock().unwrap().spares_leases
+    }
+
+    /// Returns the number of the request.
+    fn note(&self, path: &str, is_refused: bool) -> usize {
+        let asked = &mut self.script.lock().unwrap().asked;
+        asked.push(Asked {
             at: Instant::now(),
-            path: request.uri().path().to_owned(),
+            path: path.to_owned(),
+            code: None,
+            is_refused,
         });
-        Some(refusal)
+        asked.len() - 1
+    }
+
+    fn answers(&self, number: Option<usize>, code: StatusCode) {
+        if let Some(number) = number {
+            self.script.lock().unwrap().asked[number].code = Some(code.as_u16());
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::ResourceExt;
-use proto::api::{DnsNameResolver, ResolvedAddress};
+use proto::api::{DnsNameResolver, ResolvedAddress, ResolvedName};
 use runtime::store::{ObjectKey, Store, StoreError, kube::KubeStore};
 use tests::{
     kube::ApiServer,
@@ -23,7 +23,7 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     cluster::key,
     collectors::{Collector, Objects, allow},
-    foreign::{add, somebody_else},
+    foreign::somebody_else,
     history::History,
 };
 
@@ -36,13 +36,13 @@ const TTL: u32 = 2;
 const WRITES: &str = "store_writes_total";
 
 /// What the operator does to statuses, as its sources say: it takes every address out whose stored time, TTL and grace are over.
-struct Operator {
+pub(super) struct Operator {
     removed: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
 impl Operator {
-    fn start(store: KubeStore, object: ObjectKey) -> Self {
+    pub(super) fn start(store: KubeStore, object: ObjectKey) -> Self {
         let removed = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&removed);
         let mut task = JoinSet::new();
@@ -87,23 +87,37 @@ async fn reap(store: &KubeStore, key: &ObjectKey) -> usize {
 }
 
 /// The plugin's way with an answer: an address that the status has gets its times, another one is added.
-async fn plugin(store: &KubeStore, key: &ObjectKey, ip: IpAddr) {
-    let mut object: DnsNameResolver = store.get(key).await.unwrap();
-    let names = &mut object.status.get_or_insert_default().resolved_names;
-    let mut known = names
-        .iter_mut()
-        .flat_map(|name| &mut name.resolved_addresses);
-    match known.find(|address| address.ip == ip.to_string()) {
-        Some(address) => {
-            address.ttl_seconds = i32::try_from(TTL).unwrap();
-            address.last_lookup_time = Time(Timestamp::now());
-            match store.replace_status(&object).await {
-                // It tries a few times and then gives up.
-                Ok(_) | Err(StoreError::Conflict(_)) => {}
-                Err(error) => panic!("{error}"),
-            }
+pub(super) async fn plugin(store: &KubeStore, key: &ObjectKey, ip: IpAddr) {
+    // It tries a few times and then gives up.
+    for _ in 0..5 {
+        let mut object: DnsNameResolver = store.get(key).await.unwrap();
+        let dns_name = object.spec.name.clone();
+        let names = &mut object.status.get_or_insert_default().resolved_names;
+        let mut known = names
+            .iter_mut()
+            .flat_map(|name| &mut name.resolved_addresses);
+        let address = ResolvedAddress {
+            ip: ip.to_string().into(),
+            ttl_seconds: i32::try_from(TTL).unwrap(),
+            last_lookup_time: Time(Timestamp::now()),
+        };
+        if let Some(known) = known.find(|known| known.ip == address.ip) {
+            *known = address;
+        } else if let Some(name) = names.first_mut() {
+            name.resolved_addresses.push(address);
+        } else {
+            names.push(ResolvedName {
+                conditions: Vec::new(),
+                dns_name,
+                resolved_addresses: vec![address],
+                resolution_failures: 0,
+            });
         }
-        None => drop(add(store, key, ip, i32::try_from(TTL).unwrap()).await),
+        match store.replace_status(&object).await {
+            Ok(_) => return,
+            Err(StoreError::Conflict(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 

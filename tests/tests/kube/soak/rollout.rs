@@ -1,5 +1,4 @@
-//! A rollout of the chart's collectors while CoreDNS streams: processes that are started and ended as the rendered Deployments
-//! say, behind what plays their Services.
+//! A rollout of the chart's collectors while CoreDNS streams.
 
 use std::{
     fs,
@@ -14,54 +13,35 @@ use std::{
 use hickory_proto::rr::RecordType;
 use kube::{
     Api,
-    api::{DynamicObject, ListParams, PostParams},
+    api::{ListParams, PostParams},
 };
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde_json::{Value, json};
 use tests::{
-    chart,
     coredns::{CoreDns, free_port},
     dns::ask,
     kube::ApiServer,
-    programs::Program,
-    service::Service,
     soak::{is_long, or_long},
     upstream::{Scripted, Speech},
-    wait::{eventually, eventually_within},
+    wait::eventually,
     workdir::Workdir,
 };
 use tokio::{task::JoinSet, time::sleep};
 
-/// How long after its SIGTERM a pod still gets new streams: the endpoints' controller and every node have to hear of it.
-const LAG: Duration = Duration::from_secs(1);
-
-/// What the chart is told; the delay is over [`LAG`].
-const DELAY: &str = "collector.shutdownDelaySeconds=2";
+use crate::deployments::{Deployment, Release};
 
 /// A cluster with the chart in it, and a CoreDNS that streams to its Services.
 struct Cluster {
     server: Arc<ApiServer>,
     namespace: String,
-    account: String,
-    deployments: Vec<Deployment>,
+    release: Release,
     coredns: CoreDns,
     /// So many names were asked for. Of these the upstream says [`NEW`], and of the others still [`OLD`].
     asked: Arc<AtomicUsize>,
     _upstream: Scripted,
     /// What makes CoreDNS write: it dials again when it cannot.
     _noise: JoinSet<()>,
-    workdir: Workdir,
-}
-
-struct Deployment {
-    spec: Value,
-    service: Service,
-    pods: Vec<Pod>,
-}
-
-struct Pod {
-    program: Program,
-    address: SocketAddr,
+    _workdir: Workdir,
 }
 
 /// A name's address until a client asks for it, which it does once.
@@ -89,62 +69,6 @@ fn number(name: &str) -> Option<usize> {
     number.parse().ok()
 }
 
-impl Deployment {
-    /// Starts a pod, and puts it behind the Service when it is ready.
-    async fn start(&mut self, kubeconfig: &str, workdir: &Workdir) {
-        let pod = &self.spec["template"]["spec"];
-        let container = &pod["containers"][0];
-        assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
-        let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
-        // All but where it is in its network.
-        let elsewhere = ["--admin=", "--log-format=", "--listen=", "--inspect="];
-        let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));
-        let listen = "--listen=tcp://127.0.0.1:0".to_owned();
-        let args = args.into_iter().filter(is_kept).chain([listen]).collect();
-        let environment = vec![("KUBECONFIG", kubeconfig.to_owned())];
-        let program = Program::start_with(workdir.path(), "collector", args, environment).await;
-        program.ready().await;
-        let messages = program.messages();
-        let mut listens = messages
-            .iter()
-            .filter(|it| it["message"] == "listening for dnstap");
-        let listen = listens.next().and_then(|it| it["listen"].as_str()).unwrap();
-        let address = listen.strip_prefix("tcp://").unwrap().parse().unwrap();
-        self.service.add(address);
-        self.pods.push(Pod { program, address });
-    }
-
-    /// Replaces its pods one by one, as the Deployment's controller and the kubelets do.
-    async fn roll(&mut self, kubeconfig: &str, workdir: &Workdir) {
-        let update = &self.spec["strategy"]["rollingUpdate"];
-        assert_eq!(
-            (&update["maxSurge"], &update["maxUnavailable"]),
-            (&json!(1), &json!(0))
-        );
-        let settled = self.spec["minReadySeconds"].as_u64().unwrap();
-        let grace = &self.spec["template"]["spec"]["terminationGracePeriodSeconds"];
-        let grace = Duration::from_secs(grace.as_u64().unwrap());
-        for _ in 0..self.pods.len() {
-            self.start(kubeconfig, workdir).await;
-            if is_long() {
-                sleep(Duration::from_secs(settled)).await;
-            }
-            let mut old = self.pods.remove(0);
-            old.program.process().signal(rustix::process::Signal::TERM);
-            sleep(LAG).await;
-            let ended = old.program.process().ended();
-            assert!(ended.is_none(), "it reads until nobody is sent to it");
-            self.service.remove(old.address);
-            let status = eventually_within(grace, "the end of the pod", async || {
-                let process = old.program.process();
-                process.ended().ok_or_else(|| process.log())
-            })
-            .await;
-            assert_eq!(status.code(), Some(0));
-        }
-    }
-}
-
 impl Cluster {
     /// Installs the chart in a namespace of its own.
     async fn start(server: &Arc<ApiServer>, instances: usize, resolves: bool) -> Self {
@@ -164,44 +88,10 @@ impl Cluster {
         } else {
             "none".to_owned()
         };
-        let args = format!("collector.extraArgs={{--manage-objects=always,--resolver={resolver}}}");
-        let instances = format!("collector.instances={instances}");
-        let fullname = format!("fullnameOverride={namespace}");
-        let flags = [
-            "--set", &instances, "--set", &fullname, "--set", DELAY, "--set", &args,
-        ];
-        server.grant(&namespace, &flags).await;
-        let account = format!("{namespace}-collector");
-        server.config_of(&namespace, &account).await;
-
-        let objects = format!("objectsNamespace={namespace}");
-        let rendered = chart::render(&namespace, &[&flags[..], &["--set", &objects]].concat());
-        let mut deployments = Vec::new();
-        let of_collector = |it: &&DynamicObject| {
-            chart::kind_of(it) == "Deployment"
-                && it
-                    .metadata
-                    .name
-                    .as_ref()
-                    .is_some_and(|name| name.starts_with(&account))
-        };
-        for object in rendered.iter().filter(of_collector) {
-            deployments.push(Deployment {
-                spec: object.data["spec"].clone(),
-                service: Service::start().await,
-                pods: Vec::new(),
-            });
-        }
-        let kubeconfig = kubeconfig(server, &account);
-        for deployment in &mut deployments {
-            for _ in 0..deployment.spec["replicas"].as_u64().unwrap() {
-                deployment.start(&kubeconfig, &workdir).await;
-            }
-        }
-        let lines: String = deployments
-            .iter()
-            .map(|it| format!("    dnstap tcp://{} full\n", it.service.address()))
-            .collect();
+        let flags = ["--manage-objects=always", &format!("--resolver={resolver}")];
+        let mut release = Release::install(server, &namespace, instances, &flags).await;
+        release.start().await;
+        let lines = release.dnstap();
         let corefile = format!(
             ".:{{$DNS_PORT}} {{\n    bind 127.0.0.1\n{lines}    forward . {} {{\n        max_fails 0\n    }}\n}}\n",
             upstream.address
@@ -215,13 +105,12 @@ impl Cluster {
         let cluster = Self {
             server: Arc::clone(server),
             namespace,
-            account,
-            deployments,
+            release,
             coredns,
             asked,
             _upstream: upstream,
             _noise: noise,
-            workdir,
+            _workdir: workdir,
         };
         eventually("an object for each name", async || {
             let found = cluster.objects().await?.len();
@@ -265,25 +154,17 @@ impl Cluster {
 
     /// Rolls all Deployments out at once, under load. Returns how many names were asked for meanwhile.
     async fn roll(&mut self) -> usize {
-        let kubeconfig = kubeconfig(&self.server, &self.account);
         let mut client = JoinSet::new();
         client.spawn(ask_for_names(
             self.coredns.address(),
             Arc::clone(&self.asked),
         ));
-        let workdir = &self.workdir;
-        let rolls = self
-            .deployments
-            .iter_mut()
-            .map(|it| it.roll(&kubeconfig, workdir));
+        let deployments = &mut self.release.deployments;
+        let rolls = deployments.iter_mut().map(Deployment::roll);
         futures_util::future::join_all(rolls).await;
-        for deployment in &self.deployments {
+        for deployment in &self.release.deployments {
             eventually("CoreDNS is back", async || {
-                let mut streams = 0.0;
-                for pod in &deployment.pods {
-                    let open = pod.program.admin().metric("collector_connections", &[]);
-                    streams += open.await.map_err(|error| error.to_string())?;
-                }
+                let streams = deployment.streams().await?;
                 (streams > 0.5)
                     .then_some(())
                     .ok_or_else(|| streams.to_string())
@@ -295,11 +176,6 @@ impl Cluster {
         assert!(asked < names(), "the load was over before the rollout");
         asked
     }
-}
-
-fn kubeconfig(server: &ApiServer, account: &str) -> String {
-    let path = server.folder().join(format!("{account}.kubeconfig"));
-    path.display().to_string()
 }
 
 /// All clusters read it, which are one to the API server.

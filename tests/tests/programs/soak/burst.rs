@@ -18,7 +18,7 @@ use tests::{
 };
 use tokio::time::{Instant, interval, sleep_until};
 
-use super::{address, numbered_name, numbered_upstream, print_delays};
+use super::{address, numbered_name, numbered_upstream};
 
 #[tokio::test]
 async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
@@ -66,8 +66,8 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
         let modified = fs::metadata(file).unwrap().modified().unwrap();
         written.push(modified.duration_since(*answered).unwrap_or_default());
     }
-    let slowest = print_delays("answered, until its status is written", written);
-    print_delays("answered, until in its set", in_sets);
+    let slowest = soak::print_delays("answered, until its status is written", written);
+    soak::print_delays("answered, until in its set", in_sets);
     soak::judge("the last status", slowest, Duration::from_secs(2));
 }
 

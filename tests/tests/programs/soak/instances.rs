@@ -1,66 +1,26 @@
 //! Two collectors that both hear CoreDNS, of which one after the other is killed, paused or restarted.
 
 use std::{
-    collections::BTreeMap,
     fs,
-    net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use hickory_proto::rr::RecordType;
-use proto::api::Family;
 use rustix::process::Signal;
 use tests::{
-    monitor::Update,
     programs::Program,
     soak,
+    told::{self, Clients},
     upstream::{Scripted, Speech},
     wait::eventually,
     world::{Setup, World},
 };
-use tokio::time::{Instant, interval};
 
 use super::address;
 
 const NAME: &str = "rotating.up.test.";
 
 const TTL: Duration = Duration::from_secs(5);
-
-/// An address that a client was told is in its set after so long.
-const LATEST: Duration = Duration::from_millis(2_500);
-
-/// When each address was in the set of the name: from when until when.
-fn stays(updates: &[Update]) -> BTreeMap<IpAddr, Vec<(Instant, Option<Instant>)>> {
-    let mut stays: BTreeMap<IpAddr, Vec<(Instant, Option<Instant>)>> = BTreeMap::new();
-    for update in updates {
-        for row in update
-            .rows
-            .values()
-            .flatten()
-            .filter(|row| row.is_of(NAME, Family::V4))
-        {
-            let now = row.sorted_addresses();
-            for ip in &now {
-                let stays = stays.entry(*ip).or_default();
-                if stays.last().is_none_or(|(_, left)| left.is_some()) {
-                    stays.push((update.at, None));
-                }
-            }
-            for (ip, stays) in &mut stays {
-                if let Some((_, left)) = stays.last_mut()
-                    && !now.contains(ip)
-                {
-                    left.get_or_insert(update.at);
-                }
-            }
-        }
-    }
-    stays
-}
 
 async fn expect_heard(collectors: [&Program; 2]) {
     for collector in collectors {
@@ -141,18 +101,7 @@ async fn whichever_collector_is_killed_paused_or_restarted_what_clients_are_told
     world.look_up(NAME).await;
     let history = world.monitor().await;
 
-    let told = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
-    let (record, server) = (Arc::clone(&told), world.coredns.address());
-    let client = tokio::spawn(async move {
-        let mut pace = interval(Duration::from_millis(100));
-        loop {
-            pace.tick().await;
-            if let Ok(reply) = tests::dns::ask(server, NAME, RecordType::A).await {
-                let told = reply.addresses().into_iter().map(|ip| (ip, reply.at));
-                record.lock().unwrap().extend(told);
-            }
-        }
-    });
+    let clients = Clients::start(world.coredns.address(), 10, |_| (NAME, NAME.to_owned()));
     for round in 0..soak::or_long(3, 30) {
         // The one that leads, and the other one.
         let leads = world.collector.admin().metric("replica_leading", &[]).await;
@@ -166,31 +115,9 @@ async fn whichever_collector_is_killed_paused_or_restarted_what_clients_are_told
         expect_heard([&world.collector, &second]).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    client.abort();
+    let told = clients.told(0);
     // What was told last has come, and its time is over.
     tokio::time::sleep(TTL).await;
     history.departures().await;
-    let stays = stays(&history.updates());
-    let mut delays = Vec::new();
-    let mut missing = Vec::new();
-    for (ip, at) in told.lock().unwrap().iter() {
-        let Some(stays) = stays.get(ip) else {
-            missing.push(format!("{ip} never came"));
-            continue;
-        };
-        let came = stays.first().map_or(*at, |(came, _)| *came);
-        delays.push(came.saturating_duration_since(*at));
-        for (_, left) in stays {
-            let over = *at + TTL;
-            if let Some(left) = left.filter(|left| *left < over) {
-                missing.push(format!(
-                    "{ip} left {:?} before its TTL was over",
-                    over - left
-                ));
-            }
-        }
-    }
-    let latest = super::print_delays("told to a client, until in its set", delays);
-    assert_eq!(missing, [""; 0]);
-    soak::judge("the latest to come", latest, LATEST);
+    told::judge(&told, &history.updates(), TTL);
 }

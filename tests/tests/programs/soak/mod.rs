@@ -93,19 +93,6 @@ async fn all_are_in(world: &World, rule: &str, numbers: Range<u32>) {
     .await;
 }
 
-/// The median and the largest, printed.
-fn print_delays(what: &str, mut delays: Vec<Duration>) -> Duration {
-    delays.sort_unstable();
-    let (median, max) = (delays[delays.len() / 2], delays[delays.len() - 1]);
-    println!(
-        "{what}: median {} ms, max {} ms, of {}",
-        median.as_millis(),
-        max.as_millis(),
-        delays.len()
-    );
-    max
-}
-
 /// Pods that ask for the names of [`numbered_upstream`] in turn, as fast as they are answered, until this is dropped.
 struct Load {
     answers: Arc<AtomicU32>,

@@ -119,7 +119,7 @@ async fn the_set_of_a_rotating_name_is_at_every_moment_the_union_of_what_is_not_
         let came = came.unwrap_or_else(|| panic!("{ip} never came, and a pod was told of it"));
         delays.push(came - *at);
     }
-    let slowest = super::print_delays("told to a pod, until in its set", delays);
+    let slowest = soak::print_delays("told to a pod, until in its set", delays);
     soak::judge("the latest to come", slowest, slack);
 
     let mut late = Vec::new();
@@ -133,7 +133,7 @@ async fn the_set_of_a_rotating_name_is_at_every_moment_the_union_of_what_is_not_
         }
     }
     assert!(stays.len() > told.len(), "the collector asked itself, too");
-    let latest = super::print_delays("over, until out of its set", late);
+    let latest = soak::print_delays("over, until out of its set", late);
     soak::judge("the latest to leave", latest, slack);
     println!(
         "{} answers, of which {} to pods",
