@@ -37,7 +37,7 @@ pub const REASONS: &[&str] = &[
 /// What an administrator can do about it if an address that is refused for this reason is meant to be opened.
 pub fn advice(reason: &str) -> Option<&'static str> {
     (reason == Purpose::Nodes.as_str()).then_some(
-        "it is the address of a Node of this cluster; if the name is meant to lead to Nodes, allow their addresses with          --allow-node-addresses",
+        "it is the address of a Node of this cluster; if the name is meant to lead to Nodes, allow their addresses with --allow-node-addresses",
     )
 }
 

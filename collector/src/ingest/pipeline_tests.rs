@@ -1,6 +1,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
 };
 
 use hickory_proto::{
@@ -141,6 +142,46 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         secrets: None,
     };
     (observe(frame, context, &mut counts), counts)
+}
+
+#[test]
+fn what_is_remembered_counts_from_when_it_was_given_also_after_a_pause() {
+    let (names, own) = (NameIndex::default(), OwnQueries::default());
+    let start = Timestamp::from_millis(1_800_000_000_500);
+    let clock = Clock::manual(start);
+    let remembered = Remembered::new(64, Duration::from_secs(60));
+    let (mut seen, mut counts) = (Seen::of_stream(), Counts::default());
+    let mut says = |ip: &str, nanoseconds, seconds: u64| {
+        clock.set(start + Duration::from_secs(seconds));
+        let context = Context {
+            names: &names,
+            guards: &Guards::default(),
+            clock: &clock,
+            remembered: &remembered,
+            own: &own,
+            secrets: None,
+        };
+        let mut event = response("www.example.com.", &[("www.example.com.", a(ip))]);
+        event.nanoseconds = nanoseconds;
+        let frame = frame(&event);
+        let (mut batch, mut observations) = (Batch::default(), Vec::new());
+        batch.add(&frame, context, &mut counts);
+        batch.take(context, &mut seen, &mut counts, &mut observations);
+    };
+    says("192.0.2.1", 500_000_000, 0);
+    // Read half a minute later, and given within two seconds.
+    says("192.0.2.1", 1_100_000_000, 30);
+    says("192.0.2.2", 2_100_000_000, 30);
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let found = remembered.recall(&wanted, clock.now(), Duration::ZERO);
+    let given = found
+        .iter()
+        .map(|it| (it.at.since(start).as_millis(), it.addresses[0].0));
+    let expected = [(600, "192.0.2.1"), (1600, "192.0.2.2")];
+    assert_eq!(
+        given.collect::<Vec<_>>(),
+        expected.map(|(at, ip)| (at, ip.parse().unwrap()))
+    );
 }
 
 #[test]
