@@ -154,6 +154,24 @@ mod tests {
     }
 
     #[test]
+    fn the_clusters_dns_alone_is_believed_unless_another_service_is_named() {
+        let of = |more: &[&str]| match parsed(
+            &[&["--store=kube", "--listen=unix:///run/x"], more].concat(),
+        ) {
+            Ok(Cli::Run(args)) => {
+                let services = args.resolver_service.iter();
+                services
+                    .map(|it| format!("{}/{}", it.namespace, it.name))
+                    .collect()
+            }
+            other => vec![format!("{other:?}")],
+        };
+        assert_eq!(of(&[]), ["kube-system/kube-dns"]);
+        let named = ["--resolver-service", "openshift-dns/dns-default"];
+        assert_eq!(of(&named), ["openshift-dns/dns-default"]);
+    }
+
+    #[test]
     fn a_replay_needs_a_file_and_names() {
         match parsed(&[
             "replay",

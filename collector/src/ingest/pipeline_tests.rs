@@ -145,16 +145,31 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
 }
 
 #[test]
-fn what_is_remembered_counts_from_when_it_was_given_also_after_a_pause() {
-    let (names, own) = (NameIndex::default(), OwnQueries::default());
+fn an_answer_counts_from_when_it_was_given_also_after_a_pause() {
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let expected = [(0, "192.0.2.1"), (600, "192.0.2.1"), (1600, "192.0.2.2")];
+    let expected = expected.map(|(given, ip)| (given, ip.to_owned()));
+    let [observed, remembered] = heard_after_a_pause(&[&wanted].into_iter().collect());
+    assert_eq!(observed, expected);
+    assert!(remembered.is_empty());
+    // Nobody wants it yet. It is remembered with the time of its last answer.
+    let [observed, remembered] = heard_after_a_pause(&NameIndex::default());
+    assert!(observed.is_empty());
+    assert_eq!(remembered, expected[1..]);
+}
+
+/// When an answer and two after a pause were given, of those that are wanted and of those that are remembered.
+fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
+    let own = OwnQueries::default();
     let start = Timestamp::from_millis(1_800_000_000_500);
     let clock = Clock::manual(start);
     let remembered = Remembered::new(64, Duration::from_secs(60));
     let (mut seen, mut counts) = (Seen::of_stream(), Counts::default());
+    let mut observations = Vec::new();
     let mut says = |ip: &str, nanoseconds, seconds: u64| {
         clock.set(start + Duration::from_secs(seconds));
         let context = Context {
-            names: &names,
+            names,
             guards: &Guards::default(),
             clock: &clock,
             remembered: &remembered,
@@ -164,7 +179,7 @@ fn what_is_remembered_counts_from_when_it_was_given_also_after_a_pause() {
         let mut event = response("www.example.com.", &[("www.example.com.", a(ip))]);
         event.nanoseconds = nanoseconds;
         let frame = frame(&event);
-        let (mut batch, mut observations) = (Batch::default(), Vec::new());
+        let mut batch = Batch::default();
         batch.add(&frame, context, &mut counts);
         batch.take(context, &mut seen, &mut counts, &mut observations);
     };
@@ -173,15 +188,14 @@ fn what_is_remembered_counts_from_when_it_was_given_also_after_a_pause() {
     says("192.0.2.1", 1_100_000_000, 30);
     says("192.0.2.2", 2_100_000_000, 30);
     let wanted = DnsName::parse("www.example.com").unwrap();
-    let found = remembered.recall(&wanted, clock.now(), Duration::ZERO);
-    let given = found
-        .iter()
-        .map(|it| (it.at.since(start).as_millis(), it.addresses[0].0));
-    let expected = [(600, "192.0.2.1"), (1600, "192.0.2.2")];
-    assert_eq!(
-        given.collect::<Vec<_>>(),
-        expected.map(|(at, ip)| (at, ip.parse().unwrap()))
-    );
+    let recalled = remembered.recall(&wanted, clock.now(), Duration::ZERO);
+    [observations, recalled].map(|found| {
+        let found = found.iter();
+        let given = |it: &Observation| it.given.since(start).as_millis();
+        found
+            .map(|it| (given(it), it.addresses[0].0.to_string()))
+            .collect()
+    })
 }
 
 #[test]

@@ -154,6 +154,7 @@ pub struct Owner {
     names_changed: bool,
     /// Whether this collector looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
+    leads_since: Timestamp,
     standby: Standby,
     hearing: Hearing,
     /// Since when a DNS server that was heard is not, and nothing is removed; for [`MAX_GAP`] at most.
@@ -200,6 +201,7 @@ impl Owner {
             gap_since: None,
             not_idle_at: Timestamp::default(),
             is_reaped: false,
+            leads_since: Timestamp::default(),
             ending: false,
             schedule: Schedule::default(),
             evictions: Evictions::default(),
@@ -213,7 +215,7 @@ impl Owner {
             return;
         }
         info!(leader, "leadership");
-        self.leader = leader;
+        (self.leader, self.leads_since) = (leader, now);
         let mut evictions = Vec::new();
         for (spec, entry) in self.entries.iter_mut().filter(|_| leader) {
             let Entry {

@@ -1,6 +1,6 @@
 //! What the store has: the objects and their statuses, as the watch and the replies to writes tell.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
@@ -24,6 +24,9 @@ pub(super) enum Writer {
     /// Perhaps another one.
     Other,
 }
+
+/// For so long the last writes of the collector that led before may still come.
+const HAND_OVER: Duration = Duration::from_secs(10);
 
 impl Owner {
     /// Takes in what the watch of the objects says.
@@ -130,12 +133,13 @@ impl Owner {
         if !self.leader {
             entry.memory.follow(&status, now, &entry.limits);
         } else if !self.is_reaped
+            && self.leads_since + HAND_OVER <= now
             && writer == Writer::Other
             && !is_no_rule
             && before.was_reaped(&status, &entry.memory, now)
         {
             self.is_reaped = true;
-            info!(object = %key, "somebody else removes addresses by the times of statuses: these are kept up to date from now on");
+            info!(object = %key, "another program removes addresses by the times of statuses: they are kept up to date from now on");
         }
         let mut object = Object::new(object, status);
         object.no_rule_since = is_no_rule.then_some(now);

@@ -18,7 +18,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
         pair.leader.owner.observe(&observation);
         pair.standby.observe(&observation);
     };
-    for i in 0..10 {
+    for i in 0..19 {
         ask(
             &mut pair,
             &format!("honest{i}.example.net"),
@@ -43,7 +43,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
         .map(|it| it.as_str().to_owned())
         .collect();
     let honest = names.iter().filter(|it| it.starts_with("honest")).count();
-    assert_eq!(honest, 10, "{names:?}");
+    assert_eq!(honest, 19, "{names:?}");
 }
 
 /// A new leader goes by times in a status that are up to ten minutes old, and removes nothing by them.
@@ -170,4 +170,27 @@ fn a_gap_wakes_nobody_until_it_is_over() {
         pair.look_up(&["2.2.2.2"]);
     }
     assert_eq!(pair.www(), "www.example.com. 2.2.2.2");
+}
+
+/// OpenShift's operator does. So may the collector that led before, in its last writes.
+#[test]
+fn what_goes_after_a_take_over_shows_no_program_that_goes_by_the_times_of_statuses() {
+    let mut world = super::lookup_tests::world();
+    world.want(&[WWW]);
+    for (leads_since, is_reaped) in [(31_000, false), (120_000, true)] {
+        let now = leads_since + if is_reaped { 35_000 } else { 4_000 };
+        world.now = now - 35_000;
+        world.observe(WWW, "1.1.1.1");
+        world.settle();
+        world.owner.lead(false, at(leads_since));
+        world.owner.lead(true, at(leads_since));
+        world.now = now - 4_000;
+        world.observe(WWW, "1.1.1.1");
+        world.now = now;
+        let mut object = world.store.values().next().unwrap().clone();
+        object.status = None;
+        let object = world.put(object);
+        world.owner.event(Event::Applied(object), at(now));
+        assert_eq!(world.owner.is_reaped, is_reaped, "{now}");
+    }
 }

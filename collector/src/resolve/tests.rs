@@ -103,12 +103,16 @@ impl Resolving {
     }
 
     async fn request(&self, name: &str, known: usize) {
+        self.request_over(name, known, false).await;
+    }
+
+    async fn request_over(&self, name: &str, known: usize, over_tcp: bool) {
         let name = DnsName::parse(name).unwrap();
         let due = Clock::system().now();
         let request = Request {
             name,
             known,
-            over_tcp: false,
+            over_tcp,
             due,
         };
         self.requests.send(request).await.unwrap();

@@ -170,6 +170,23 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
 }
 
 #[test]
+fn an_answer_that_is_over_shows_that_its_name_is_in_use() {
+    for is_seen in [false, true] {
+        let mut known = Known::new("*.example.com");
+        known.limits.wildcard_idle = Duration::from_secs(60);
+        known.observe("a.example.com", &[("1.1.1.1", 100)], 0.0);
+        if is_seen {
+            let mut late = answer("a.example.com", &[("2.2.2.2", 10)], 50.0);
+            (late.client, late.given) = (Some([10, 0, 0, 1].into()), at(5.0));
+            known.memory.observe(&late, &known.limits);
+        }
+        let name = DnsName::parse("a.example.com").unwrap();
+        let next = known.memory.next_lookup(&name, &known.limits);
+        assert_eq!(next.is_some(), is_seen);
+    }
+}
+
+#[test]
 fn the_same_answer_again_writes_nothing() {
     let mut known = Known::new("www.example.com");
     assert!(

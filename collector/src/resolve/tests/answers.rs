@@ -102,6 +102,18 @@ async fn what_the_guards_refuse_is_neither_an_address_nor_an_absence() {
 }
 
 #[tokio::test]
+async fn a_name_is_asked_for_over_tcp_too_if_that_is_wanted() {
+    let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    resolving.request_over("www.example.com", 0, true).await;
+    let round = resolving.round().await;
+    assert_eq!(found(&round.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&round.v6), [(AAAA.to_owned(), 30)]);
+    assert_eq!(server.asked().iter().filter(|asked| asked.tcp).count(), 2);
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
     let server = Scripted::start(|asked| {
         if asked.tcp {
