@@ -268,11 +268,12 @@ impl Election {
     /// When to look or write again, after a turn that began then.
     fn next_turn(&self, began: Instant) -> Instant {
         let next = began + RETRY_PERIOD;
-        match &self.seen {
-            // Not later than it may be taken.
-            Some(seen) if !self.holds(&seen.lease) => next.min(self.may_take(seen).max(began)),
-            _ => next,
-        }
+        let others = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
+        // Not later than it may be taken. A turn after that has failed.
+        let may_take = others.map(|seen| self.may_take(seen));
+        may_take
+            .filter(|at| *at > began)
+            .map_or(next, |at| at.min(next))
     }
 
     /// When this one may take the Lease of another, if it does not change.
