@@ -7,25 +7,31 @@ use std::time::Duration;
 
 use runtime::clock::Timestamp;
 
-/// The smallest difference of the last minute or two counts. A clock that was set is followed by then.
-const PERIOD: Duration = Duration::from_secs(60);
+/// The smallest difference of the last one or two spans of reading counts. A clock that was set is followed by then.
+const SPAN: Duration = Duration::from_secs(2);
+
+/// Between two answers no more than this counts as reading: after a pause the answers that waited are read within a moment.
+const READING: Duration = Duration::from_millis(500);
 
 /// The smallest difference between the two clocks that a stream has shown of late.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
-    /// In milliseconds, of this period and of the one before; nothing before the first answer.
+    /// In milliseconds, of this span and of the one before; nothing before the first answer.
     smallest: [Option<i64>; 2],
-    since: Timestamp,
+    /// For how long this span was read.
+    read: Duration,
+    last: Timestamp,
 }
 
 impl Lateness {
     /// When an answer was given by the collector's clock, if the server's clock showed `answered_at` then and it was read `at`.
     pub(super) fn given(&mut self, answered_at: Timestamp, at: Timestamp) -> Timestamp {
-        // A clock that was set back begins a period, too.
-        if at < self.since || at.since(self.since) >= PERIOD {
+        self.read += at.since(self.last).min(READING);
+        self.last = at;
+        if self.read >= SPAN {
             let [last, _] = self.smallest;
             self.smallest = [None, last];
-            self.since = at;
+            self.read = Duration::ZERO;
         }
         let difference = at.as_millis().saturating_sub(answered_at.as_millis());
         let [current, last] = &mut self.smallest;
@@ -64,16 +70,24 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_is_followed_after_two_periods() {
+    fn a_clock_that_is_set_is_followed_within_seconds_and_a_pause_is_none() {
         let mut lateness = Lateness::default();
         let mut late = |answered, read| at(read).since(lateness.given(at(answered), at(read)));
         assert_eq!(late(0, 100), Duration::ZERO);
-        // The server's clock goes back by ten seconds.
-        assert_eq!(late(1_000, 11_100), Duration::from_secs(10));
-        assert_eq!(late(70_000, 80_100), Duration::from_secs(10));
-        assert_eq!(late(131_000, 141_100), Duration::ZERO);
-        // And forward again.
-        assert_eq!(late(142_000, 142_100), Duration::ZERO);
-        assert_eq!(late(142_000, 142_200), Duration::from_millis(100));
+        // The server's clock goes back by two minutes, then forward again.
+        for (server, longest) in [(-120_000, 4_000), (0, 0)] {
+            for step in 0..100 {
+                let now = 1_000 + step * 100;
+                let late = late(now + server, now + 100);
+                let is_followed = now - 1_000 > longest;
+                assert!(!is_followed || late == Duration::ZERO, "{late:?} at {now}");
+            }
+        }
+        // Much is read in a moment after a pause of the same length.
+        for step in 0..10_000 {
+            let answered = 12_000 + step * 10;
+            let expected = Duration::from_millis(120_000 - step as u64 * 10);
+            assert_eq!(late(answered, 132_100), expected);
+        }
     }
 }
