@@ -18,7 +18,7 @@ use super::{
 use crate::{
     observation::{Observation, Source},
     publish::Write,
-    state::Addition,
+    state::{Addition, Memory},
 };
 
 /// How long the leader has to write an address.
@@ -147,6 +147,13 @@ struct Made {
 }
 
 impl Additions {
+    /// Whether the memory knows an address of today that does not wait to be added.
+    fn lacks_some_of(&self, memory: &Memory, now: Timestamp) -> bool {
+        let mut alive = memory.alive(now).flat_map(|(_, _, addresses, _)| addresses);
+        let waits = |ip| self.waiting.iter().any(|it| it.addition.ip == ip);
+        self.waiting.len() < MOST && alive.any(|(ip, _)| !waits(ip))
+    }
+
     fn is_refused(&self, name: &DnsName, ip: IpAddr, now: Timestamp) -> bool {
         let mut refused = self.refused.iter();
         refused.any(|(of, it, until)| *it == ip && of == name && now < *until)
@@ -269,6 +276,7 @@ impl Owner {
         let (wait, not_before) = (self.standby.wait(now), self.standby.not_before);
         let entry = self.entries.get_mut(spec)?;
         let Entry {
+            memory,
             additions,
             objects,
             limits,
@@ -308,6 +316,10 @@ impl Owner {
             if missing.is_empty() {
                 continue;
             }
+            // It lost what it had: one address alone would close the others.
+            if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
+                continue;
+            }
             if spaced(object) > now {
                 again.push(spaced(object));
                 continue;
@@ -324,7 +336,8 @@ impl Owner {
                         name: addition.name.clone(),
                         ip: addition.ip,
                         at: now,
-                        until: addition.expiry() + limits.grace,
+                        // As the status tells the leader, which may be a moment ahead.
+                        until: addition.stored_expiry() + limits.grace,
                         stood: false,
                     });
                 }

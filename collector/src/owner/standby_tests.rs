@@ -312,6 +312,22 @@ fn an_address_that_was_in_the_status_after_its_answer_is_not_added_again() {
     assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
 }
 
+/// One address in an empty status would close all others in the sets.
+#[test]
+fn nothing_is_added_to_a_status_that_was_emptied_before_it_is_whole_again() {
+    let mut pair = Pair::new();
+    pair.tell(WWW, "1.1.1.1", BOTH);
+    pair.settle();
+    pair.is_cut_off = true;
+    pair.take_out("1.1.1.1");
+    pair.tell(WWW, "2.2.2.2", STANDBY);
+    pair.run(3_000);
+    assert_eq!(pair.www(), "www.example.com.");
+    pair.standby.lead(true, at(pair.leader.now));
+    pair.run(1_000);
+    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
+}
+
 #[test]
 fn what_was_added_and_taken_out_again_is_not_added_for_an_hour() {
     let mut pair = Pair::new();

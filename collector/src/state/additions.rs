@@ -36,6 +36,11 @@ impl Addition {
     pub fn expiry(&self) -> Timestamp {
         self.looked_up + Duration::from_secs(self.ttl.into())
     }
+
+    /// When it is over by the times in a status, which are whole seconds.
+    pub fn stored_expiry(&self) -> Timestamp {
+        self.looked_up.floor_second() + Duration::from_secs(self.ttl.into())
+    }
 }
 
 impl Stored {
