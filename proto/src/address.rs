@@ -108,27 +108,31 @@ fn check_v6(address: Ipv6Addr) -> Result<(), Forbidden> {
 /// - NAT64: `64:ff9b::/96` (RFC 6052 section 2.1), and `64:ff9b:1::/48` (RFC 8215) as if its prefix were one of 96 bits;
 /// - 6to4 `2002::/16` (RFC 3056 section 2);
 /// - Teredo `2001::/32`, its server and its client (RFC 4380 section 4);
-/// - ISATAP, interface identifiers `0:5efe:` and `200:5efe:` (RFC 5214 section 6.1).
+/// - ISATAP, interface identifiers `0:5efe:` and `200:5efe:`, behind any prefix, also that of 6to4 (RFC 5214 section 6.1).
 pub fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
     let inside = match address {
-        IpAddr::V4(_) => [None; 2],
+        IpAddr::V4(_) => [None; 3],
         IpAddr::V6(v6) => embedded_v4(v6),
     };
     inside.into_iter().flatten()
 }
 
-fn embedded_v4(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+fn embedded_v4(address: Ipv6Addr) -> [Option<Ipv4Addr>; 3] {
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
-    match address.segments() {
+    let isatap = match address.segments() {
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => Some(v4(high, low)),
+        _ => None,
+    };
+    let [first, second] = match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x64, 0xff9b, 1, _, _, _, high, low]
         | [0x2002, high, low, ..] => [Some(v4(high, low)), None],
         [0x2001, 0, high, low, _, _, a, b] => [Some(v4(high, low)), Some(v4(!a, !b))],
-        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [Some(v4(high, low)), None],
         _ => [None; 2],
-    }
+    };
+    [first, second, isatap]
 }
 
 #[cfg(test)]

@@ -104,6 +104,7 @@ proptest! {
             teredo | public << 64 | (!low & 0xffff_ffff),
             0x2001_0db8 << 96 | (rest & 0xffff_ffff) << 64 | 0x5efe << 32 | low,
             0x2001_0db8 << 96 | (rest & 0xffff_ffff) << 64 | 0x0200_5efe << 32 | low,
+            0x2002_0808_0808 << 80 | (rest & 0xffff) << 64 | 0x0200_5efe << 32 | low,
         ] {
             let disguise = Ipv6Addr::from(disguise);
             prop_assert_eq!(check(disguise.into()), expected, "{}", disguise);
