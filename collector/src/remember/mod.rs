@@ -29,7 +29,7 @@ use crate::observation::Observation;
 pub use self::kept::MAX_ADDRESSES;
 
 /// Bytes for the A and AAAA answers of a name of usual length with three addresses.
-const NAME_BYTES: usize = 528;
+const NAME_BYTES: usize = 640;
 
 /// A shard is searched for a wildcard within a millisecond.
 const NAMES_PER_SHARD: usize = 2048;
