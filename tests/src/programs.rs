@@ -67,6 +67,9 @@ impl Program {
         self.process.terminate().await;
         self.path = build.program(self.name);
         self.restart().await;
+        if *build != Build::This {
+            self.admin = self.admin.of_another_version();
+        }
     }
 
     /// Waits until `/readyz` says yes.
@@ -213,7 +216,7 @@ async fn find_admin(name: &str, process: &mut Process) -> Admin {
                 .iter()
                 .find(|message| message["message"] == "admin listening")
                 .and_then(|message| message["addr"].as_str()?.parse().ok())
-                .map(Admin)
+                .map(Admin::new)
                 .ok_or(log)
         },
     )

@@ -56,7 +56,7 @@ impl Listing {
     /// Whether Nodes cannot be read, so that no DNS server is known to be on the host network.
     pub(super) fn lacks_nodes(&self) -> bool {
         let networks = self.networks.as_ref();
-        networks.is_some_and(|networks| !networks.knows_nodes())
+        self.endpoints.is_some() && networks.is_some_and(|networks| !networks.knows_nodes())
     }
 }
 

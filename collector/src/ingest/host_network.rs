@@ -10,7 +10,7 @@ use runtime::{
 };
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::dns_servers::{DnsServers, Placement};
 
@@ -49,7 +49,7 @@ pub async fn run(
         let listing = servers.look();
         refusals.mark_unchanged();
         if listing.lacks_nodes() && !std::mem::replace(&mut said_unknown, true) {
-            info!(
+            warn!(
                 "Nodes cannot be read: DNS servers on the host network cannot be told from others, and are accepted without TLS and secret"
             );
         }

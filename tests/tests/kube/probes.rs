@@ -128,10 +128,10 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_is_killed
     };
     // One of the other's may have been under way.
     let (before, owners) = (other.metric(PROBES).await, owner.metric(PROBES).await);
-    owner.program.counts(PROBES, &[], owners + 100.0).await;
+    owner.program.counts(PROBES, &[], owners + 40.0).await;
     let probed = other.metric(PROBES).await - before;
-    println!("the owner sent 100 probes, the other {probed}");
-    assert!(probed < 25.0, "{probed}");
+    println!("the owner sent 40 probes, the other {probed}");
+    assert!(probed < 10.0, "{probed}");
     for collector in [&*owner, &*other] {
         assert_eq!(collector.metric("collector_dns_block_blind").await, 0.0);
     }

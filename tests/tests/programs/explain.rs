@@ -229,7 +229,7 @@ async fn without_a_collector_nothing_is_told_and_the_status_is_another() {
     );
     // An admin server is no inspect server.
     let it = Explain::start(&[NAME]).await;
-    let admin = it.world.collector.admin().0;
+    let admin = it.world.collector.admin().address();
     let error = explain(format!("tcp://{admin}")).await;
     assert!(error.contains("404"), "{error}");
 }

@@ -111,7 +111,7 @@ async fn the_status_page_can_be_on_a_loopback_port() {
     let message = messages.iter().find(listening).expect("it is in the log");
     let address = message["addr"].as_str().unwrap();
     let address = address.strip_prefix("tcp://").unwrap().parse().unwrap();
-    let (code, page) = Admin(address).get("/").await.unwrap();
+    let (code, page) = Admin::new(address).get("/").await.unwrap();
     assert_eq!(code, 200, "{page}");
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
 }
@@ -122,7 +122,7 @@ async fn idle_connections_to_the_admin_server_do_not_keep_probes_from_their_answ
     let admin = world.collector.admin();
     let mut idle = Vec::new();
     for _ in 0..100 {
-        idle.push(tokio::net::TcpStream::connect(admin.0).await.unwrap());
+        idle.push(tokio::net::TcpStream::connect(admin.address()).await.unwrap());
     }
     eventually("it is alive", async || match admin.get("/livez").await {
         Ok((200, _)) => Ok(()),

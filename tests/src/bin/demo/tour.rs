@@ -201,11 +201,11 @@ async fn play(stage: &Stage) -> ! {
     );
     println!(
         "  curl http://{}/metrics        # collector; also /readyz",
-        world.collector.admin().0
+        world.collector.admin().address()
     );
     println!(
         "  curl http://{}/metrics        # ovn-writer",
-        world.ovn_writer.admin().0
+        world.ovn_writer.admin().address()
     );
     println!("  cat {}/*", world.store.objects_folder().display());
     println!(
