@@ -35,6 +35,10 @@ use crate::{
 /// How long is waited at the start for what can be read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// An address of a Node counts for so long after the Node is gone. Pods on its host network run on for a while, and are listed as
+/// endpoints.
+const NODE_GONE: Duration = Duration::from_secs(600);
+
 /// What a network of the cluster is for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Purpose {
@@ -191,6 +195,8 @@ type Found = Vec<(Purpose, IpNet)>;
 pub struct Reading {
     changes: SelectAll<BoxStream<'static, (Source, Change)>>,
     known: BTreeMap<Source, Known>,
+    /// Addresses of Nodes that are gone, and until when they count.
+    gone: BTreeMap<IpAddr, Instant>,
     found: watch::Sender<Option<Arc<Networks>>>,
 }
 
@@ -256,6 +262,7 @@ impl Reading {
         Self {
             changes,
             known: known.into(),
+            gone: BTreeMap::new(),
             found: watch::channel(None).0,
         }
     }
@@ -273,6 +280,7 @@ impl Reading {
         let latest = Instant::now() + PATIENCE;
         loop {
             let waiting = self.found.borrow().is_none();
+            let forgets = self.gone.values().min().copied();
             tokio::select! {
                 () = token.cancelled() => return Ok(()),
                 Some((source, change)) = self.changes.next() => {
@@ -280,6 +288,7 @@ impl Reading {
                         self.publish(waiting);
                     }
                 }
+                () = sleep_until(forgets.unwrap_or(latest)), if forgets.is_some() => self.publish(false),
                 () = sleep_until(latest), if waiting => {
                     warn!("what can be read of the cluster's own networks is not all known yet");
                     for known in self.known.values_mut() {
@@ -331,7 +340,7 @@ impl Reading {
             }
     }
 
-    fn publish(&self, first: bool) {
+    fn publish(&mut self, first: bool) {
         if !self.known.values().all(|known| known.has_begun) {
             return;
         }
@@ -340,6 +349,15 @@ impl Reading {
         let nodes = self.known.get(&Source::Nodes);
         if !nodes.is_some_and(|nodes| nodes.was_listed) {
             networks.nodes = None;
+        }
+        if let (Some(nodes), Some(before)) = (&mut networks.nodes, &*self.found.borrow()) {
+            let now = Instant::now();
+            for ip in before.nodes.iter().flat_map(|it| it.difference(nodes)) {
+                self.gone.entry(*ip).or_insert(now + NODE_GONE);
+            }
+            let is_back = |ip: &IpAddr| nodes.contains(ip);
+            self.gone.retain(|ip, until| *until > now && !is_back(ip));
+            nodes.extend(self.gone.keys());
         }
         self.found.send_if_modified(|found| {
             let is_new = first || found.as_deref() != Some(&networks);

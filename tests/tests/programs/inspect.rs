@@ -122,7 +122,11 @@ async fn idle_connections_to_the_admin_server_do_not_keep_probes_from_their_answ
     let admin = world.collector.admin();
     let mut idle = Vec::new();
     for _ in 0..100 {
-        idle.push(tokio::net::TcpStream::connect(admin.address()).await.unwrap());
+        idle.push(
+            tokio::net::TcpStream::connect(admin.address())
+                .await
+                .unwrap(),
+        );
     }
     eventually("it is alive", async || match admin.get("/livez").await {
         Ok((200, _)) => Ok(()),
