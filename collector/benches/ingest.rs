@@ -22,7 +22,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context, Seen},
+        pipeline::{Batch, Context, StreamHistory},
     },
     names::NameIndex,
     remember::Remembered,
@@ -104,14 +104,14 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
     let (mut counts, mut observed) = (Counts::default(), 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
     // Every answer that matches is to become an observation.
-    let mut seen = Seen::default();
+    let mut history = StreamHistory::default();
     each_frame(stream, |payload| {
         if batch.add(payload, context, &mut counts) {
-            batch.take(context, &mut seen, &mut counts, &mut observations);
+            batch.take(context, &mut history, &mut counts, &mut observations);
             observed += observations.drain(..).len() as u64;
         }
     });
-    batch.take(context, &mut seen, &mut counts, &mut observations);
+    batch.take(context, &mut history, &mut counts, &mut observations);
     observed + observations.len() as u64
 }
 

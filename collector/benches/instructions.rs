@@ -13,7 +13,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context, Seen},
+        pipeline::{Batch, Context, StreamHistory},
     },
     names::NameIndex,
     remember::Remembered,
@@ -69,14 +69,14 @@ fn ingest(input: &mut Input) -> usize {
     let (counts, mut observed) = (&mut input.counts, 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));
     // Every answer that matches is to become an observation.
-    let mut seen = Seen::default();
+    let mut history = StreamHistory::default();
     traffic::each_frame(&input.stream, |payload| {
         if batch.add(payload, context, counts) {
-            batch.take(context, &mut seen, counts, &mut observations);
+            batch.take(context, &mut history, counts, &mut observations);
             observed += observations.drain(..).len();
         }
     });
-    batch.take(context, &mut seen, counts, &mut observations);
+    batch.take(context, &mut history, counts, &mut observations);
     observed + observations.len()
 }
 

@@ -6,8 +6,8 @@ use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use runtime::networks::{Networks, Purpose};
 
-/// The addresses that are refused whatever the rules say: those of [`proto::address`], those that the administrator denies, and
-/// the cluster's own.
+/// The addresses that the collector refuses in every answer. [`proto::address`] names some, the administrator denies some, and
+/// some are the cluster's own.
 #[derive(Clone, Debug, Default)]
 pub struct Guards {
     denied: Arc<[IpNet]>,

@@ -28,7 +28,7 @@ pub struct NameIndex<S = RandomState> {
 /// The index as the readers see it: replaced as a whole, never changed, so that they need no lock.
 pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 
-/// The index as its writer sees it.
+/// The index and its earlier versions, for its one writer.
 #[derive(Debug)]
 pub struct Index {
     shared: SharedIndex,
@@ -37,7 +37,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// For these readers.
+    /// Of the index that readers share.
     pub fn new(shared: SharedIndex) -> Self {
         Self {
             shared,
@@ -45,14 +45,14 @@ impl Index {
         }
     }
 
-    /// Shows another one to who reads from now on.
+    /// Replaces the index. Readers that begin now use the new one.
     pub fn replace(&mut self, index: NameIndex) {
-        // From here on those who read the earlier one count as its owners.
+        // The swap makes every reader of the earlier one an owner of it, which its count shows.
         let earlier = self.shared.swap(Arc::new(index));
         self.earlier.push(earlier);
     }
 
-    /// Whether no reader uses an earlier one any more.
+    /// Whether every reader uses the current index.
     pub fn is_the_only_one(&mut self) -> bool {
         self.earlier.retain(|index| Arc::strong_count(index) > 1);
         self.earlier.is_empty()
@@ -209,7 +209,7 @@ mod tests {
         assert!(!wants(&["a.b.example.com"], r"a\.b.example.com."));
     }
 
-    /// Readers keep what they do not find. What is kept once the writer is told that all use its index is all that ever is.
+    /// A reader keeps a name that its index lacks. Once every reader uses the new index, no reader keeps the name any more.
     #[test]
     fn a_reader_with_an_earlier_index_is_waited_for() {
         let shared = SharedIndex::default();

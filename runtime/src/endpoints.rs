@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    changes::send_if_changed,
     cluster::{Cluster, Watching, watch},
     store::{Event, ObjectKey, Scope},
 };
@@ -158,13 +159,7 @@ impl Discovery {
                 *entry = *conditions;
             }
         }
-        self.found.send_if_modified(|found| {
-            let is_new = found.as_deref() != Some(&all);
-            if is_new {
-                *found = Some(Arc::new(all));
-            }
-            is_new
-        });
+        send_if_changed(&self.found, Some(Arc::new(all)));
     }
 }
 

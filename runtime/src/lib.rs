@@ -2,6 +2,7 @@
 //!
 //! - [`store`]: where `EgressFirewall` and `DNSNameResolver` objects live.
 //! - [`cluster`]: a Kubernetes API server.
+//! - [`changes`]: values that are passed on when they change.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
@@ -27,6 +28,7 @@
 pub mod absence;
 pub mod admin;
 pub mod args;
+pub mod changes;
 pub mod clock;
 pub mod cluster;
 pub mod coalesce;

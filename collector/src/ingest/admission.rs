@@ -14,7 +14,7 @@ pub struct Admission {
     pub anyone: bool,
     /// Networks whose addresses may (`--allow-peer`).
     pub allowed: Arc<[IpNet]>,
-    /// The DNS servers of the cluster, which may, in whatever condition they are; on the host network over TLS with the secret.
+    /// The DNS servers of the cluster may speak in any condition. On the host network they need TLS and the secret.
     pub servers: Option<DnsServers>,
     /// Those on the host network may without (`--insecure-host-network`).
     pub insecure_host_network: bool,

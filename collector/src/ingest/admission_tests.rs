@@ -96,7 +96,7 @@ async fn endpoints_in_any_condition_may_speak_as_long_as_they_are_listed() {
     sender.send_replace(endpoints(&["10.0.0.2:53"]));
     assert!(standing.refresh() && !standing.is_known());
     assert!(is_known(&admission, "tcp://0.0.0.0:1", "10.0.0.2:9"));
-    // Whoever is on this host may speak on a loopback address.
+    // A process on this host may speak on a loopback address.
     assert!(is_known(&admission, "tcp://127.0.0.1:1", "127.0.0.1:9"));
 }
 

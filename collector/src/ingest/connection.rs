@@ -31,7 +31,7 @@ use super::{
     error::Error,
     losses::Watched,
     metrics::Counts,
-    pipeline::{Batch, Context, Seen},
+    pipeline::{Batch, Context, StreamHistory},
     queue::{self, Full},
     seats::Seat,
     window::Window,
@@ -167,7 +167,7 @@ struct Reader<'a> {
     /// The stream is open and counts: how it ends is watched.
     watched: Option<Watched>,
     counts: Counts,
-    seen: Seen,
+    history: StreamHistory,
     /// What the last read came to, until it is handed over.
     observed: Vec<Observation>,
     /// How late answers come, in seconds.
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
-            seen: Seen::of_stream(),
+            history: StreamHistory::of_stream(),
             observed: Vec::new(),
             delays: histogram!("collector_observation_delay_seconds"),
             data_frames: 0,
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
     fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
         batch.take(
             context,
-            &mut self.seen,
+            &mut self.history,
             &mut self.counts,
             &mut self.observed,
         );

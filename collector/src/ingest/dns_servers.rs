@@ -61,7 +61,7 @@ impl Listing {
 }
 
 impl DnsServers {
-    /// Those of these endpoints. `None` in either: it is not known yet, and nobody is let in.
+    /// The DNS servers at these endpoints. `None` in either receiver: it is not known yet, and no peer may speak.
     pub fn new(
         endpoints: watch::Receiver<Option<Endpoints>>,
         networks: watch::Receiver<Option<Arc<Networks>>>,
@@ -114,7 +114,7 @@ impl DnsServers {
         let is_so = |address: &IpAddr| listing.placement(*address) == Placement::HostNetwork;
         self.refusals.send_if_modified(|refusals| {
             let before = refusals.len();
-            refusals.retain(|address, at| is_so(address) && at.elapsed() < FORGOTTEN_AFTER);
+            refusals.retain(|address, at| is_so(address) && is_recent(*at));
             refusals.len() < before
         });
     }
@@ -122,11 +122,13 @@ impl DnsServers {
     /// The DNS servers that are refused since they are on the host network.
     pub fn refused(&self) -> Vec<IpAddr> {
         let refusals = self.refusals.borrow();
-        let recent = refusals
-            .iter()
-            .filter(|(_, at)| at.elapsed() < FORGOTTEN_AFTER);
+        let recent = refusals.iter().filter(|(_, at)| is_recent(**at));
         recent.map(|(address, _)| *address).collect()
     }
+}
+
+fn is_recent(refused_at: Instant) -> bool {
+    refused_at.elapsed() < FORGOTTEN_AFTER
 }
 
 /// Waits for a change, and leaves it to the next look.

@@ -41,14 +41,14 @@ pub struct Context<'a> {
     pub secrets: Option<&'a Secrets>,
 }
 
-/// What a stream has said so far, as far as its next events depend on it.
+/// The past of a stream, as far as its next events depend on it.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct StreamHistory {
     repeats: Repeats,
     lateness: Lateness,
 }
 
-impl Seen {
+impl StreamHistory {
     /// For a stream, whose repeated answers are left out. The [default](Self::default) takes each.
     pub(super) fn of_stream() -> Self {
         Self {
@@ -109,7 +109,7 @@ impl<'a> Batch<'a> {
     pub fn take(
         &mut self,
         context: Context<'_>,
-        seen: &mut Seen,
+        history: &mut StreamHistory,
         counts: &mut Counts,
         observations: &mut Vec<Observation>,
     ) {
@@ -123,10 +123,10 @@ impl<'a> Batch<'a> {
         for asked in self.0.drain(..) {
             let name = asked.response.question().name;
             let judged = match names.find_hashed(name, asked.hashes) {
-                Some(found) => take(found, asked, context, seen, counts),
+                Some(found) => take(found, asked, context, history, counts),
                 None => {
                     if context.remembered.is_enabled() {
-                        remember(asked, context, seen);
+                        remember(asked, context, history);
                     }
                     Err(Outcome::NotWanted)
                 }
@@ -146,7 +146,12 @@ impl<'a> Batch<'a> {
 pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
     batch.add(frame, context, counts);
-    batch.take(context, &mut Seen::default(), counts, &mut observations);
+    batch.take(
+        context,
+        &mut StreamHistory::default(),
+        counts,
+        &mut observations,
+    );
     observations.pop()
 }
 
@@ -202,7 +207,7 @@ fn take(
     found: Match<'_>,
     asked: Asked<'_>,
     context: Context<'_>,
-    seen: &mut Seen,
+    history: &mut StreamHistory,
     counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
     let Asked {
@@ -215,9 +220,9 @@ fn take(
     let client = client(event, context)?;
     let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
     let message = event.message.unwrap_or_default();
-    // Without a client nobody can tell a repeat from another client's answer.
+    // Without a client's address the collector cannot tell a repeat from another client's answer.
     let mark = client.map(|_| Mark::new(message, answered_at, at, context.names));
-    if mark.is_some_and(|mark| seen.repeats.has(mark)) {
+    if mark.is_some_and(|mark| history.repeats.has(mark)) {
         return Err(Outcome::Repeated);
     }
     let name = match found {
@@ -250,7 +255,7 @@ fn take(
     }
     // One with refused addresses is told of each time.
     if let (Some(mark), None) = (mark, refused) {
-        seen.repeats.keep(mark);
+        history.repeats.keep(mark);
     }
     Ok(Observation {
         name,
@@ -258,7 +263,7 @@ fn take(
         addresses,
         at,
         answered_at,
-        given: seen.given(answered_at, at),
+        given: history.given(answered_at, at),
         client,
         truncated: response.truncated(),
         source: Source::STREAM,
@@ -266,11 +271,11 @@ fn take(
 }
 
 /// Keeps the answer for a rule that is still to come.
-fn remember(asked: Asked<'_>, context: Context<'_>, seen: &mut Seen) {
+fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory) {
     let question = asked.response.question();
     // Not when it was read: after a pause answers of many seconds are read in one.
     let answered_at = asked.event.time().and_then(timestamp);
-    let given = seen.given(answered_at, context.clock.now());
+    let given = history.given(answered_at, context.clock.now());
     let message = asked.event.message.unwrap_or_default();
     let is_new = context
         .remembered
@@ -311,7 +316,7 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
     }
 }
 
-/// Who asked, if the event says so. What a collector asks is left out.
+/// The address of the client, if the event has one. Queries of collectors are no client's.
 fn client(
     event: dnstap::ClientResponse<'_>,
     context: Context<'_>,

@@ -15,7 +15,7 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::{Batch, Context, Seen, observe};
+use super::{Batch, Context, StreamHistory, observe};
 use crate::{
     guards::Guards,
     ingest::metrics::{Counts, Outcome},
@@ -152,36 +152,57 @@ fn an_answer_counts_from_when_it_was_given_also_after_a_pause() {
     let [observed, remembered] = heard_after_a_pause(&[&wanted].into_iter().collect());
     assert_eq!(observed, expected);
     assert!(remembered.is_empty());
-    // Nobody wants it yet. It is remembered with the time of its last answer.
+    // No rule has the name yet. The answer is remembered with the time when it was last given.
     let [observed, remembered] = heard_after_a_pause(&NameIndex::default());
     assert!(observed.is_empty());
     assert_eq!(remembered, expected[1..]);
 }
 
+/// What comes of an event of a stream.
+fn hear(
+    event: &Event,
+    names: &NameIndex,
+    clock: &Clock,
+    remembered: &Remembered,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Vec<Observation> {
+    let own = OwnQueries::default();
+    let context = Context {
+        names,
+        guards: &Guards::default(),
+        clock,
+        remembered,
+        own: &own,
+        secrets: None,
+    };
+    let frame = frame(event);
+    let (mut batch, mut observations) = (Batch::default(), Vec::new());
+    batch.add(&frame, context, counts);
+    batch.take(context, history, counts, &mut observations);
+    observations
+}
+
 /// When an answer and two after a pause were given, of those that are wanted and of those that are remembered.
 fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
-    let own = OwnQueries::default();
     let start = Timestamp::from_millis(1_800_000_000_500);
     let clock = Clock::manual(start);
     let remembered = Remembered::new(64, Duration::from_secs(60));
-    let (mut seen, mut counts) = (Seen::of_stream(), Counts::default());
+    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
     let mut observations = Vec::new();
     let mut says = |ip: &str, nanoseconds, seconds: u64| {
         clock.set(start + Duration::from_secs(seconds));
-        let context = Context {
-            names,
-            guards: &Guards::default(),
-            clock: &clock,
-            remembered: &remembered,
-            own: &own,
-            secrets: None,
-        };
         let mut event = response("www.example.com.", &[("www.example.com.", a(ip))]);
         event.nanoseconds = nanoseconds;
-        let frame = frame(&event);
-        let mut batch = Batch::default();
-        batch.add(&frame, context, &mut counts);
-        batch.take(context, &mut seen, &mut counts, &mut observations);
+        let heard = hear(
+            &event,
+            names,
+            &clock,
+            &remembered,
+            &mut history,
+            &mut counts,
+        );
+        observations.extend(heard);
     };
     says("192.0.2.1", 500_000_000, 0);
     // Read half a minute later, and given within two seconds.
@@ -204,45 +225,33 @@ fn what_a_stream_has_just_said_is_not_said_again() {
         let wanted = DnsName::parse("www.example.com").unwrap();
         [&wanted].into_iter().collect()
     };
-    let (mut names, own) = (index(), OwnQueries::default());
+    let mut names = index();
     let (clock, remembered) = (Clock::manual(Timestamp::default()), Remembered::default());
-    let (mut seen, mut counts) = (Seen::of_stream(), Counts::default());
-    let mut says = |event: &Event, millis: i64, names: &NameIndex, seen: &mut Seen| {
+    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
+    let mut says = |event: &Event, millis: i64, names: &NameIndex, history: &mut StreamHistory| {
         clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
-        let context = Context {
-            names,
-            guards: &Guards::default(),
-            clock: &clock,
-            remembered: &remembered,
-            own: &own,
-            secrets: None,
-        };
-        let frame = frame(event);
-        let (mut batch, mut observations) = (Batch::default(), Vec::new());
-        batch.add(&frame, context, &mut counts);
-        batch.take(context, seen, &mut counts, &mut observations);
-        !observations.is_empty()
+        !hear(event, names, &clock, &remembered, history, &mut counts).is_empty()
     };
     let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
     let mut again = answer();
     again.message.metadata.id = 8;
-    assert!(says(&answer(), 0, &names, &mut seen));
-    assert!(!says(&answer(), 1, &names, &mut seen));
-    assert!(!says(&again, 99, &names, &mut seen));
+    assert!(says(&answer(), 0, &names, &mut history));
+    assert!(!says(&answer(), 1, &names, &mut history));
+    assert!(!says(&again, 99, &names, &mut history));
     // What holds none is told all.
-    assert!(says(&again, 99, &names, &mut Seen::default()));
+    assert!(says(&again, 99, &names, &mut StreamHistory::default()));
     // Other addresses, or another time.
     let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
-    assert!(says(&other, 99, &names, &mut seen));
-    assert!(says(&again, 100, &names, &mut seen));
-    assert!(!says(&answer(), 199, &names, &mut seen));
+    assert!(says(&other, 99, &names, &mut history));
+    assert!(says(&again, 100, &names, &mut history));
+    assert!(!says(&answer(), 199, &names, &mut history));
     // What was given during a pause is read at once.
     let mut later = answer();
     later.nanoseconds += 100_000_000;
-    assert!(says(&later, 199, &names, &mut seen));
+    assert!(says(&later, 199, &names, &mut history));
     // The rule may have gone and come back.
     names = index();
-    assert!(says(&answer(), 199, &names, &mut seen));
+    assert!(says(&answer(), 199, &names, &mut history));
     // What is refused in part is counted each time.
     let refused = response(
         "www.example.com.",
@@ -251,8 +260,8 @@ fn what_a_stream_has_just_said_is_not_said_again() {
             ("www.example.com.", a("127.0.0.1")),
         ],
     );
-    assert!(says(&refused, 199, &names, &mut seen));
-    assert!(says(&refused, 199, &names, &mut seen));
+    assert!(says(&refused, 199, &names, &mut history));
+    assert!(says(&refused, 199, &names, &mut history));
     assert_eq!(counts.pending(Outcome::Repeated), 3);
 }
 

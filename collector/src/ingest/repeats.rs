@@ -3,6 +3,7 @@
 //! A name in use is asked for again and again. Each time, its addresses would go through the queue and wake the owner of the
 //! statuses: far more work than reading the answer, for times that are later by some milliseconds.
 
+use proto::dns;
 use runtime::clock::Timestamp;
 
 use crate::names::NameIndex;
@@ -13,9 +14,6 @@ const SPAN: i64 = 100;
 
 /// Answers of one span that are told apart.
 const ANSWERS: usize = 1 << 10;
-
-/// Octets of a message before which answers to the same question differ: its identifier.
-const IDENTIFIER: usize = 2;
 
 /// The answers that one stream gave to clients last, by their hashes. One may push another out, and then comes through again.
 /// The [default](Self::default) holds none.
@@ -35,7 +33,7 @@ impl Mark {
         at: Timestamp,
         names: &NameIndex,
     ) -> Self {
-        let said = message.get(IDENTIFIER..).unwrap_or_default();
+        let said = dns::without_identifier(message);
         let span = |at: Timestamp| at.as_millis().div_euclid(SPAN);
         // Never 0, which is no answer.
         Self(names.hash((said, answered_at.map(span), span(at))) | 1)

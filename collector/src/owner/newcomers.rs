@@ -61,8 +61,8 @@ impl Owner {
         }
     }
 
-    /// Gives newcomers what pods were told of them before anybody wanted them, for `slice` of the controller's time. To be called
-    /// once no reader uses the index in which they were not wanted: its answers are all remembered then.
+    /// Gives new names the remembered answers of pods, for `slice` of the controller's time. The caller waits until every reader uses
+    /// an index with the names: from then on no reader remembers an answer for them.
     pub fn recall(&mut self, now: Timestamp, slice: Duration) {
         let began = Instant::now();
         while self.recalls() {

@@ -1,11 +1,12 @@
 //! What the store has: the objects and their statuses, as the watch and the replies to writes tell.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
+    leader::LEASE_DURATION,
     store::{Event, ObjectKey},
 };
 use tracing::{info, warn};
@@ -24,9 +25,6 @@ pub(super) enum Writer {
     /// Perhaps another one.
     Other,
 }
-
-/// For so long the last writes of the collector that led before may still come.
-const HAND_OVER: Duration = Duration::from_secs(10);
 
 impl Owner {
     /// Takes in what the watch of the objects says.
@@ -133,7 +131,8 @@ impl Owner {
         if !self.leader {
             entry.memory.follow(&status, now, &entry.limits);
         } else if !self.is_reaped
-            && self.leads_since + HAND_OVER <= now
+            // Until then the last writes of the collector that led before may still come.
+            && self.leads_since + LEASE_DURATION <= now
             && writer == Writer::Other
             && !is_no_rule
             && before.was_reaped(&status, &entry.memory, now)

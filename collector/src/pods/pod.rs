@@ -1,16 +1,15 @@
 //! A Pod, of which nothing but its DNS settings is kept.
 
-use std::borrow::Cow;
-
 use k8s_openapi::{
     api::core::v1::{Pod, PodDNSConfigOption},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Resource, core::NamespaceResourceScope};
+use kube::Resource;
 use serde::Deserialize;
 
 /// What says whom a pod asks.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = Pod)]
 #[serde(from = "Read")]
 pub struct PodDns {
     /// Name, namespace, uid and version alone.
@@ -113,34 +112,5 @@ impl PodDns {
             .strip_prefix(namespace)
             .and_then(|it| it.strip_prefix('.'));
         rest.unwrap_or(search).starts_with("svc.")
-    }
-}
-
-impl Resource for PodDns {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(dt: &()) -> Cow<'_, str> {
-        Pod::kind(dt)
-    }
-
-    fn group(dt: &()) -> Cow<'_, str> {
-        Pod::group(dt)
-    }
-
-    fn version(dt: &()) -> Cow<'_, str> {
-        Pod::version(dt)
-    }
-
-    fn plural(dt: &()) -> Cow<'_, str> {
-        Pod::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }

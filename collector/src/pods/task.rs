@@ -15,6 +15,7 @@ use futures_util::{
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use runtime::{
+    changes::send_if_changed,
     cluster::Cluster,
     endpoints::Endpoints,
     leader::Leader,
@@ -357,17 +358,16 @@ impl Task {
             .iter()
             .map(|address| Server::udp(SocketAddr::new(*address, PORT)))
             .collect();
-        self.outputs.trusted.send_if_modified(|known| {
-            let is_new = **known != *servers;
-            if is_new {
-                info!(servers = ?trusted, "name servers of pods that are asked too (--trusted-nameserver)");
-                if more > 0 {
-                    warn!(more, most = MAX_TRUSTED, "pods ask more trusted name servers than are asked here");
-                }
-                *known = servers;
+        if send_if_changed(&self.outputs.trusted, servers) {
+            info!(servers = ?trusted, "name servers of pods that are asked too (--trusted-nameserver)");
+            if more > 0 {
+                warn!(
+                    more,
+                    most = MAX_TRUSTED,
+                    "pods ask more trusted name servers than are asked here"
+                );
             }
-            is_new
-        });
+        }
     }
 }
 

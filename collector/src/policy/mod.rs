@@ -32,6 +32,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::{DnsName, EgressFirewall};
 use runtime::{
     admin::Gate,
+    changes::send_if_changed,
     metrics::Metric,
     report::Reporter,
     store::{Event, ObjectKey, Scope, Store},
@@ -271,11 +272,7 @@ pub async fn run<S: Store>(
             in_sync: out_of_sync.is_none(),
             unknown_rules: !undecodable.is_empty(),
         };
-        wanted.send_if_modified(|current| {
-            let changed = *current != next;
-            *current = next;
-            changed
-        });
+        send_if_changed(&wanted, next);
     }
 }
 

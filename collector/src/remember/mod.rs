@@ -1,9 +1,9 @@
-//! Answers that nobody wanted when they came, for the rules that are still to come.
+//! A cache of answers for names that no rule has, for rules that come later.
 //!
-//! An EgressFirewall that is made now is to have at once the addresses that pods use already. Every successful answer that
-//! nobody wants comes here. Names with the same parent are in the same shard, so that a wildcard is looked for in one of them.
+//! A new EgressFirewall needs at once the addresses that pods use already. Readers keep every successful answer for a name that no
+//! rule has. Names with the same parent are in the same shard, so that a wildcard needs one shard only.
 
-mod kept;
+mod cached_answer;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +23,10 @@ use proto::{
 };
 use runtime::clock::Timestamp;
 
-use self::kept::Kept;
+use self::cached_answer::CachedAnswer;
 use crate::observation::Observation;
 
-pub use self::kept::MAX_ADDRESSES;
+pub use self::cached_answer::MAX_ADDRESSES;
 
 /// Bytes for the A and AAAA answers of a name of usual length with three addresses.
 const NAME_BYTES: usize = 640;
@@ -34,7 +34,7 @@ const NAME_BYTES: usize = 640;
 /// A shard is searched for a wildcard within a millisecond.
 const NAMES_PER_SHARD: usize = 2048;
 
-/// The answers for names that nobody wants. Clones share them.
+/// The answers for names that no rule has. Clones share them.
 #[derive(Clone, Default)]
 pub struct Remembered(Option<Arc<Shards>>);
 
@@ -47,7 +47,7 @@ struct Shards {
 }
 
 struct Shard {
-    answers: LruCache<u64, Kept, RandomState>,
+    answers: LruCache<u64, CachedAnswer, RandomState>,
     bytes: usize,
 }
 
@@ -62,7 +62,7 @@ pub struct Answer<'a> {
     pub addresses: &'a [(IpAddr, u32)],
     /// When it was given.
     pub at: Timestamp,
-    /// Who asked, if a client did.
+    /// The client that asked, if a client did.
     pub client: Option<IpAddr>,
 }
 
@@ -79,9 +79,6 @@ pub struct Mark {
     key: Key,
     said: u64,
 }
-
-/// Octets of a message before which answers to the same question differ: its identifier.
-const IDENTIFIER: usize = 2;
 
 impl Remembered {
     /// Has room for the A and AAAA answers of so many names of usual size; remembers nothing with 0. An address counts for
@@ -117,9 +114,10 @@ impl Remembered {
         at: Timestamp,
     ) -> Option<Mark> {
         let shards = self.0.as_deref()?;
-        let message = message.get(IDENTIFIER..).unwrap_or_default();
         let second = at.floor_second().as_millis();
-        let said = shards.hasher.hash_one((message, second));
+        let said = shards
+            .hasher
+            .hash_one((dns::without_identifier(message), second));
         let key = shards.key(name, family);
         let shard = shards.lock(key.shard)?;
         let known = shard.answers.peek(&key.hash);
@@ -212,9 +210,9 @@ impl Shards {
         };
         let Shard { answers, bytes } = &mut *shard;
         let known = answers.pop(&key.hash);
-        *bytes -= known.as_ref().map_or(0, Kept::bytes);
+        *bytes -= known.as_ref().map_or(0, CachedAnswer::bytes);
         let same = known.filter(|known| known.name() == answer.name.wire());
-        let mut kept = same.unwrap_or_else(|| Kept::new(answer));
+        let mut kept = same.unwrap_or_else(|| CachedAnswer::new(answer));
         kept.take(answer, self.max_ttl);
         kept.said = said;
         *bytes += kept.bytes();

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use runtime::changes::send_if_changed;
 use tokio::{
     io::AsyncReadExt,
     sync::watch,
@@ -147,14 +148,10 @@ impl ResolvConf {
                 if found.is_empty() {
                     warn!(%path, "no DNS server is named, those known stay");
                 } else {
-                    servers.send_if_modified(|known| {
-                        let changed = **known != *found;
-                        if changed {
-                            info!(%path, servers = ?found, "DNS servers");
-                            *known = found.into();
-                        }
-                        changed
-                    });
+                    let found: Servers = found.into();
+                    if send_if_changed(servers, Arc::clone(&found)) {
+                        info!(%path, servers = ?found, "DNS servers");
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, env, net::SocketAddr};
 
 use runtime::{
+    changes::send_if_changed,
     leader::{Leader, Leadership},
     peers::Peers,
     shutdown::Tasks,
@@ -103,7 +104,7 @@ async fn hear(
             servers: &servers.borrow_and_update(),
             blocks: &blocks.borrow_and_update(),
         });
-        hearing.send_if_modified(|hearing| std::mem::replace(hearing, now) != now);
+        send_if_changed(&hearing, now);
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = open.changed() => {}
@@ -124,7 +125,7 @@ async fn prefer(
         let is_alone = |others: &runtime::peers::Addresses| others.is_empty();
         let is_alone = alive.borrow_and_update().as_ref().is_some_and(is_alone);
         let now = hearing.borrow_and_update().is_deaf && !is_alone;
-        prefers.send_if_modified(|prefers| std::mem::replace(prefers, now) != now);
+        send_if_changed(&prefers, now);
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = hearing.changed() => {}

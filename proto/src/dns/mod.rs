@@ -40,3 +40,9 @@ pub const RCODE_NXDOMAIN: u8 = 3;
 pub const RCODE_NOTIMP: u8 = 4;
 /// The server does not want to answer.
 pub const RCODE_REFUSED: u8 = 5;
+
+/// The octets of a message after its identifier, in which equal answers to the same question do not differ (RFC 1035 section
+/// 4.1.1). Nothing of a message that is shorter.
+pub fn without_identifier(message: &[u8]) -> &[u8] {
+    message.get(2..).unwrap_or_default()
+}

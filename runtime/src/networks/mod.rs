@@ -26,8 +26,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::set::NetworkSet;
-use self::{node::NodeNetworks, user_defined::UserDefinedNetwork};
+use self::{node::NodeNetworks, user_defined::ClusterUserDefinedNetwork};
 use crate::{
+    changes::send_if_changed,
     cluster::{self, AnyObject, Cluster, Watching},
     store::{Event, ObjectKey, Scope},
 };
@@ -35,8 +36,7 @@ use crate::{
 /// How long is waited at the start for what can be read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An address of a Node counts for so long after the Node is gone. Pods on its host network run on for a while, and are listed as
-/// endpoints.
+/// How long the address of a deleted Node counts. Pods on its host network run on for a while, and EndpointSlices list them.
 const NODE_GONE: Duration = Duration::from_secs(600);
 
 /// What a network of the cluster is for.
@@ -195,7 +195,7 @@ type Found = Vec<(Purpose, IpNet)>;
 pub struct Reading {
     changes: SelectAll<BoxStream<'static, (Source, Change)>>,
     known: BTreeMap<Source, Known>,
-    /// Addresses of Nodes that are gone, and until when they count.
+    /// The addresses of deleted Nodes, and until when the collector still refuses them.
     gone: BTreeMap<IpAddr, Instant>,
     found: watch::Sender<Option<Arc<Networks>>>,
 }
@@ -251,7 +251,7 @@ impl Reading {
             changes(
                 Source::UserDefinedNetworks,
                 cluster::watch_all(client(), bad()),
-                UserDefinedNetwork::networks,
+                ClusterUserDefinedNetwork::networks,
             ),
         ];
         Self::of(changes.into_iter().collect())
@@ -285,16 +285,16 @@ impl Reading {
                 () = token.cancelled() => return Ok(()),
                 Some((source, change)) = self.changes.next() => {
                     if self.take(source, change) {
-                        self.publish(waiting);
+                        self.publish();
                     }
                 }
-                () = sleep_until(forgets.unwrap_or(latest)), if forgets.is_some() => self.publish(false),
+                () = sleep_until(forgets.unwrap_or(latest)), if forgets.is_some() => self.publish(),
                 () = sleep_until(latest), if waiting => {
                     warn!("what can be read of the cluster's own networks is not all known yet");
                     for known in self.known.values_mut() {
                         known.has_begun = true;
                     }
-                    self.publish(true);
+                    self.publish();
                 }
             }
         }
@@ -340,7 +340,7 @@ impl Reading {
             }
     }
 
-    fn publish(&mut self, first: bool) {
+    fn publish(&mut self) {
         if !self.known.values().all(|known| known.has_begun) {
             return;
         }
@@ -359,13 +359,7 @@ impl Reading {
             self.gone.retain(|ip, until| *until > now && !is_back(ip));
             nodes.extend(self.gone.keys());
         }
-        self.found.send_if_modified(|found| {
-            let is_new = first || found.as_deref() != Some(&networks);
-            if is_new {
-                *found = Some(Arc::new(networks));
-            }
-            is_new
-        });
+        send_if_changed(&self.found, Some(Arc::new(networks)));
     }
 }
 

@@ -1,11 +1,11 @@
 //! A Node, of which nothing but its pods' networks and its own addresses is kept: the whole of it is 20 KiB, in a large cluster
 //! a hundred megabytes.
 
-use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Resource, core::ClusterResourceScope};
+use kube::Resource;
 use serde::Deserialize;
 
 use super::{Found, Purpose};
@@ -14,7 +14,8 @@ use super::{Found, Purpose};
 const DEFAULT: &str = "default";
 
 /// The networks of a Node's pods, and its own addresses.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = Node)]
 #[serde(from = "Read")]
 pub(super) struct NodeNetworks {
     /// Name, uid and version alone.
@@ -125,35 +126,6 @@ fn default_subnets(text: &str) -> Vec<String> {
         Some(Subnets::One(subnet)) => vec![subnet],
         Some(Subnets::Many(subnets)) => subnets,
         None => Vec::new(),
-    }
-}
-
-impl Resource for NodeNetworks {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind(dt: &()) -> Cow<'_, str> {
-        Node::kind(dt)
-    }
-
-    fn group(dt: &()) -> Cow<'_, str> {
-        Node::group(dt)
-    }
-
-    fn version(dt: &()) -> Cow<'_, str> {
-        Node::version(dt)
-    }
-
-    fn plural(dt: &()) -> Cow<'_, str> {
-        Node::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

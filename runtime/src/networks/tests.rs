@@ -37,7 +37,7 @@ fn unreadable() -> Change {
 /// Takes a change in, and tells what the addresses are for as far as that is known.
 fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec<&'static str>> {
     if reading.take(source, change) {
-        reading.publish(false);
+        reading.publish();
     }
     let found = reading.found.borrow();
     let networks = found.as_deref()?;
@@ -127,7 +127,7 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
     let r = &mut Reading::of(SelectAll::new());
     let mut is_node = |source, change| {
         if r.take(source, change) {
-            r.publish(false);
+            r.publish();
         }
         let address = "192.0.2.10".parse().unwrap();
         let found = r.found.borrow().clone();

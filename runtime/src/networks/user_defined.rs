@@ -3,12 +3,9 @@
 //! Only the cluster's administrators make these. A UserDefinedNetwork lies in a namespace and is its tenant's, who may give it any
 //! subnet: read here, it would close addresses for the rules of all others.
 
-use std::borrow::Cow;
-
 use ipnet::IpNet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, core::ClusterResourceScope};
-use serde::Deserialize;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
 
 use super::{Found, Purpose};
 
@@ -17,124 +14,68 @@ use super::{Found, Purpose};
 /// outside of it.
 const PRIMARY: &str = "Primary";
 
-/// The networks of the pods in a user-defined network.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Read")]
-pub(super) struct UserDefinedNetwork {
-    /// Name, uid and version alone.
-    metadata: ObjectMeta,
-    networks: Box<[IpNet]>,
-}
-
-impl UserDefinedNetwork {
-    pub(super) fn networks(&self) -> Found {
-        let networks = self.networks.iter();
-        networks
-            .map(|net| (Purpose::UserDefinedNetworks, *net))
-            .collect()
-    }
-}
-
-#[derive(Deserialize)]
-struct Read {
-    metadata: Metadata,
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Spec {
+/// The part of its spec that is read.
+#[derive(Clone, CustomResource, Debug, Deserialize, Serialize)]
+#[kube(
+    group = "k8s.ovn.org",
+    version = "v1",
+    kind = "ClusterUserDefinedNetwork",
+    plural = "clusteruserdefinednetworks",
+    schema = "disabled"
+)]
+pub(super) struct ClusterUserDefinedNetworkSpec {
     network: Network,
 }
 
 /// The third topology is left out: `localnet` is a network of the world outside, and always secondary.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Network {
     layer2: Option<Layer<String>>,
     layer3: Option<Layer<Layer3Subnet>>,
 }
 
 /// Without `subnets` OVN-Kubernetes assigns no addresses.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Layer<S> {
     role: String,
     subnets: Option<Vec<S>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Layer3Subnet {
     cidr: String,
 }
 
 impl<S> Layer<S> {
-    fn primary_subnets(self) -> Vec<S> {
-        let subnets = self.subnets.filter(|_| self.role == PRIMARY);
+    fn primary_subnets(&self) -> &[S] {
+        let subnets = self.subnets.as_deref().filter(|_| self.role == PRIMARY);
         subnets.unwrap_or_default()
     }
 }
 
-impl From<Read> for UserDefinedNetwork {
-    fn from(Read { metadata, spec }: Read) -> Self {
-        let Network { layer2, layer3 } = spec.network;
-        let layer2 = layer2.into_iter().flat_map(Layer::primary_subnets);
-        let layer3 = layer3.into_iter().flat_map(Layer::primary_subnets);
-        let texts = layer2.chain(layer3.map(|subnet| subnet.cidr));
-        Self {
-            metadata: ObjectMeta {
-                name: metadata.name,
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-                ..ObjectMeta::default()
-            },
-            networks: texts.filter_map(|text| text.parse().ok()).collect(),
-        }
-    }
-}
-
-impl Resource for UserDefinedNetwork {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "ClusterUserDefinedNetwork".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "k8s.ovn.org".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "clusteruserdefinednetworks".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+impl ClusterUserDefinedNetwork {
+    /// The networks of its pods.
+    pub(super) fn networks(&self) -> Found {
+        let Network { layer2, layer3 } = &self.spec.network;
+        let layer2 = layer2.iter().flat_map(Layer::primary_subnets);
+        let layer3 = layer3.iter().flat_map(Layer::primary_subnets);
+        let texts = layer2.chain(layer3.map(|subnet| &subnet.cidr));
+        let networks = texts.filter_map(|text| text.parse::<IpNet>().ok());
+        networks
+            .map(|net| (Purpose::UserDefinedNetworks, net))
+            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::Resource;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn networks(network: Value) -> Vec<String> {
-        let object: UserDefinedNetwork = serde_json::from_value(json!({
+        let object: ClusterUserDefinedNetwork = serde_json::from_value(json!({
             "apiVersion": "k8s.ovn.org/v1",
             "kind": "ClusterUserDefinedNetwork",
             "metadata": { "name": "a", "resourceVersion": "7", "labels": { "a": "b" } },

@@ -13,7 +13,7 @@ use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use tracing::{debug, warn};
 
 use super::Addresses;
-use crate::store::dir::Lock;
+use crate::{changes::send_if_changed, store::dir::Lock};
 
 /// How often the others are looked for.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -55,12 +55,7 @@ impl Folder {
             match looked.unwrap_or_else(|error| Err(io::Error::other(error))) {
                 Ok(others) => {
                     said = false;
-                    let others = Some(Arc::new(others));
-                    alive.send_if_modified(|alive| {
-                        let is_new = *alive != others;
-                        *alive = others;
-                        is_new
-                    });
+                    send_if_changed(alive, Some(Arc::new(others)));
                 }
                 Err(error) if said => {
                     debug!(path = %path.display(), %error, "cannot look for others")

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::folder::Folder;
 use crate::{
+    changes::send_if_changed,
     cluster::Cluster,
     endpoints::{Discovery, Endpoints, ServiceName},
     store::dir::DirStore,
@@ -144,13 +145,7 @@ async fn follow(mut alive: watch::Receiver<Option<Addresses>>, asking: watch::Se
             before = alive;
         }
         let all: BTreeSet<IpAddr> = before.iter().chain(left.keys()).copied().collect();
-        asking.send_if_modified(|asking| {
-            let is_new = **asking != all;
-            if is_new {
-                *asking = Arc::new(all);
-            }
-            is_new
-        });
+        send_if_changed(&asking, Arc::new(all));
         let next = left.values().min().copied();
         tokio::select! {
             changed = alive.changed() => if changed.is_err() { return },

@@ -1,4 +1,4 @@
-//! What is kept of the answers for one name and family.
+//! The addresses of one name and family in the cache, each with the time of its answer.
 
 use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -18,7 +18,7 @@ pub const MAX_ADDRESSES: usize = 24;
 const BYTES: usize = 240;
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedAnswer {
     /// On the wire, in lower case.
     name: Box<[u8]>,
     family: Family,
@@ -42,7 +42,7 @@ impl Address {
     }
 }
 
-impl Kept {
+impl CachedAnswer {
     pub(super) fn new(answer: &Answer<'_>) -> Self {
         Self {
             name: answer.name.wire().into(),
