@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{dns::ask, monitor::Update, soak};
 
-/// An address that a client was told is in the set of its rule after so long, and stays until its TTL is over.
+/// The longest time from an answer to the address in the set of its rule. It stays until its TTL is over.
 pub const LATEST: Duration = Duration::from_millis(2_500);
 
 /// An address in an answer to a client.

@@ -155,6 +155,37 @@ impl World {
         self.coredns.restart().await;
     }
 
+    /// Starts another collector on the same store, which listens on this socket of the folder and asks CoreDNS. CoreDNS streams to it
+    /// after [`World::stream_to`]. Returns when it is ready.
+    pub async fn another_collector(&self, socket: &str, more: &[&str]) -> Program {
+        let listen = format!("unix://{}", self.workdir.join(socket).display());
+        let (store, server) = (self.store.address(), self.coredns.address().to_string());
+        let own = [
+            "--store",
+            &store,
+            "--listen",
+            &listen,
+            "--resolver",
+            &server,
+        ];
+        let args = flags(&[&own, more].concat());
+        let program = Program::start(self.workdir.path(), "collector", args).await;
+        program.ready().await;
+        program
+    }
+
+    /// Restarts CoreDNS with a `dnstap` line more, for this socket of the folder.
+    pub async fn stream_to(&mut self, socket: &str) {
+        let file = self.workdir.join("Corefile");
+        let corefile = fs::read_to_string(&file).expect("a Corefile");
+        let line = "dnstap unix://{$DNSTAP_SOCKET} full";
+        let socket = self.workdir.join(socket).display().to_string();
+        let another = line.replace("{$DNSTAP_SOCKET}", &socket);
+        let both = corefile.replace(line, &format!("{line}\n    {another}"));
+        fs::write(file, both).expect("a Corefile");
+        self.coredns.restart().await;
+    }
+
     /// Replaces the zone, and waits until CoreDNS serves it.
     pub async fn set_zone(&self, serial: u32, records: &str) {
         let file = self.workdir.join("example.com.zone");

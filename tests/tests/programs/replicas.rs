@@ -12,23 +12,11 @@ use tests::{
 
 const NAME: &str = "www.example.com.";
 
-async fn second(world: &World, socket: &str) -> Program {
-    let listen = format!("unix://{}", world.workdir.join(socket).display());
-    let store = world.store.address();
-    let server = world.coredns.address().to_string();
-    let args = [
-        "--store",
-        &store,
-        "--listen",
-        &listen,
-        "--resolver",
-        &server,
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    let program = Program::start(world.workdir.path(), "collector", args).await;
-    program.ready().await;
-    program
+/// Of the second collector.
+const SOCKET: &str = "second.sock";
+
+async fn second(world: &World) -> Program {
+    world.another_collector(SOCKET, &[]).await
 }
 
 async fn expect_leading(program: &Program, leading: f64) {
@@ -51,7 +39,7 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
     })
     .await;
     expect_leading(&world.collector, 1.0).await;
-    let replica = second(&world, "second.sock").await;
+    let replica = second(&world).await;
     expect_leading(&replica, 0.0).await;
     world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
     let asked = replica
@@ -79,13 +67,13 @@ async fn what_only_a_replica_sees_is_written_too() {
         ..Setup::default()
     })
     .await;
-    let replica = second(&world, "second.sock").await;
+    let replica = second(&world).await;
     expect_leading(&replica, 0.0).await;
     // A CoreDNS that streams to the replica alone, and has another address.
     let folder = world.workdir.join("elsewhere");
     fs::create_dir(&folder).unwrap();
     let corefile = fs::read_to_string(world.workdir.join("Corefile")).unwrap();
-    let socket = world.workdir.join("second.sock").display().to_string();
+    let socket = world.workdir.join(SOCKET).display().to_string();
     fs::write(
         folder.join("Corefile"),
         corefile.replace("{$DNSTAP_SOCKET}", &socket),
@@ -129,20 +117,8 @@ async fn with_two_dnstap_lines_a_collector_that_is_away_is_no_blackout() {
         ..Setup::default()
     })
     .await;
-    let replica = second(&world, "second.sock").await;
-    let file = world.workdir.join("Corefile");
-    let corefile = fs::read_to_string(&file).unwrap();
-    let line = "dnstap unix://{$DNSTAP_SOCKET} full";
-    let other = line.replace(
-        "{$DNSTAP_SOCKET}",
-        world.workdir.join("second.sock").to_str().unwrap(),
-    );
-    fs::write(
-        &file,
-        corefile.replace(line, &format!("{line}\n    {other}")),
-    )
-    .unwrap();
-    world.coredns.restart().await;
+    let replica = second(&world).await;
+    world.stream_to(SOCKET).await;
     for collector in [&world.collector, &replica] {
         collector.counts("collector_connections", &[], 1.0).await;
     }

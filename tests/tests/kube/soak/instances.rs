@@ -40,6 +40,8 @@ const ROTATING: &str = "rotating.test.";
 
 const WILDCARD: &str = "*.wild.test.";
 
+const SECOND: Duration = Duration::from_secs(1);
+
 const TTL: Duration = Duration::from_secs(5);
 
 /// For so many answers in a row a name keeps its address.
@@ -211,6 +213,16 @@ enum Fault {
     Rollout,
 }
 
+/// Each of them, and one twice.
+const EACH: [Fault; 6] = [
+    Fault::Kill,
+    Fault::Pause(Duration::from_secs(4)),
+    Fault::Restart,
+    Fault::CutOff(Duration::from_secs(4)),
+    Fault::Kill,
+    Fault::Rollout,
+];
+
 /// A cluster with the chart in it, and a northbound database. Fields are in the order in which they end.
 struct Cluster {
     coredns: CoreDns,
@@ -261,6 +273,14 @@ impl Cluster {
         .await;
         cluster
     }
+
+    /// Clients that ask from now on, so often a second, and what is in the sets from now on.
+    async fn follow(&self, per_second: u32) -> (Clients, Monitor) {
+        let history = Monitor::start(self.database.workdir.path()).await;
+        let question = move |number| question(number, per_second);
+        let clients = Clients::start(self.coredns.address(), per_second, question);
+        (clients, history)
+    }
 }
 
 /// Does this to the collectors while clients are told something all the time, which is in the sets.
@@ -285,18 +305,6 @@ async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Clients, histor
     history.departures().await;
     told::judge(&told, &history.updates(), TTL);
 }
-
-impl Cluster {
-    /// Clients that ask from now on, so often a second, and what is in the sets from now on.
-    async fn follow(&self, per_second: u32) -> (Clients, Monitor) {
-        let history = Monitor::start(self.database.workdir.path()).await;
-        let question = move |number| question(number, per_second);
-        let clients = Clients::start(self.coredns.address(), per_second, question);
-        (clients, history)
-    }
-}
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_to_a_collector_what_clients_are_told_is_in_its_set() {
@@ -338,15 +346,7 @@ async fn a_second_pod_of_a_deployment_does_no_harm() {
     cluster.instances.release.deployments[1].start().await;
     // Three collectors hear each answer, of which one is one too many for the machine.
     let (clients, history) = cluster.follow(or_long(100, 200)).await;
-    let long = [
-        Fault::Kill,
-        Fault::Pause(4 * SECOND),
-        Fault::Restart,
-        Fault::CutOff(4 * SECOND),
-        Fault::Kill,
-        Fault::Rollout,
-    ];
-    let faults = or_long(&[Fault::Kill][..], &long);
+    let faults = or_long(&[Fault::Kill][..], &EACH);
     hold(&mut cluster, faults, &clients, history).await;
     // One leads: it is checked before each fault.
     cluster.instances.are_whole().await;
@@ -366,15 +366,7 @@ async fn beside_the_plugin_and_the_operator_of_openshift_nothing_is_lost() {
     let mut cluster = Cluster::start_in(server, &namespace).await;
     // The plugin writes as often as the collectors do, and one of them is always too late.
     let (clients, history) = cluster.follow(100).await;
-    let long = [
-        Fault::Kill,
-        Fault::Pause(4 * SECOND),
-        Fault::Restart,
-        Fault::CutOff(4 * SECOND),
-        Fault::Kill,
-        Fault::Rollout,
-    ];
-    let faults = or_long(&[Fault::Kill][..], &long);
+    let faults = or_long(&[Fault::Kill][..], &EACH);
     let plugin = plugin_writes(&store, key(&namespace, "rotating"), &clients);
     tokio::select! {
         () = hold(&mut cluster, faults, &clients, history) => {}

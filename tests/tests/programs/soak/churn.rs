@@ -1,13 +1,9 @@
 //! Rules come and go while pods ask.
 
 use proto::api::Family;
-use tests::{
-    soak,
-    wait::eventually,
-    world::{Setup, World},
-};
+use tests::{soak, wait::eventually, world::World};
 
-use super::{Load, address, numbered_name, numbered_upstream};
+use super::{Load, address, looking_up, numbered_name, numbered_upstream};
 
 const NAMES: u32 = 50;
 
@@ -25,13 +21,7 @@ fn allow(world: &World, round: u32, chosen: impl Fn(u32) -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_that_come_and_go_under_load_end_right() {
     let upstream = numbered_upstream(300).await;
-    let mut world = World::start(Setup {
-        allow: &[&numbered_name(0)],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(&[]).await;
+    let mut world = looking_up(&upstream, &[&numbered_name(0)], &[]).await;
     let steady = numbered_name(0);
     world.expect_set(&steady, Family::V4, &["198.18.0.0"]).await;
     let history = world.monitor().await;

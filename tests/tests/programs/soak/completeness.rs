@@ -8,11 +8,11 @@ use tests::{
     soak,
     upstream::{Say, Scripted, Speech},
     wait::{PATIENCE, eventually, eventually_within},
-    world::{Setup, World},
+    world::World,
 };
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{address, number, numbered_name};
+use super::{address, looking_up, number, numbered_name};
 
 const WILDCARD: &str = "*.up.test.";
 
@@ -36,13 +36,7 @@ async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
         }
     })
     .await;
-    let mut world = World::start(Setup {
-        allow: &[WILDCARD],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(&[]).await;
+    let world = looking_up(&upstream, &[WILDCARD], &[]).await;
     // The collector does not know these names before a pod asks.
     for i in 0..names {
         let reply = world.coredns.ask(&numbered_name(i), RecordType::A).await;
@@ -77,12 +71,7 @@ async fn names_that_are_answered_slowly_delay_no_other() {
         reply.say()
     })
     .await;
-    let mut world = World::start(Setup {
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(&[]).await;
+    let world = looking_up(&upstream, &[], &[]).await;
     let numbers = 0..2 * slow + others;
     let names: Vec<String> = numbers.clone().map(numbered_name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

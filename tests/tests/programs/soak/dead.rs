@@ -8,9 +8,11 @@ use tests::{
     soak,
     upstream::{Asked, Say, Scripted, Speech},
     wait::{PATIENCE, eventually_within},
-    world::{Setup, World},
+    world::World,
 };
 use tokio::time::Instant;
+
+use super::looking_up;
 
 const NAME: &str = "www.up.test.";
 
@@ -75,15 +77,12 @@ async fn expect_degraded(world: &World, wanted: bool) -> String {
 /// The upstream dies so, comes back after this many rounds of look-ups of each name, and has another address then.
 async fn dies_and_comes_back(death: Death, rounds: u32) {
     let upstream = Scripted::start(alive("192.0.2.1", "2001:db8::1")).await;
-    let mut world = World::start(Setup {
-        allow: &[NAME, WILDCARD],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
+    let world = looking_up(
+        &upstream,
+        &[NAME, WILDCARD],
+        &["--min-ttl", "1s", "--grace", "1s"],
+    )
     .await;
-    world
-        .restart_asking(&["--min-ttl", "1s", "--grace", "1s"])
-        .await;
     let found = world.expect_flow_through(WILDCARD, FOUND, Family::V4, "192.0.2.1");
     found.await;
     world.look_up(FOUND).await;

@@ -1,24 +1,21 @@
 //! Two collectors that both hear CoreDNS, of which one after the other is killed, paused or restarted.
 
-use std::{
-    fs,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tests::{
     programs::Program,
     soak,
     told::{self, Clients},
-    upstream::{Scripted, Speech},
+    upstream::Scripted,
     wait::eventually,
-    world::{Setup, World},
 };
 
-use super::address;
+use super::{looking_up, rotating};
 
 const NAME: &str = "rotating.up.test.";
+
+const SOCKET: &str = "second.sock";
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -62,41 +59,10 @@ async fn disturb(collector: &mut Program, round: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whichever_collector_is_killed_paused_or_restarted_what_clients_are_told_is_in_its_set() {
-    let count = AtomicU32::new(0);
-    let upstream = Scripted::start(move |asked| {
-        let ip = address(count.fetch_add(1, Ordering::SeqCst), asked.is_v6());
-        asked.ips(&[ip], TTL.as_secs() as u32).say()
-    })
-    .await;
-    let mut world = World::start(Setup {
-        allow: &[NAME],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(&["--grace", "1s"]).await;
-    let socket = world.workdir.join("second.sock").display().to_string();
-    let args = [
-        "--store",
-        &world.store.address(),
-        "--listen",
-        &format!("unix://{socket}"),
-        "--resolver",
-        &world.coredns.address().to_string(),
-        "--grace",
-        "1s",
-    ];
-    let args = args.map(str::to_owned).to_vec();
-    let mut second = Program::start(world.workdir.path(), "collector", args).await;
-    let corefile = fs::read_to_string(world.workdir.join("Corefile")).unwrap();
-    let line = "dnstap unix://{$DNSTAP_SOCKET} full";
-    let both = format!("{line}\n    dnstap unix://{socket} full");
-    fs::write(
-        world.workdir.join("Corefile"),
-        corefile.replace(line, &both),
-    )
-    .unwrap();
-    world.coredns.restart().await;
+    let upstream = Scripted::start(rotating(TTL, |_, _| ())).await;
+    let mut world = looking_up(&upstream, &[NAME], &["--grace", "1s"]).await;
+    let mut second = world.another_collector(SOCKET, &["--grace", "1s"]).await;
+    world.stream_to(SOCKET).await;
     expect_heard([&world.collector, &second]).await;
     world.look_up(NAME).await;
     let history = world.monitor().await;

@@ -34,7 +34,7 @@ use tests::{
     dns::ask,
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
-    world::World,
+    world::{Setup, World},
 };
 use tokio::{task::JoinSet, time::sleep};
 
@@ -54,6 +54,32 @@ fn address(number: u32, v6: bool) -> IpAddr {
 fn number(name: &str) -> Option<u32> {
     let label = name.split('.').next()?;
     label.get(1..)?.parse().ok()
+}
+
+/// A script: each answer has an address that none had before. `answered` is told of it.
+fn rotating(
+    ttl: Duration,
+    answered: impl Fn(IpAddr, &Asked) + Send + Sync,
+) -> impl Fn(&Asked) -> Vec<Say> + Send + Sync {
+    let count = AtomicU32::new(0);
+    let ttl = u32::try_from(ttl.as_secs()).unwrap();
+    move |asked| {
+        let ip = address(count.fetch_add(1, Ordering::SeqCst), asked.is_v6());
+        answered(ip, asked);
+        asked.ips(&[ip], ttl).say()
+    }
+}
+
+/// A world with rules for names of this upstream, whose collector looks names up.
+async fn looking_up(upstream: &Scripted, allow: &[&str], collector: &[&str]) -> World {
+    let mut world = World::start(Setup {
+        allow,
+        upstream: Some(upstream.address),
+        ..Setup::default()
+    })
+    .await;
+    world.restart_asking(collector).await;
+    world
 }
 
 /// A script: `n17.up.test` has address 17 of its family, and the name of a zone that exists no data.

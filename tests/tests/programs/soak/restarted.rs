@@ -13,11 +13,10 @@ use tests::{
     soak,
     upstream::{Asked, Scripted, Speech},
     wait::eventually,
-    world::{Setup, World},
 };
 use tokio::task::JoinSet;
 
-use super::{Load, address, all_are_in, number, numbered_name, numbered_upstream};
+use super::{Load, address, all_are_in, looking_up, number, numbered_name, numbered_upstream};
 
 const WILDCARD: &str = "*.up.test.";
 
@@ -27,15 +26,12 @@ const RULE: &str = "n1.up.test.";
 async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
     const NAMES: u32 = 50;
     let upstream = numbered_upstream(2).await;
-    let mut world = World::start(Setup {
-        allow: &[WILDCARD, RULE],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
+    let mut world = looking_up(
+        &upstream,
+        &[WILDCARD, RULE],
+        &["--min-ttl", "1s", "--grace", "2s"],
+    )
     .await;
-    world
-        .restart_asking(&["--min-ttl", "1s", "--grace", "2s"])
-        .await;
     let history = world.monitor().await;
 
     let mut load = Load::start(world.coredns.address(), NAMES);
@@ -83,13 +79,12 @@ async fn reloads_of_coredns_and_restarts_of_the_collector_under_load_end_right()
     };
     let upstream = Scripted::start(script).await;
     let names: Vec<String> = (0..NAMES).map(numbered_name).collect();
-    let mut world = World::start(Setup {
-        allow: &names.iter().map(String::as_str).collect::<Vec<_>>(),
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
+    let mut world = looking_up(
+        &upstream,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+        &[],
+    )
     .await;
-    world.restart_asking(&[]).await;
     let server = world.coredns.address();
     let answers = Arc::new(AtomicU32::new(0));
     let mut pods = JoinSet::new();

@@ -3,10 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -15,12 +12,11 @@ use proto::api::Family;
 use tests::{
     monitor::Update,
     soak,
-    upstream::{Scripted, Speech},
-    world::{Setup, World},
+    upstream::{Asked, Scripted, Speech},
 };
 use tokio::time::{Instant, interval};
 
-use super::address;
+use super::{looking_up, rotating};
 
 const NAME: &str = "rotating.up.test.";
 
@@ -72,20 +68,12 @@ async fn the_set_of_a_rotating_name_is_at_every_moment_the_union_of_what_is_not_
     let slack = Duration::from_secs(3);
 
     let answered = Arc::new(Mutex::new(BTreeMap::new()));
-    let (count, record) = (AtomicU32::new(0), Arc::clone(&answered));
-    let upstream = Scripted::start(move |asked| {
-        let ip = address(count.fetch_add(1, Ordering::SeqCst), asked.is_v6());
+    let record = Arc::clone(&answered);
+    let answered_with = move |ip, asked: &Asked| {
         record.lock().unwrap().insert(ip, asked.at);
-        asked.ips(&[ip], TTL.as_secs() as u32).say()
-    })
-    .await;
-    let mut world = World::start(Setup {
-        allow: &[NAME],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(&["--grace", "1s"]).await;
+    };
+    let upstream = Scripted::start(rotating(TTL, answered_with)).await;
+    let world = looking_up(&upstream, &[NAME], &["--grace", "1s"]).await;
     let history = world.monitor().await;
 
     let mut told = BTreeMap::new();

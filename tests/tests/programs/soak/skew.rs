@@ -1,13 +1,9 @@
 //! Two versions side by side, in both orders, and back again.
 
 use proto::api::Family;
-use tests::{
-    programs::Build,
-    soak,
-    world::{Setup, World},
-};
+use tests::{programs::Build, soak};
 
-use super::{Load, address, all_are_in, numbered_name, numbered_upstream};
+use super::{Load, address, all_are_in, looking_up, numbered_name, numbered_upstream};
 
 const WILDCARD: &str = "*.up.test.";
 
@@ -22,15 +18,12 @@ async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
     println!("from {previous:?}");
     // Addresses that are kept in time need a collector that looks them up, whatever its version.
     let upstream = numbered_upstream(5).await;
-    let mut world = World::start(Setup {
-        allow: &[WILDCARD, RULE],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
+    let mut world = looking_up(
+        &upstream,
+        &[WILDCARD, RULE],
+        &["--min-ttl", "1s", "--grace", "10s"],
+    )
     .await;
-    world
-        .restart_asking(&["--min-ttl", "1s", "--grace", "10s"])
-        .await;
     world.collector.become_build(&previous).await;
     world.ovn_writer.become_build(&previous).await;
     let mut load = Load::start(world.coredns.address(), NAMES);
