@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, env, net::SocketAddr};
 
 use runtime::{
     changes::send_if_changed,
-    leader::{Leader, Leadership},
-    peers::Peers,
+    leader::{Leader, Leadership, Others},
+    peers::{Addresses, Peers},
     shutdown::Tasks,
     store::OpenStore,
 };
@@ -50,13 +50,13 @@ impl Program {
         let ask_from = move |others| own.others_ask_from(others);
         let following = follow(peers.asking(), tasks.token(), ask_from);
         tasks.spawn("other collectors' queries", following);
-        let (prefers, prefers_others) = watch::channel(false);
-        let preferring = prefer(hearing, peers.alive(), prefers, tasks.token());
-        tasks.spawn("preference of leaders", preferring);
+        let (sender, others) = watch::channel(Others::NoBetter);
+        let comparing = compare(hearing, peers.alive(), sender, tasks.token());
+        tasks.spawn("preference of leaders", comparing);
         tasks.spawn("other collectors", peers.run(tasks.token()));
         let namespace = &self.args.common.objects_namespace;
         let leadership = Leadership::of(&self.store, namespace, "collector");
-        let leadership = leadership.prefer_others(prefers_others);
+        let leadership = leadership.beside(others);
         let leader = leadership.leader();
         tasks.spawn("leadership", leadership.run(tasks.token()));
         leader
@@ -114,18 +114,25 @@ async fn hear(
     }
 }
 
-/// While this collector hears nothing, and there may be another one, that is to lead.
-async fn prefer(
+/// How well this collector would lead, if there may be another.
+async fn compare(
     mut hearing: watch::Receiver<Hearing>,
-    mut alive: watch::Receiver<Option<runtime::peers::Addresses>>,
-    prefers: watch::Sender<bool>,
+    mut alive: watch::Receiver<Option<Addresses>>,
+    others: watch::Sender<Others>,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     loop {
-        let is_alone = |others: &runtime::peers::Addresses| others.is_empty();
-        let is_alone = alive.borrow_and_update().as_ref().is_some_and(is_alone);
-        let now = hearing.borrow_and_update().is_deaf && !is_alone;
-        send_if_changed(&prefers, now);
+        let is_alone = alive
+            .borrow_and_update()
+            .as_ref()
+            .is_some_and(|others| others.is_empty());
+        let hears = *hearing.borrow_and_update();
+        let now = match is_alone {
+            false if hears.is_deaf => Others::Better,
+            false if hears.is_missing => Others::MayBeBetter,
+            _ => Others::NoBetter,
+        };
+        send_if_changed(&others, now);
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = hearing.changed() => {}
@@ -136,5 +143,45 @@ async fn prefer(
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_hears_less_leaves_the_lead_to_another_if_there_may_be_one() {
+        let (hearing, heard) = watch::channel(Hearing::default());
+        let (alive, others_alive) = watch::channel(None);
+        let (sender, mut others) = watch::channel(Others::NoBetter);
+        let token = CancellationToken::new();
+        let comparing = tokio::spawn(compare(heard, others_alive, sender, token.clone()));
+        let deaf = Hearing {
+            is_deaf: true,
+            is_missing: true,
+            is_broken: false,
+        };
+        let missing = Hearing {
+            is_deaf: false,
+            ..deaf
+        };
+        let another: BTreeSet<IpAddr> = [[10, 0, 0, 7].into()].into();
+        let nobody = Some(Addresses::default());
+        for (hears, is_alive, expected) in [
+            (deaf, None, Others::Better),
+            (missing, None, Others::MayBeBetter),
+            (missing, nobody, Others::NoBetter),
+            (missing, Some(another.into()), Others::MayBeBetter),
+            (Hearing::default(), None, Others::NoBetter),
+        ] {
+            alive.send_replace(is_alive);
+            hearing.send_replace(hears);
+            others.wait_for(|it| *it == expected).await.unwrap();
+        }
+        token.cancel();
+        comparing.await.unwrap().unwrap();
     }
 }

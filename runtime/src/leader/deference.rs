@@ -6,8 +6,11 @@ use tokio::{sync::watch, time::Instant};
 
 use super::LEASE_DURATION;
 
-/// Such a process takes a free lead so much later than others.
+/// A process that others would lead better than takes a free lead so much later than they do.
 const DELAY: Duration = Duration::from_secs(2 * LEASE_DURATION.as_secs());
+
+/// One that gave the lead up takes it again so much later: others look for it every two seconds.
+const DELAY_AFTER: Duration = Duration::from_secs(LEASE_DURATION.as_secs() / 2);
 
 /// It gives the lead up after so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,9 +18,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Another that has led for so long does not leave the lead to others itself, so after it the lead may be given up again.
 const SETTLED: Duration = Duration::from_secs(120);
 
+/// Whether others would lead better than this process does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Others {
+    /// None would.
+    #[default]
+    NoBetter,
+    /// One may. The lead is given up once, after 60 s. If no other takes it within half a lease duration, this process leads again.
+    MayBeBetter,
+    /// Any other would. The same, and a lead that is free is taken two lease durations later than others take it.
+    Better,
+}
+
 pub(super) struct Deference {
-    prefers_others: watch::Receiver<bool>,
-    /// Since when it does, without a break.
+    others: watch::Receiver<Others>,
+    /// Since when one may be better, without a break.
     since: Option<Instant>,
     /// It gave the lead up, and took it again since no other did.
     has_yielded: bool,
@@ -26,9 +41,9 @@ pub(super) struct Deference {
 }
 
 impl Deference {
-    pub(super) fn new(prefers_others: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(others: watch::Receiver<Others>) -> Self {
         Self {
-            prefers_others,
+            others,
             since: None,
             has_yielded: false,
             another_leads_since: None,
@@ -37,20 +52,21 @@ impl Deference {
 
     /// Of a process that leads as well as any other.
     pub(super) fn none() -> Self {
-        Self::new(watch::channel(false).1)
+        Self::new(watch::channel(Others::NoBetter).1)
     }
 
     /// For how long the lead must have been free before this process takes it.
     pub(super) fn delay(&self) -> Duration {
-        match *self.prefers_others.borrow() {
-            true => DELAY,
-            false => Duration::ZERO,
+        match *self.others.borrow() {
+            Others::Better => DELAY,
+            Others::MayBeBetter if self.has_yielded => DELAY_AFTER,
+            Others::MayBeBetter | Others::NoBetter => Duration::ZERO,
         }
     }
 
     /// To be called at each look, with whether another leads now.
     pub(super) fn look(&mut self, another_leads: bool, now: Instant) {
-        if !*self.prefers_others.borrow() {
+        if *self.others.borrow() == Others::NoBetter {
             (self.since, self.has_yielded) = (None, false);
         } else {
             self.since.get_or_insert(now);
@@ -80,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_lead_is_given_up_once_and_again_after_another_has_led_for_long() {
-        let (prefers, receiver) = watch::channel(true);
+        let (prefers, receiver) = watch::channel(Others::Better);
         let mut deference = Deference::new(receiver);
         let start = Instant::now();
         assert!(!deference.yields(start));
@@ -98,12 +114,25 @@ mod tests {
         }
         assert!(deference.yields(start + seconds(10_130)));
         // It hears, and then no longer.
-        prefers.send_replace(false);
+        prefers.send_replace(Others::NoBetter);
         assert!(!deference.yields(start + seconds(20_000)));
         assert_eq!(deference.delay(), Duration::ZERO);
-        prefers.send_replace(true);
+        prefers.send_replace(Others::Better);
         assert_eq!(deference.delay(), seconds(20));
         assert!(!deference.yields(start + seconds(20_001)));
         assert!(deference.yields(start + seconds(20_061)));
+    }
+
+    #[test]
+    fn who_may_lead_worse_gives_the_lead_up_once_but_is_not_slow_to_take_it() {
+        let (_others, receiver) = watch::channel(Others::MayBeBetter);
+        let mut deference = Deference::new(receiver);
+        let start = Instant::now();
+        deference.look(false, start);
+        assert_eq!(deference.delay(), Duration::ZERO);
+        assert!(!deference.yields(start + seconds(59)));
+        assert!(deference.yields(start + seconds(60)));
+        assert_eq!(deference.delay(), seconds(5), "others come first");
+        assert!(!deference.yields(start + seconds(1000)));
     }
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use uuid::Uuid;
 
+pub use self::deference::Others;
 use self::{deference::Deference, folder::Folder, lease::Candidate};
 use crate::{metrics::Metric, store::OpenStore};
 
@@ -102,11 +103,10 @@ impl Leadership {
         self
     }
 
-    /// While the value is true this process would lead badly. It takes a lead that is free two lease durations later than
-    /// others, and gives the lead up once, after 60 s. If no other takes it, this process leads again, until another does.
+    /// Leaves the lead to others while they would lead better.
     #[must_use]
-    pub fn prefer_others(mut self, prefers_others: watch::Receiver<bool>) -> Self {
-        self.deference = Deference::new(prefers_others);
+    pub fn beside(mut self, others: watch::Receiver<Others>) -> Self {
+        self.deference = Deference::new(others);
         self
     }
 

@@ -18,8 +18,13 @@ struct Replica {
 
 impl Replica {
     fn start(dir: &TempDir) -> Self {
+        Self::beside(dir, Others::NoBetter)
+    }
+
+    fn beside(dir: &TempDir, others: Others) -> Self {
         let store = OpenStore::Dir(DirStore::open(dir.path()).unwrap());
         let leadership = Leadership::of(&store, "x", "collector");
+        let leadership = leadership.beside(watch::channel(others).1);
         let (leader, token) = (leadership.leader(), CancellationToken::new());
         Self {
             leader,
@@ -58,6 +63,34 @@ async fn one_of_those_that_share_a_folder_leads_for_its_life() {
     second.task.abort();
     assert!(third.changes().await);
     assert!(!second.leader.is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_would_lead_badly_hands_the_lead_over_and_has_it_back_if_no_other_takes_it() {
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    for others in [Others::MayBeBetter, Others::Better] {
+        let dir = tempfile::tempdir().unwrap();
+        let began = Instant::now();
+        let mut bad = Replica::beside(&dir, others);
+        for leads in [true, false, true] {
+            let changed = timeout(minutes(3), bad.leader.changed()).await;
+            changed.unwrap();
+            assert_eq!(bad.leader.is_leading(), leads, "{others:?}");
+        }
+        assert!(began.elapsed() >= minutes(1));
+        let again = timeout(minutes(60), bad.leader.changed()).await;
+        again.expect_err("it keeps it while no other leads");
+        bad.token.cancel();
+        bad.task.await.unwrap().unwrap();
+        // Another is there.
+        let mut bad = Replica::beside(&dir, others);
+        timeout(minutes(3), bad.leader.changed()).await.unwrap();
+        let mut good = Replica::start(&dir);
+        timeout(minutes(3), good.leader.changed()).await.unwrap();
+        assert!(good.leader.is_leading() && !bad.leader.is_leading());
+        let back = timeout(minutes(60), good.leader.changed()).await;
+        back.expect_err("it stays there");
+    }
 }
 
 #[tokio::test]
