@@ -5,7 +5,7 @@ use std::{future::pending, net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 use runtime::listen::{ListenAddress, Peer};
 
-use super::dns_servers::{DnsServers, Placement};
+use super::dns_servers::{DnsServers, Placement, Proven};
 
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]
@@ -41,13 +41,20 @@ impl Admission {
             return Standing::trusted();
         }
         let is_encrypted = matches!(listener, ListenAddress::Tls(_));
+        let on_host_network = match (self.insecure_host_network, is_encrypted && has_secret) {
+            (true, _) => OnHostNetwork::Speaks,
+            (false, true) => OnHostNetwork::ShowsSecret,
+            (false, false) => OnHostNetwork::IsRefused,
+        };
         let listed = self.servers.clone().map(|servers| Listed {
             address,
-            host_network: self.insecure_host_network || (is_encrypted && has_secret),
+            on_host_network,
             servers,
+            proven: None,
         });
         let mut standing = Standing {
             is_known: false,
+            has_shown_secret: false,
             placement: Placement::Unlisted,
             listed,
         };
@@ -60,6 +67,7 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct Standing {
     is_known: bool,
+    has_shown_secret: bool,
     placement: Placement,
     /// What it depends on; nothing if it does not change.
     listed: Option<Listed>,
@@ -68,9 +76,18 @@ pub(super) struct Standing {
 #[derive(Debug)]
 struct Listed {
     address: IpAddr,
-    /// A DNS server on the host network may speak, too.
-    host_network: bool,
+    on_host_network: OnHostNetwork,
     servers: DnsServers,
+    proven: Option<Proven>,
+}
+
+/// What a stream from the address of a DNS server on the host network has to do, which may be another pod's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum OnHostNetwork {
+    Speaks,
+    /// It may speak when one of its events has shown the secret.
+    ShowsSecret,
+    IsRefused,
 }
 
 impl Standing {
@@ -78,6 +95,7 @@ impl Standing {
     pub(super) fn trusted() -> Self {
         Self {
             is_known: true,
+            has_shown_secret: false,
             placement: Placement::Unlisted,
             listed: None,
         }
@@ -91,6 +109,26 @@ impl Standing {
     /// Whether it may not speak because it is a DNS server on the host network, as of the last look.
     pub(super) fn is_refused_on_host_network(&self) -> bool {
         !self.is_known && self.placement == Placement::HostNetwork
+    }
+
+    /// Whether it may speak as soon as it shows the secret.
+    pub(super) fn awaits_secret(&self) -> bool {
+        let listed = self.listed.as_ref();
+        self.is_refused_on_host_network()
+            && listed.is_some_and(|it| it.on_host_network == OnHostNetwork::ShowsSecret)
+    }
+
+    /// It showed the secret, over this connection. Returns whether it may speak now and could not before.
+    pub(super) fn show_secret(&mut self) -> bool {
+        self.has_shown_secret = true;
+        self.look()
+    }
+
+    /// It did not show the secret in time.
+    pub(super) fn refuse(&self) {
+        if let Some(listed) = &self.listed {
+            listed.servers.refuse(listed.address);
+        }
     }
 
     /// Whether there is any way for it to become known.
@@ -121,11 +159,21 @@ impl Standing {
         let is_known = match self.placement {
             Placement::Unlisted => false,
             Placement::PodNetwork => true,
-            Placement::HostNetwork => listed.host_network,
+            Placement::HostNetwork => match listed.on_host_network {
+                OnHostNetwork::Speaks => true,
+                OnHostNetwork::ShowsSecret => self.has_shown_secret,
+                OnHostNetwork::IsRefused => false,
+            },
         };
         let was_known = std::mem::replace(&mut self.is_known, is_known);
-        if self.placement == Placement::HostNetwork {
-            listed.servers.set_refused(listed.address, !is_known);
+        let is_on_host_network = self.placement == Placement::HostNetwork;
+        if !(is_known && is_on_host_network) {
+            listed.proven = None;
+        } else if listed.proven.is_none() {
+            listed.proven = Some(listed.servers.prove(listed.address));
+        }
+        if is_on_host_network && listed.on_host_network == OnHostNetwork::IsRefused {
+            listed.servers.refuse(listed.address);
         }
         was_known != is_known
     }

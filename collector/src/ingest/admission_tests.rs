@@ -119,10 +119,17 @@ async fn a_dns_server_on_the_host_network_takes_tls_and_the_secret_or_a_flag() {
         ("tls://0.0.0.0:1", false, false),
         ("tls://0.0.0.0:1", true, true),
     ] {
-        let standing = standing(&admission, listener, has_secret);
-        assert_eq!(standing.is_known(), expected, "{listener} {has_secret}");
+        let mut standing = standing(&admission, listener, has_secret);
+        assert_eq!(
+            standing.awaits_secret(),
+            expected,
+            "{listener} {has_secret}"
+        );
+        assert!(!standing.is_known() && standing.may_change());
+        assert_eq!(standing.show_secret(), expected);
+        assert_eq!(standing.is_known(), expected);
         assert_eq!(standing.is_refused_on_host_network(), !expected);
-        assert!(standing.may_change());
+        assert!(!standing.awaits_secret());
         let refused = servers.refused();
         assert_eq!(refused.is_empty(), expected, "{listener} {has_secret}");
     }

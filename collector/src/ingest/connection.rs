@@ -117,6 +117,9 @@ pub(super) async fn read(
         let frames = reader.data_frames;
         reader.last_read = Instant::now();
         let finished = reader.consume(&mut window, &mut answer, began);
+        if reader.standing.awaits_secret() {
+            reader.look_for_secret(frames);
+        }
         reader.hand_over();
         reader.flush();
         worked += reader.last_read.elapsed();
@@ -403,38 +406,55 @@ impl<'a> Reader<'a> {
     /// Whether the peer may speak now. What it said before is handed over if so.
     fn look_at_standing(&mut self) -> Result<(), Error> {
         if self.standing.refresh() {
-            let is_known = self.standing.is_known();
-            self.seat.set_known(is_known);
-            self.probed = probed(self.ingest, &self.seat, is_known);
-            self.source = source(self.ingest, &self.seat, is_known);
-            self.unknown_since = (!is_known).then(Instant::now);
-            if is_known {
-                self.held_bytes = 0;
-                self.observed = std::mem::take(&mut self.held);
-                self.hand_over();
-                self.flush();
-                if std::mem::take(&mut self.lost_held) {
-                    self.ingest.losses.gap("unknown_peer");
-                }
-                if self.frames.phase() == Phase::Streaming {
-                    self.watch();
-                }
-                info!("the peer has become known");
-            } else {
-                if let Some(watched) = self.watched.take() {
-                    watched.ended();
-                }
-                info!("the peer is no longer known");
-            }
+            self.standing_changed();
         }
-        match self.unknown_since {
-            Some(since) if since.elapsed() >= self.ingest.limits.unknown => {
-                match self.standing.is_refused_on_host_network() {
-                    true => Err(Error::HostNetwork),
-                    false => Err(Error::UnknownPeer),
+        match self.known_by() {
+            Some(known_by) if known_by <= Instant::now() => {
+                if !self.standing.is_refused_on_host_network() {
+                    return Err(Error::UnknownPeer);
                 }
+                self.standing.refuse();
+                Err(Error::HostNetwork)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether the peer, which is to show the secret, has done so with the last read. Before that so many frames had come.
+    #[cold]
+    fn look_for_secret(&mut self, before: u64) {
+        if self.counts.shows_secret() && self.standing.show_secret() {
+            self.standing_changed();
+        } else if before == 0 && self.data_frames > 0 {
+            // A DNS server that nobody asks has nothing to show it with.
+            self.unknown_since = Some(Instant::now());
+        }
+    }
+
+    fn standing_changed(&mut self) {
+        let is_known = self.standing.is_known();
+        self.seat.set_known(is_known);
+        self.probed = probed(self.ingest, &self.seat, is_known);
+        self.source = source(self.ingest, &self.seat, is_known);
+        self.unknown_since = (!is_known).then(Instant::now);
+        if is_known {
+            self.held_bytes = 0;
+            self.held.append(&mut self.observed);
+            self.observed = std::mem::take(&mut self.held);
+            self.hand_over();
+            self.flush();
+            if std::mem::take(&mut self.lost_held) {
+                self.ingest.losses.gap("unknown_peer");
+            }
+            if self.frames.phase() == Phase::Streaming {
+                self.watch();
+            }
+            info!("the peer has become known");
+        } else {
+            if let Some(watched) = self.watched.take() {
+                watched.ended();
+            }
+            info!("the peer is no longer known");
         }
     }
 }

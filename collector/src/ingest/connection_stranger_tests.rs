@@ -128,17 +128,78 @@ async fn who_is_read_slowly_becomes_known_or_has_to_go_in_time_all_the_same() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
+const SECRET: &str = "0123456789abcdef";
+
+fn secrets() -> runtime::reload::Reloaded<Secrets> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
-    let secret = "0123456789abcdef";
-    fs::write(&file, secret).unwrap();
+    fs::write(&file, SECRET).unwrap();
     let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
     let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    secrets
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_host_network_who_shows_the_secret_over_tls_speaks_and_others_are_apart() {
+    let node = (Purpose::Nodes, "192.0.2.1/32".parse().unwrap());
+    let networks = watch::channel(Some(Arc::new(Networks::new([node])))).1;
+    let servers = DnsServers::new(watch::channel(here()).1, networks);
+    let (sender, mut observations) = queue::channel(1 << 20);
+    let limits = SeatLimits {
+        connections: 8,
+        of_peer: 2,
+        frames_per_second: 1,
+    };
+    let seats = Seats::new(limits, sender);
+    let secrets = secrets();
+    let dial = || {
+        Peer::with(1 << 20, |ingest| {
+            ingest.secrets = Some(secrets.clone());
+            ingest.admission.servers = Some(servers.clone());
+            ingest.seats = seats.clone();
+        })
+    };
+    let mut server = dial();
+    let mut other = dial();
+    for peer in [&mut server, &mut other] {
+        peer.open().await;
+    }
+    // Nobody asks the DNS server for long.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    other.send(&frame_with("0123456789abcdeg").repeat(9)).await;
+    server.send(&frame_with(SECRET)).await;
+    assert!(observations.recv().await.is_some());
+    let connections = |known| {
+        let of = seats.view().into_iter().filter(|it| it.is_known == known);
+        of.map(|it| it.connections).sum::<usize>()
+    };
+    assert_eq!((connections(true), connections(false)), (1, 1));
+    // The other one takes all seats that it may have, and is read slowly.
+    let _third = dial();
+    assert_eq!((connections(true), connections(false)), (1, 2));
+    let start = Instant::now();
+    server.send(&frame_with(SECRET)).await;
+    assert!(observations.recv().await.is_some());
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let closed = other.reader.await.unwrap();
+    assert!(matches!(closed, Err(Error::HostNetwork)), "{closed:?}");
+    assert!(start.elapsed() <= Duration::from_secs(15));
+    assert!(servers.refused().is_empty(), "the DNS server streams");
+    server.stream.shutdown().await.unwrap();
+    let _ended = server.end().await;
+    let mut other = dial();
+    other.open().await;
+    other.send(&frame_with("0123456789abcdeg")).await;
+    other.end().await.unwrap_err();
+    assert_eq!(servers.refused(), ["192.0.2.1".parse::<IpAddr>().unwrap()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
+    let secrets = secrets();
     let losses = Losses::default();
     tokio::time::advance(Duration::from_secs(3600)).await;
-    for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (secret, true)] {
+    for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (SECRET, true)] {
         let mut peer = Peer::with(1 << 20, |ingest| {
             ingest.secrets = Some(secrets.clone());
             ingest.losses = losses.clone();

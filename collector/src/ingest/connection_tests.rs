@@ -67,8 +67,10 @@ impl Peer {
         let mut ingest = Ingest::new(index, clock, Seats::new(limits, sender));
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
-        let listener = "tcp://0.0.0.0:6000".parse().unwrap();
-        let standing = ingest.admission.standing(&listener, &peer, false);
+        let has_secret = ingest.secrets.is_some();
+        let scheme = if has_secret { "tls" } else { "tcp" };
+        let listener = format!("{scheme}://0.0.0.0:6000").parse().unwrap();
+        let standing = ingest.admission.standing(&listener, &peer, has_secret);
         let seat = ingest.seats.take(&peer, standing.is_known()).unwrap();
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();

@@ -19,8 +19,34 @@ pub struct DnsServers {
     refusals: Arc<watch::Sender<Refusals>>,
 }
 
-/// When a DNS server on the host network was last refused.
-type Refusals = BTreeMap<IpAddr, Instant>;
+/// What came from the addresses of DNS servers on the host network.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// When a stream was last refused.
+    refused: BTreeMap<IpAddr, Instant>,
+    /// How many streams showed the secret and are open. Another pod of the Node may have sent what is refused beside them.
+    proven: BTreeMap<IpAddr, usize>,
+}
+
+/// While it lives, an open stream from an address of a DNS server on the host network has shown the secret.
+#[derive(Debug)]
+pub(super) struct Proven {
+    address: IpAddr,
+    refusals: Arc<watch::Sender<Refusals>>,
+}
+
+impl Drop for Proven {
+    fn drop(&mut self) {
+        self.refusals.send_modify(|refusals| {
+            if let Some(streams) = refusals.proven.get_mut(&self.address) {
+                *streams = streams.saturating_sub(1);
+                if *streams == 0 {
+                    refusals.proven.remove(&self.address);
+                }
+            }
+        });
+    }
+}
 
 /// What an address is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,7 +95,7 @@ impl DnsServers {
         Self {
             endpoints,
             networks,
-            refusals: Arc::new(watch::channel(Refusals::new()).0),
+            refusals: Arc::new(watch::channel(Refusals::default()).0),
         }
     }
 
@@ -96,12 +122,24 @@ impl DnsServers {
         }
     }
 
-    /// Keeps that this DNS server was refused now since it is on the host network, or that it was not.
-    pub(crate) fn set_refused(&self, address: IpAddr, is_refused: bool) {
-        self.refusals.send_if_modified(|refusals| match is_refused {
-            true => refusals.insert(address, Instant::now()).is_none(),
-            false => refusals.remove(&address).is_some(),
+    /// Keeps that a stream from this DNS server was refused now since that is on the host network.
+    pub(crate) fn refuse(&self, address: IpAddr) {
+        self.refusals.send_if_modified(|refusals| {
+            let is_new = refusals.refused.insert(address, Instant::now()).is_none();
+            is_new && !refusals.proven.contains_key(&address)
         });
+    }
+
+    /// Keeps that a stream from this DNS server, which is on the host network, may speak; for as long as what is returned lives.
+    pub(super) fn prove(&self, address: IpAddr) -> Proven {
+        self.refusals.send_modify(|refusals| {
+            refusals.refused.remove(&address);
+            *refusals.proven.entry(address).or_default() += 1;
+        });
+        Proven {
+            address,
+            refusals: Arc::clone(&self.refusals),
+        }
     }
 
     /// Told of when a DNS server begins or ends to be refused.
@@ -113,17 +151,21 @@ impl DnsServers {
     pub(super) fn retain_refused(&self, listing: &Listing) {
         let is_so = |address: &IpAddr| listing.placement(*address) == Placement::HostNetwork;
         self.refusals.send_if_modified(|refusals| {
-            let before = refusals.len();
-            refusals.retain(|address, at| is_so(address) && is_recent(*at));
-            refusals.len() < before
+            let refused = &mut refusals.refused;
+            let before = refused.len();
+            refused.retain(|address, at| is_so(address) && is_recent(*at));
+            refused.len() < before
         });
     }
 
     /// The DNS servers that are refused since they are on the host network.
     pub fn refused(&self) -> Vec<IpAddr> {
         let refusals = self.refusals.borrow();
-        let recent = refusals.iter().filter(|(_, at)| is_recent(**at));
-        recent.map(|(address, _)| *address).collect()
+        let is_refused = |(address, at): &(&IpAddr, &Instant)| {
+            is_recent(**at) && !refusals.proven.contains_key(*address)
+        };
+        let refused = refusals.refused.iter().filter(is_refused);
+        refused.map(|(address, _)| *address).collect()
     }
 }
 

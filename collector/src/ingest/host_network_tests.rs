@@ -80,8 +80,8 @@ impl World {
 async fn dns_servers_that_dial_together_are_one_event_on_each_service() {
     let mut world = World::start(&["kube-system/kube-dns", "dns/other"]);
     for last in 1..=7 {
-        world.servers.set_refused(ip(last), true);
-        world.servers.set_refused(ip(last), true);
+        world.servers.refuse(ip(last));
+        world.servers.refuse(ip(last));
     }
     for name in ["kube-dns", "other"] {
         let (report, after) = world.told().await;
@@ -96,7 +96,7 @@ async fn dns_servers_that_dial_together_are_one_event_on_each_service() {
     // They dial again and again, and one more comes: the Event is told again later.
     for _ in 0..AGAIN.as_secs() / 10 - 10 {
         for last in 1..=8 {
-            world.servers.set_refused(ip(last), true);
+            world.servers.refuse(ip(last));
         }
         sleep(Duration::from_secs(10)).await;
     }
@@ -115,9 +115,9 @@ async fn a_refusal_is_over_when_the_server_streams_in_order_leaves_or_is_silent_
         world.servers.refused()
     };
     for last in [1, 2, 3, 4] {
-        world.servers.set_refused(ip(last), true);
+        world.servers.refuse(ip(last));
     }
-    world.servers.set_refused(ip(1), false);
+    drop(world.servers.prove(ip(1)));
     assert_eq!(settled().await, [ip(2), ip(3), ip(4)]);
     world.endpoints.send_replace(endpoints(&[3, 4]));
     assert_eq!(settled().await, [ip(3), ip(4)]);
@@ -136,12 +136,12 @@ async fn while_nobody_is_refused_nothing_is_told() {
     assert!(world.reports.is_empty());
     // A server that mends itself before the first Event.
     world.networks.send_replace(nodes(&[1]));
-    world.servers.set_refused(ip(1), true);
+    world.servers.refuse(ip(1));
     sleep(GATHER / 2).await;
-    world.servers.set_refused(ip(1), false);
+    drop(world.servers.prove(ip(1)));
     sleep(AGAIN * 2).await;
     assert!(world.reports.is_empty());
-    world.servers.set_refused(ip(1), true);
+    world.servers.refuse(ip(1));
     let (_, after) = world.told().await;
     assert_eq!(after, GATHER);
     world.end().await;

@@ -65,7 +65,8 @@ pub struct Seats {
 struct Table {
     taken: usize,
     unknown: usize,
-    peers: HashMap<Key, Guest>,
+    /// Those that may speak, and others apart from them: pods on the host network of a DNS server have its address.
+    peers: HashMap<(Key, bool), Guest>,
     /// With so many peers those are forgotten that can be.
     sweep_at: usize,
 }
@@ -76,6 +77,26 @@ impl Table {
             let now = Instant::now();
             self.peers.retain(|_, guest| !guest.is_over(now));
             self.sweep_at = SWEEP.max(self.peers.len() * 2);
+        }
+    }
+
+    fn guest(&mut self, key: (Key, bool), observations: &queue::Sender) -> &mut Guest {
+        self.peers.entry(key).or_insert_with(|| Guest {
+            seats: 0,
+            tally: Arc::default(),
+            share: observations.share(),
+            pace: Arc::new(Mutex::new(Pace {
+                full_at: Instant::now(),
+            })),
+        })
+    }
+
+    fn leave(&mut self, key: (Key, bool)) {
+        if let Some(guest) = self.peers.get_mut(&key) {
+            guest.seats = guest.seats.saturating_sub(1);
+            if guest.is_over(Instant::now()) {
+                self.peers.remove(&key);
+            }
         }
     }
 }
@@ -131,6 +152,8 @@ pub struct Drops {
 pub struct PeerView {
     /// Its address, or its process.
     pub peer: String,
+    /// Whether it may speak.
+    pub is_known: bool,
     /// How many connections it has.
     pub connections: usize,
     /// Data frames that were read of it since it came.
@@ -190,8 +213,9 @@ impl Seats {
     pub fn view(&self) -> Vec<PeerView> {
         let table = self.table();
         let here = table.peers.iter().filter(|(_, guest)| guest.seats > 0);
-        let view = |(key, guest): (&Key, &Guest)| PeerView {
+        let view = |((key, is_known), guest): (&(Key, bool), &Guest)| PeerView {
             peer: key.to_string(),
+            is_known: *is_known,
             connections: guest.seats,
             frames: guest.tally.frames.load(Relaxed),
             lost: guest.tally.lost.load(Relaxed),
@@ -204,7 +228,9 @@ impl Seats {
         };
         let mut peers: Vec<_> = here.map(view).collect();
         drop(table);
-        peers.sort_unstable_by(|one, other| one.peer.cmp(&other.peer));
+        peers.sort_unstable_by(|one, other| {
+            (&one.peer, other.is_known).cmp(&(&other.peer, one.is_known))
+        });
         peers
     }
 
@@ -229,7 +255,8 @@ impl Seats {
             Peer::Address(address) => Key::Address(address.ip().to_canonical()),
         };
         let mut table = self.table();
-        let of_peer = table.peers.get(&key).map_or(0, |guest| guest.seats);
+        let of_peer = table.peers.get(&(key, is_known));
+        let of_peer = of_peer.map_or(0, |guest| guest.seats);
         if table.taken >= self.limits.connections {
             return Err(Taken::All);
         }
@@ -242,14 +269,7 @@ impl Seats {
         table.sweep();
         table.taken += 1;
         table.unknown += usize::from(!is_known);
-        let guest = table.peers.entry(key).or_insert_with(|| Guest {
-            seats: 0,
-            tally: Arc::default(),
-            share: self.observations.share(),
-            pace: Arc::new(Mutex::new(Pace {
-                full_at: Instant::now(),
-            })),
-        });
+        let guest = table.guest((key, is_known), &self.observations);
         guest.seats += 1;
         let (share, pace) = (guest.share.clone(), Arc::clone(&guest.pace));
         let tally = Arc::clone(&guest.tally);
@@ -311,16 +331,23 @@ impl Seat {
         }
     }
 
-    /// The peer has become known, or is no longer.
+    /// The peer has become known, or is no longer. Other connections of its address stay what they are.
     pub(super) fn set_known(&mut self, is_known: bool) {
-        if std::mem::replace(&mut self.is_known, is_known) != is_known {
-            let mut table = self.seats.table();
-            table.unknown = if is_known {
-                table.unknown.saturating_sub(1)
-            } else {
-                table.unknown + 1
-            };
+        if std::mem::replace(&mut self.is_known, is_known) == is_known {
+            return;
         }
+        let mut table = self.seats.table();
+        table.leave((self.key, !is_known));
+        table.unknown = if is_known {
+            table.unknown.saturating_sub(1)
+        } else {
+            table.unknown + 1
+        };
+        let guest = table.guest((self.key, is_known), &self.seats.observations);
+        guest.seats += 1;
+        self.share = guest.share.clone();
+        self.pace = Arc::clone(&guest.pace);
+        self.tally = Arc::clone(&guest.tally);
     }
 
     /// So many frames were read: for how long the peer is not to be read on.
@@ -344,12 +371,7 @@ impl Drop for Seat {
         let mut table = self.seats.table();
         table.taken = table.taken.saturating_sub(1);
         table.unknown = table.unknown.saturating_sub(usize::from(!self.is_known));
-        if let Some(guest) = table.peers.get_mut(&self.key) {
-            guest.seats = guest.seats.saturating_sub(1);
-            if guest.is_over(Instant::now()) {
-                table.peers.remove(&self.key);
-            }
-        }
+        table.leave((self.key, self.is_known));
     }
 }
 

@@ -217,7 +217,7 @@ fn peers(status: &Status) -> Markup {
                 }
                 @for peer in status.peers.iter().take(MAX_ROWS) {
                     tr {
-                        td { (peer.peer) }
+                        td { (peer.peer) @if !peer.known { " (not known)" } }
                         td.number { (peer.connections) }
                         td.number { (peer.frames) }
                         td.number { @if let Some(lag) = peer.lag_milliseconds { (format!("{lag:.0} ms")) } }

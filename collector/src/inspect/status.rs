@@ -145,6 +145,8 @@ pub struct FindingStatus {
 pub struct PeerStatus {
     /// Its address, or its process.
     pub peer: String,
+    /// Whether it may speak. What an unknown peer says waits until it is known.
+    pub known: bool,
     /// How many connections it has.
     pub connections: usize,
     /// Data frames that were read of it since it came.
@@ -313,6 +315,7 @@ impl Status {
     pub(super) fn peers(&mut self, peers: Vec<PeerView>, drops: Drops) {
         let status = |peer: PeerView| PeerStatus {
             peer: peer.peer,
+            known: peer.is_known,
             connections: peer.connections,
             frames: peer.frames,
             lost: peer.lost,

@@ -126,7 +126,7 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
 fn dns_servers() -> DnsServers {
     let (listed, networks) = (watch::channel(None).1, watch::channel(None).1);
     let servers = DnsServers::new(listed, networks);
-    servers.set_refused([198, 51, 100, 53].into(), true);
+    servers.refuse([198, 51, 100, 53].into());
     servers
 }
 

@@ -66,6 +66,7 @@ fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
     drop(gone);
     let view = PeerView {
         peer: "192.0.2.1".to_owned(),
+        is_known: true,
         connections: 2,
         frames: 15,
         lost: 7,
