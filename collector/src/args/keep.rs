@@ -5,7 +5,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use runtime::{UsageError, args::parse_duration};
 
-use crate::{policy::Terms, state::Limits};
+use crate::{
+    policy::{Ceilings, Terms, TermsRules},
+    state::Limits,
+};
 
 /// The flags of what is believed, which replay has too.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,6 +28,18 @@ pub struct KeepArgs {
     /// How long an address stays after it was last in an answer, if that is longer than its TTL and grace.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub retain: Duration,
+
+    /// An EgressFirewall's annotation `grace` counts as this at most.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub max_grace: Duration,
+
+    /// An EgressFirewall's annotation `min-ttl` counts as this at most.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub max_min_ttl: Duration,
+
+    /// An EgressFirewall's annotation `retain` counts as this at most.
+    #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = parse_duration)]
+    pub max_retain: Duration,
 
     /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
     /// and the like always are, and in a cluster its API server, Services, pods and Nodes, as far as the collector may read
@@ -52,13 +67,20 @@ impl KeepArgs {
         })
     }
 
-    /// The terms of a name that no annotation says more of.
-    pub fn terms(&self) -> Terms {
-        Terms {
-            grace: self.grace,
-            min_ttl: self.min_ttl,
-            retain: self.retain,
-            ..Terms::default()
+    /// The terms of names, and how far annotations may go.
+    pub fn terms(&self) -> TermsRules {
+        TermsRules {
+            defaults: Terms {
+                grace: self.grace,
+                min_ttl: self.min_ttl,
+                retain: self.retain,
+                ..Terms::default()
+            },
+            ceilings: Ceilings {
+                grace: self.max_grace,
+                min_ttl: self.max_min_ttl,
+                retain: self.max_retain,
+            },
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum Fault {
     DeniedElsewhere,
     /// An annotation is no duration.
     AnnotationIgnored,
+    /// An annotation says more than the administrator allows.
+    AnnotationClamped,
     /// There are more rules than count.
     TooManyRules,
 }
@@ -40,6 +42,7 @@ impl Fault {
             Self::AllowedAndDenied => "AllowedAndDenied",
             Self::DeniedElsewhere => "DeniedElsewhere",
             Self::AnnotationIgnored => "AnnotationIgnored",
+            Self::AnnotationClamped => "AnnotationClamped",
             Self::TooManyRules => "TooManyRules",
         }
     }
@@ -64,6 +67,7 @@ impl Fault {
             Self::AnnotationIgnored => {
                 "annotations that are ignored, as they are no durations such as 30s"
             }
+            Self::AnnotationClamped => "annotations above what an administrator allows",
             Self::TooManyRules => "rules over the limit, which are ignored",
         }
     }

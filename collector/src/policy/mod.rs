@@ -89,6 +89,36 @@ pub struct Terms {
     pub denied: bool,
 }
 
+/// What the flags say of terms, and how far annotations may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TermsRules {
+    /// Where no annotation says anything.
+    pub defaults: Terms,
+    /// Annotations say no more than this.
+    pub ceilings: Ceilings,
+}
+
+/// The largest values of annotations: what one namespace says of a name holds for all that use it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ceilings {
+    /// `--max-grace`.
+    pub grace: Duration,
+    /// `--max-min-ttl`.
+    pub min_ttl: Duration,
+    /// `--max-retain`.
+    pub retain: Duration,
+}
+
+impl Default for Ceilings {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(3600),
+            min_ttl: Duration::from_secs(600),
+            retain: Duration::from_secs(168 * 3600),
+        }
+    }
+}
+
 impl Terms {
     /// The bounds for a name on these terms.
     pub fn limits(&self, base: &Limits) -> Limits {
@@ -111,8 +141,8 @@ impl Terms {
 }
 
 /// The names that these EgressFirewalls use.
-pub fn names_in_use(firewalls: &[EgressFirewall], defaults: Terms) -> BTreeMap<DnsName, Terms> {
-    let mut rules = Rules::new(defaults);
+pub fn names_in_use(firewalls: &[EgressFirewall], terms: TermsRules) -> BTreeMap<DnsName, Terms> {
+    let mut rules = Rules::new(terms);
     rules.reset(firewalls, &BTreeSet::new(), Instant::now());
     rules.settle()
 }
@@ -167,7 +197,7 @@ pub struct Inputs {
 /// The watch ended, which a store's never does.
 pub async fn run<S: Store>(
     store: S,
-    defaults: Terms,
+    terms: TermsRules,
     outputs: Outputs,
     inputs: Inputs,
     gate: Gate,
@@ -186,7 +216,7 @@ pub async fn run<S: Store>(
         gate,
         was_in_sync: false,
     };
-    let mut rules = Rules::new(defaults);
+    let mut rules = Rules::new(terms);
     let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
     // Those that cannot be read; and of them those of which nothing is known from before.

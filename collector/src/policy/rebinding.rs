@@ -169,7 +169,7 @@ mod tests {
             "spec": { "egress": rules.collect::<Vec<_>>() },
         }))
         .unwrap();
-        let mut rules = Rules::new(Terms::default());
+        let mut rules = Rules::default();
         rules.apply(&firewall);
         rules
     }

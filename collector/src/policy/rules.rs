@@ -12,7 +12,7 @@ use runtime::{args::parse_duration, store::ObjectKey};
 use tokio::time::Instant;
 
 use super::{
-    DnsRules, Terms,
+    DnsRules, Terms, TermsRules,
     absence::Absences,
     faults::{Fault, Faults, Subjects, quoted},
     uses::{self, NameUses, RuleUse, UsesAsked},
@@ -30,8 +30,7 @@ pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
 /// The EgressFirewalls.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// What the flags say.
-    defaults: Terms,
+    terms: TermsRules,
     firewalls: BTreeMap<ObjectKey, Firewall>,
     /// Those that went.
     pub(super) absences: Absences,
@@ -58,16 +57,16 @@ struct Uses {
 }
 
 impl Rules {
-    pub(super) fn new(defaults: Terms) -> Self {
+    pub(super) fn new(terms: TermsRules) -> Self {
         Self {
-            defaults,
+            terms,
             ..Self::default()
         }
     }
 
     pub(super) fn apply(&mut self, object: &EgressFirewall) {
         let key = ObjectKey::of(object);
-        let mut firewall = Firewall::read(object, self.defaults);
+        let mut firewall = Firewall::read(object, &self.terms);
         let known = self.firewalls.get(&key);
         if let Some(known) = known {
             // It depends on the others: see `settle`.
@@ -214,9 +213,9 @@ impl Rules {
 }
 
 impl Firewall {
-    fn read(object: &EgressFirewall, defaults: Terms) -> Self {
+    fn read(object: &EgressFirewall, terms: &TermsRules) -> Self {
         let mut faults = Faults::default();
-        let terms = annotated(object, defaults, &mut faults);
+        let terms = annotated(object, terms, &mut faults);
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
         let rules = &object.spec.egress;
         for rule in rules.iter().take(MAX_RULES) {
@@ -296,23 +295,32 @@ impl Firewall {
     }
 }
 
-/// The flags, overridden by the annotations.
-fn annotated(object: &EgressFirewall, defaults: Terms, faults: &mut Faults) -> Terms {
-    let mut read = |key: &str, default: Duration| {
+/// The flags, overridden by the annotations as far as these may go.
+fn annotated(object: &EgressFirewall, rules: &TermsRules, faults: &mut Faults) -> Terms {
+    let TermsRules { defaults, ceilings } = rules;
+    let mut read = |key: &str, default: Duration, ceiling: Duration| {
         let Some(text) = object.annotations().get(&format!("{ANNOTATIONS}/{key}")) else {
             return default;
         };
-        parse_duration(text).unwrap_or_else(|_| {
-            let subject = format!("{key}: {}", quoted(text));
-            faults.add(Fault::AnnotationIgnored, subject);
-            default
-        })
+        let subject = || format!("{key}: {}", quoted(text));
+        match parse_duration(text) {
+            Ok(duration) if duration > ceiling => {
+                let held = format!("{} (counts as {ceiling:?})", subject());
+                faults.add(Fault::AnnotationClamped, held);
+                ceiling
+            }
+            Ok(duration) => duration,
+            Err(_) => {
+                faults.add(Fault::AnnotationIgnored, subject());
+                default
+            }
+        }
     };
     Terms {
-        grace: read("grace", defaults.grace),
-        min_ttl: read("min-ttl", defaults.min_ttl),
-        retain: read("retain", defaults.retain),
-        ..defaults
+        grace: read("grace", defaults.grace, ceilings.grace),
+        min_ttl: read("min-ttl", defaults.min_ttl, ceilings.min_ttl),
+        retain: read("retain", defaults.retain, ceilings.retain),
+        ..*defaults
     }
 }
 

@@ -139,7 +139,10 @@ fn annotations_override_the_flags_and_the_largest_wins() {
         min_ttl: seconds(5),
         ..Terms::default()
     };
-    let mut rules = Rules::new(defaults);
+    let mut rules = Rules::new(TermsRules {
+        defaults,
+        ..TermsRules::default()
+    });
     let mut long = firewall("a", &["www.example.com", "api.example.com"]);
     let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
         firewall
@@ -168,6 +171,32 @@ fn annotations_override_the_flags_and_the_largest_wins() {
         [(Fault::AnnotationIgnored, note.to_owned())]
     );
     assert_eq!(notes(&mut rules, "b"), []);
+}
+
+#[test]
+fn an_annotation_says_no_more_than_an_administrator_allows() {
+    let mut rules = Rules::default();
+    let mut greedy = firewall("a", &["www.example.com"]);
+    for (key, value) in [
+        ("grace", "5000000000h"),
+        ("min-ttl", "24h"),
+        ("retain", "168h"),
+    ] {
+        let key = format!("{ANNOTATIONS}/{key}");
+        greedy.annotations_mut().insert(key, value.to_owned());
+    }
+    rules.apply(&greedy);
+    let terms = rules.settle()[&DnsName::parse("www.example.com").unwrap()];
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    assert_eq!(terms.grace, hours(1));
+    assert_eq!(terms.min_ttl, Duration::from_secs(600));
+    assert_eq!(terms.retain, hours(168));
+    let note = "2 annotations above what an administrator allows: grace: \"5000000000h\" (counts as 3600s), \
+         min-ttl: \"24h\" (counts as 600s)";
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(Fault::AnnotationClamped, note.to_owned())]
+    );
 }
 
 fn denying(mut firewall: EgressFirewall) -> EgressFirewall {

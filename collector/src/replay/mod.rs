@@ -64,7 +64,11 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         ..args.keep.limits()?
     };
     let terms = args.keep.terms();
-    let mut names: BTreeMap<_, _> = args.names.iter().map(|it| (it.clone(), terms)).collect();
+    let mut names: BTreeMap<_, _> = args
+        .names
+        .iter()
+        .map(|it| (it.clone(), terms.defaults))
+        .collect();
     if let Some(store) = &args.store {
         names.extend(names_in_use(&egress_firewalls(store).await?, terms));
     }
