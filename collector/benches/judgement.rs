@@ -19,10 +19,11 @@ use std::{
 
 use collector::{
     args::ManageObjects,
+    clients::Clients,
     guards::Guards,
     observation::{Observation, Source},
     owner::{Config, Owner, Rates},
-    policy::{Terms, Wanted},
+    policy::{Terms, Wanted, left_out::Notices},
     publish::{Outcome, Write},
     recent::Recent,
     remember::Remembered,
@@ -74,6 +75,8 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
         rates: Rates::default(),
         remembered: Remembered::default(),
         recent: Recent::default(),
+        clients: Clients::default(),
+        notices: Notices::default(),
     });
     owner.lead(true, at(0));
     owner.event(Event::Synced(Vec::new()), at(0));

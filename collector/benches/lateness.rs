@@ -323,6 +323,8 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             rates: Rates::default(),
             remembered: Remembered::default(),
             recent: collector::recent::Recent::default(),
+            clients: collector::clients::Clients::default(),
+            notices: collector::policy::left_out::Notices::default(),
         },
         store.clone(),
         clock.clone(),

@@ -16,7 +16,7 @@ use collector::{
     args::ManageObjects,
     guards::Guards,
     owner::{Config, Owner, Rates},
-    policy::{self, Outputs, Overview, Terms, Wanted},
+    policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
     remember::Remembered,
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
@@ -119,6 +119,8 @@ fn owner() -> Owner {
         rates: Rates::default(),
         remembered: Remembered::default(),
         recent: collector::recent::Recent::default(),
+        clients: collector::clients::Clients::default(),
+        notices: collector::policy::left_out::Notices::default(),
     })
 }
 
@@ -177,10 +179,14 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let gate = health.gate("egress-firewalls", "starting");
     let following = policy::run(
         store.clone(),
-        terms,
+        TermsRules {
+            defaults: terms,
+            ..TermsRules::default()
+        },
         outputs,
         policy::Inputs {
             rebindings: mpsc::channel(1).1,
+            left_out: mpsc::channel(1).1,
             questions: mpsc::channel(1).1,
         },
         gate,

@@ -15,6 +15,7 @@
 
 pub mod args;
 pub mod capture;
+pub mod clients;
 pub mod corefile;
 pub mod explain;
 pub mod flush;

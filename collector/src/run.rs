@@ -31,6 +31,7 @@ use self::{farewell::Farewell, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
+    clients::Clients,
     guards::{Guards, SharedGuards},
     ingest::{
         Admission, DnsServers, Ingest, Listener, Losses, Seats, Sources, Taps, host_network, queue,
@@ -42,7 +43,7 @@ use crate::{
         self,
         task::{Channels, Gates},
     },
-    policy::{self, Wanted, rebinding::Rebindings},
+    policy::{self, Wanted, left_out::Notices, rebinding::Rebindings},
     recent::Recent,
     remember::Remembered,
     resolve::{self, Beside, OwnQueries, ResolverSpec, Round},
@@ -81,10 +82,13 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     tasks.spawn("reports", reporting.run(tasks.token()));
     let (recent, clock) = (Recent::default(), Clock::system());
     let (rebindings, attempts) = Rebindings::channel(recent.clone(), clock.clone());
+    let (notices, left_out) = Notices::channel();
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
         recent,
+        clients: Clients::default(),
+        notices,
         sources: Sources::default(),
         losses: Losses::default(),
         taps: Taps::default(),
@@ -103,6 +107,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (asked_of_rules, questions) = mpsc::channel(inspect::QUEUE);
     let inputs = policy::Inputs {
         rebindings: attempts,
+        left_out,
         questions,
     };
     let (wanted, overview) = program.policy(inputs, &mut tasks);
@@ -123,14 +128,16 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let leader = program.leader(peers, hearing.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
-    let pods = program.pods(&overview, &endpoints, &leader, trusted, &mut tasks);
+    let pods = program.pods(
+        &overview, &endpoints, &networks, &leader, trusted, &mut tasks,
+    );
     let (observations, seats) =
         program.ingest(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
     let channels = Channels {
         observations,
         losses: program.losses.clone(),
         wanted,
-        networks,
+        networks: networks.clone(),
         rounds,
         beside: said_beside,
         hearing,
@@ -221,6 +228,8 @@ struct Program {
     remembered: Remembered,
     rebindings: Rebindings,
     recent: Recent,
+    clients: Clients,
+    notices: Notices,
     sources: Sources,
     losses: Losses,
     taps: Taps,
@@ -400,6 +409,8 @@ impl Program {
             rates: self.args.rates(),
             remembered: self.remembered.clone(),
             recent: self.recent.clone(),
+            clients: self.clients.clone(),
+            notices: self.notices.clone(),
         };
         let gates = Gates {
             objects: self

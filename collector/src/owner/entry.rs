@@ -13,8 +13,9 @@ use runtime::{
 
 use super::{evictions::Evicted, standby::Additions, writes};
 use crate::{
+    clients::{Clients, Namespace},
     publish::Write,
-    state::{Limits, Memory, Stored},
+    state::{Crowd, Limits, Memory, Stored},
 };
 
 /// The label and its value by which objects are known as the collector's own.
@@ -33,6 +34,8 @@ pub(super) struct Entry {
     pub(super) wanted: bool,
     pub(super) allowed: bool,
     pub(super) denied: bool,
+    /// The namespaces with a rule for it, in order, if it is a wildcard.
+    pub(super) with_rule: Box<[Namespace]>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
     pub(super) released: bool,
     /// Usually one; a foreign one of the same name is kept up too.
@@ -66,6 +69,7 @@ impl Entry {
             wanted: false,
             allowed: false,
             denied: false,
+            with_rule: Box::default(),
             released: false,
             fresh: true,
             missing_since: now,
@@ -79,6 +83,18 @@ impl Entry {
             evicted: None,
             additions: None,
         }
+    }
+
+    /// Its memory, and what that goes by.
+    pub(super) fn parts<'a>(
+        &'a mut self,
+        clients: &'a Clients,
+    ) -> (&'a mut Memory, &'a Limits, Crowd<'a>) {
+        let crowd = Crowd {
+            clients: Some(clients),
+            with_rule: &self.with_rule,
+        };
+        (&mut self.memory, &self.limits, crowd)
     }
 
     /// The object of that name.

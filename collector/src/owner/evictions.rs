@@ -11,6 +11,7 @@ use runtime::clock::Timestamp;
 use super::Owner;
 use crate::{
     observation::Source,
+    policy::left_out::Kind,
     recent::What,
     state::{Learned, Limits},
 };
@@ -85,6 +86,9 @@ impl Owner {
                 return true;
             }
             evicted.told_at = now;
+            if entry.denied {
+                self.config.notices.tell(spec, Kind::DeniedAddresses);
+            }
             for object in &entry.objects {
                 let mut about = object.bare(&self.config.namespace, spec).object_ref(&());
                 about.resource_version = None;
@@ -112,21 +116,15 @@ fn notes(
     limits: &Limits,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
-        let note = match limits.protected {
-            false => format!(
-                "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
-                limits.addresses_per_name, limits.object_bytes
-            ),
-            true => format!(
-                "{spec}, which a rule denies, has more addresses than an object holds ({} bytes): those that came last are left out, and open",
-                limits.object_bytes
-            ),
-        };
+        let note = format!(
+            "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
+            limits.addresses_per_name, limits.object_bytes
+        );
         ("AddressesEvicted", note)
     });
     let names = (evictions.names > 0).then(|| {
         let note = format!(
-            "{spec} has more names than are kept ({}): of the client that asked for most, those that were seen longest ago are left out",
+            "{spec} has more names than are kept ({}): of the namespace and of the client that asked for most, those that were seen longest ago are left out",
             limits.names_per_wildcard
         );
         ("NamesEvicted", note)
@@ -180,6 +178,7 @@ mod tests {
         for name in ["a.example.com.", "b.example.com.", "c.example.com."] {
             world.observe(name, "192.0.2.1");
         }
+        world.settle();
         let told = world.owner.take_evictions(at(0));
         let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
         assert_eq!(reasons, ["NamesEvicted"]);

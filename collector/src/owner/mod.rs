@@ -16,6 +16,8 @@ mod absence;
 #[cfg(test)]
 mod absence_tests;
 mod budget;
+#[cfg(test)]
+mod crowd_tests;
 mod dirty;
 mod entry;
 mod evictions;
@@ -85,11 +87,12 @@ pub use self::{
 };
 use crate::{
     args::ManageObjects,
+    clients::Clients,
     guards::Guards,
     hearing::Hearing,
     names::NameIndex,
     observation::{Observation, Source},
-    policy::{Terms, Wanted},
+    policy::{Terms, Wanted, left_out::Notices},
     recent::{Note, Recent, What},
     remember::Remembered,
     state::{Learned, Limits},
@@ -119,6 +122,10 @@ pub struct Config {
     pub remembered: Remembered,
     /// What happened to addresses, for people.
     pub recent: Recent,
+    /// Whose pods clients are.
+    pub clients: Clients,
+    /// Who tells the authors of rules what is left out.
+    pub notices: Notices,
 }
 
 /// All that is known, by the name that an object wants.
@@ -216,8 +223,7 @@ impl Owner {
         }
         info!(leader, "leadership");
         (self.leader, self.leads_since) = (leader, now);
-        let mut evictions = Vec::new();
-        for (spec, entry) in self.entries.iter_mut().filter(|_| leader) {
+        for entry in self.entries.values_mut().filter(|_| leader) {
             let Entry {
                 memory,
                 objects,
@@ -225,16 +231,10 @@ impl Owner {
                 ..
             } = &mut **entry;
             for object in objects.iter() {
-                let learned = memory.take_over(&object.status, now, limits, &self.config.guards);
-                // All else is looked at below.
-                if !learned.evicted.is_empty() {
-                    evictions.push((spec.clone(), learned));
-                }
+                // What follows is looked at below.
+                memory.take_over(&object.status, now, limits, &self.config.guards);
             }
             entry.additions = None;
-        }
-        for (spec, learned) in evictions {
-            self.learned(&spec, learned, now);
         }
         self.gap(now);
     }
@@ -303,11 +303,16 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(spec) else {
                 continue;
             };
-            let learned = entry.memory.observe(observation, &entry.limits);
+            let (memory, limits, crowd) = entry.parts(&self.config.clients);
+            let learned = memory.observe(observation, limits, crowd);
+            let is_crowded = memory.is_crowded(limits);
             if learned.urgent && self.leader {
                 entry.unwritten_since.get_or_insert(observation.at);
             }
             self.learned(spec, learned, observation.at);
+            if is_crowded {
+                self.enforce(spec, observation.at);
+            }
             if !self.leader {
                 self.compare_with_status(spec, observation);
             }
@@ -321,6 +326,16 @@ impl Owner {
             self.schedule.hurry(&observation.name, observation.at);
             self.schedule.use_tcp(&observation.name);
         }
+    }
+
+    /// Brings what is known of a name into its limits.
+    fn enforce(&mut self, spec: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return;
+        };
+        let (memory, limits, crowd) = entry.parts(&self.config.clients);
+        let learned = memory.enforce(limits, now, crowd);
+        self.learned(spec, learned, now);
     }
 
     /// Takes in the names in use.
@@ -356,6 +371,13 @@ impl Owner {
                 Box::new(Entry::new(name.clone(), limits, now))
             });
             (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
+            if let Some(namespaces) = wanted.namespaces.get(name) {
+                let numbers = namespaces.iter();
+                let mut with_rule: Vec<_> =
+                    numbers.map(|it| self.config.clients.number(it)).collect();
+                with_rule.sort_unstable();
+                entry.with_rule = with_rule.into();
+            }
             if entry.wanted && entry.limits == *limits {
                 continue;
             }

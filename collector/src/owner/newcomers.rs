@@ -42,7 +42,8 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(&to) else {
                 continue;
             };
-            let learned = entry.memory.adopt(copy, now, &entry.limits);
+            let (memory, _, crowd) = entry.parts(&self.config.clients);
+            let learned = memory.adopt(copy, crowd);
             self.learned(&to, learned, now);
             self.reschedule(&name);
         }

@@ -85,10 +85,8 @@ impl Owner {
             // What tells of the end of its rules has no address that could be left out.
             && !entry.released
         {
-            let found = entry.objects.iter().find(|it| *it.name == *key.name);
-            let stored = found.map(|object| object.status.clone());
-            let stored = stored.unwrap_or_default();
-            let learned = entry.memory.shrink(&stored, now, &entry.limits);
+            let (memory, limits, crowd) = entry.parts(&self.config.clients);
+            let learned = memory.shrink(now, limits, crowd);
             self.learned(&spec, learned, now);
         }
         self.failed(key, write, None, now);

@@ -13,9 +13,10 @@ use runtime::{
 use super::{Config, Owner, Rates};
 use crate::{
     args::ManageObjects,
+    clients::Clients,
     guards::Guards,
     observation::Observation,
-    policy::{Terms, Wanted},
+    policy::{Terms, Wanted, left_out::Notices},
     publish::{Outcome, Write},
     recent::Recent,
     remember::Remembered,
@@ -95,6 +96,8 @@ impl World {
             rates: Rates::default(),
             remembered: remembered.clone(),
             recent: recent.clone(),
+            clients: Clients::default(),
+            notices: Notices::default(),
         };
         change(&mut config);
         let mut world = Self {

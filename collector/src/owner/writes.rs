@@ -14,6 +14,9 @@ use crate::{args::ManageObjects, publish::Write, state::Stored};
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
 
+/// What is to be written of an object that costs more is only found out when it may be written.
+const DEAR: usize = 100_000;
+
 /// An object stays for so long with a status that tells of the end of its last rule: whoever reads a folder without notifications
 /// looks once a second.
 const NO_RULE_FOR: Duration = Duration::from_secs(2);
@@ -136,6 +139,10 @@ impl Owner {
         if !self.leader {
             return self.write_additions(spec, now, writes);
         }
+        if entry.objects.iter().any(|object| spaced(object) <= now) || self.ending {
+            self.enforce(spec, now);
+        }
+        let entry = self.entries.get_mut(spec)?;
         let mut again: Vec<Timestamp> = Vec::new();
         let before = writes.len();
         let manage = self.objects_in_sync && self.config.manage_objects != ManageObjects::Never;
@@ -186,15 +193,21 @@ impl Owner {
             if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
+            let paid = spaced(object);
+            if paid > now && object.cost > DEAR && !self.ending {
+                waiting |= unwritten_since.is_some();
+                again.push(paid);
+                continue;
+            }
             let Some(change) = memory.render(&object.status, now) else {
                 continue;
             };
             let urgent = change.is_urgent();
             let at = match change.nearest.filter(|_| self.is_reaped) {
-                _ if urgent => spaced(object),
+                _ if urgent => paid,
                 // Another writer removes addresses once the stored times are over.
-                Some(over) => spaced(object).max(over),
-                None => spaced(object).max(object.written + self.config.times_interval),
+                Some(over) => paid.max(over),
+                None => paid.max(object.written + self.config.times_interval),
             };
             if at > now && !(self.ending && urgent) {
                 waiting |= urgent;

@@ -1,4 +1,6 @@
-//! A Pod, of which nothing but its DNS settings is kept.
+//! A Pod, of which nothing but its DNS settings and addresses is kept.
+
+use std::net::IpAddr;
 
 use k8s_openapi::{
     api::core::v1::{Pod, PodDNSConfigOption},
@@ -15,6 +17,8 @@ pub struct PodDns {
     /// Name, namespace, uid and version alone.
     metadata: ObjectMeta,
     is_on_host: bool,
+    runs: bool,
+    addresses: Box<[IpAddr]>,
     /// Nothing in most.
     settings: Option<Box<Settings>>,
 }
@@ -47,6 +51,8 @@ struct Read {
     metadata: Metadata,
     #[serde(default)]
     spec: Spec,
+    #[serde(default)]
+    status: Status,
 }
 
 #[derive(Deserialize)]
@@ -66,8 +72,28 @@ struct Spec {
     host_network: Option<bool>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    phase: Option<String>,
+    #[serde(default, rename = "podIPs")]
+    pod_ips: Vec<PodIp>,
+}
+
+#[derive(Deserialize)]
+struct PodIp {
+    ip: String,
+}
+
 impl From<Read> for PodDns {
-    fn from(Read { metadata, spec }: Read) -> Self {
+    fn from(read: Read) -> Self {
+        let Read {
+            metadata,
+            spec,
+            status,
+        } = read;
+        let addresses = status.pod_ips.iter();
+        let addresses = addresses.filter_map(|it| it.ip.parse::<IpAddr>().ok());
         let policy = spec.dns_policy.filter(|policy| policy != "ClusterFirst");
         let settings = (policy.is_some() || spec.dns_config.is_some()).then(|| {
             Box::new(Settings {
@@ -84,6 +110,8 @@ impl From<Read> for PodDns {
                 ..ObjectMeta::default()
             },
             is_on_host: spec.host_network == Some(true),
+            runs: status.phase.as_deref() == Some("Running"),
+            addresses: addresses.map(|it| it.to_canonical()).collect(),
             settings,
         }
     }
@@ -93,6 +121,19 @@ impl PodDns {
     /// It shares its node's network, so that no EgressFirewall is about it.
     pub fn is_on_host(&self) -> bool {
         self.is_on_host
+    }
+
+    /// Whether it runs: nobody asks for a pod that only waits.
+    pub fn runs(&self) -> bool {
+        self.runs
+    }
+
+    /// `status.podIPs`: none on the host network, where they are the node's.
+    pub fn addresses(&self) -> &[IpAddr] {
+        match self.is_on_host {
+            true => &[],
+            false => &self.addresses,
+        }
     }
 
     /// `dnsPolicy`.

@@ -1,14 +1,19 @@
 //! What is known of pods: those that differ from the others, by namespace. No IO.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
     net::IpAddr,
+    sync::Arc,
 };
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::store::ObjectKey;
+use runtime::{
+    networks::{Networks, Purpose},
+    store::ObjectKey,
+};
 
 use super::resolv_conf::{NameServer, ResolvConf, usual_tries};
 use crate::policy::DnsRules;
@@ -28,6 +33,8 @@ pub struct Table {
     /// The addresses of the cluster's DNS; nothing is said of addresses before they are known.
     cluster: Option<BTreeSet<IpAddr>>,
     trusted: Vec<IpNet>,
+    /// Where pods and Services have their addresses: anybody may run a name server there.
+    cluster_networks: Option<Arc<Networks>>,
     namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -141,6 +148,11 @@ impl Table {
         self.cluster = addresses;
     }
 
+    /// The networks of pods and Services are these.
+    pub fn set_networks(&mut self, networks: Option<Arc<Networks>>) {
+        self.cluster_networks = networks;
+    }
+
     /// A pod is as it says; `None` if it is gone or no rule is about it.
     pub fn set(&mut self, pod: &ObjectKey, conf: Option<ResolvConf>) {
         let Some(namespace) = self.namespaces.get_mut(&pod.namespace) else {
@@ -159,18 +171,37 @@ impl Table {
         }
     }
 
-    /// The servers of pods that may be asked, and how many more there are.
+    /// The servers of pods that may be asked, those first that most namespaces use, and how many more there are.
     pub fn trusted(&self) -> (Vec<IpAddr>, usize) {
-        let all = self.namespaces.values().flat_map(|it| it.pods.values());
-        let all: BTreeSet<IpAddr> = all
-            .flat_map(|conf| conf.servers.iter())
-            .filter_map(|server| match self.whose(*server) {
+        let mut users: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for namespace in self.namespaces.values() {
+            let servers = namespace.pods.values().flat_map(|it| it.servers.iter());
+            let trusted = servers.filter_map(|server| match self.whose(*server) {
                 (Whose::Trusted, address) => address,
                 _ => None,
-            })
-            .collect();
+            });
+            for server in trusted.collect::<BTreeSet<IpAddr>>() {
+                *users.entry(server).or_default() += 1;
+            }
+        }
+        let mut all: Vec<_> = users.into_iter().collect();
+        all.sort_by_key(|(server, users)| (Reverse(*users), *server));
         let more = all.len().saturating_sub(MAX_TRUSTED);
-        (all.into_iter().take(MAX_TRUSTED).collect(), more)
+        let asked = all.into_iter().take(MAX_TRUSTED);
+        (asked.map(|(server, _)| server).collect(), more)
+    }
+
+    /// Whether an administrator trusts the server, and no tenant can run it as a pod or a Service.
+    fn is_trusted(&self, server: IpAddr) -> bool {
+        let purpose = (self.cluster_networks.as_ref()).map(|networks| networks.purpose(server));
+        let is_inside = match purpose {
+            None => true,
+            Some(purpose) => matches!(
+                purpose,
+                Some(Purpose::Pods | Purpose::Services | Purpose::UserDefinedNetworks)
+            ),
+        };
+        !is_inside && self.trusted.iter().any(|net| net.contains(&server))
     }
 
     fn whose(&self, server: NameServer) -> (Whose, Option<IpAddr>) {
@@ -184,7 +215,7 @@ impl Table {
             Some(cluster) if cluster.contains(&address) => Whose::Cluster,
             // Such an address is the node's own: a NodeLocal DNSCache, of which its Corefile tells.
             Some(_) if is_link_local(address) => Whose::Cluster,
-            Some(_) if self.trusted.iter().any(|net| net.contains(&address)) => Whose::Trusted,
+            Some(_) if self.is_trusted(address) => Whose::Trusted,
             Some(_) => Whose::Foreign,
         };
         (whose, Some(address))
@@ -319,6 +350,9 @@ mod tests {
         };
         table.set_namespaces(&[("team".to_owned(), rules)].into());
         table.set_cluster(Some(["10.96.0.10".parse().unwrap()].into()));
+        let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
+        let services = (Purpose::Services, "10.96.0.0/12".parse().unwrap());
+        table.set_networks(Some(Arc::new(Networks::new([pods, services]))));
         table
     }
 
@@ -371,6 +405,40 @@ mod tests {
         );
         table.forget("team");
         assert_eq!(table.trusted(), (vec![], 0));
+    }
+
+    #[test]
+    fn a_name_server_in_the_networks_of_pods_and_services_is_never_trusted() {
+        let mut table = table(&["10.0.0.0/8"]);
+        let servers = ["10.244.0.7", "10.96.0.99", "10.1.0.1"];
+        table.set(&pod("a"), Some(asking(&servers)));
+        assert_eq!(table.trusted(), (vec!["10.1.0.1".parse().unwrap()], 0));
+        assert_eq!(counts(&table), [0, 0, 1]);
+        table.set_networks(None);
+        assert_eq!(table.trusted().0, Vec::<IpAddr>::new(), "not known yet");
+    }
+
+    #[test]
+    fn the_servers_that_most_namespaces_use_are_asked() {
+        let mut table = table(&["192.0.2.0/24"]);
+        let rules = |_| DnsRules {
+            about: ObjectReference::default(),
+            fewest_dots: 2,
+        };
+        let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), rules(name)));
+        table.set_namespaces(&namespaces.into());
+        // One namespace chose many with low addresses.
+        for last in 1..=20 {
+            let server = format!("192.0.2.{last}");
+            table.set(&pod(&format!("p{last}")), Some(asking(&[&server])));
+        }
+        for key in ["two/a", "two/b", "three/a"] {
+            let key = key.parse().unwrap();
+            table.set(&key, Some(asking(&["192.0.2.200"])));
+        }
+        let (asked, more) = table.trusted();
+        assert_eq!((asked.len(), more), (MAX_TRUSTED, 21 - MAX_TRUSTED));
+        assert_eq!(asked[0].to_string(), "192.0.2.200");
     }
 
     #[test]

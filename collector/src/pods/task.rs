@@ -1,7 +1,7 @@
 //! The task that watches pods, while this replica leads.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     future::{pending, ready},
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -20,6 +20,7 @@ use runtime::{
     endpoints::Endpoints,
     leader::Leader,
     metrics::Series,
+    networks::Networks,
     report::{Reporter, Severity},
     store::{Event, ObjectKey, Scope},
 };
@@ -37,6 +38,7 @@ use super::{
     table::{MAX_TRUSTED, Note, PodsView, Table, Whose},
 };
 use crate::{
+    clients::Clients,
     policy::{DnsRules, Overview},
     resolve::{Server, Servers},
 };
@@ -72,6 +74,8 @@ pub struct Inputs {
     pub overview: watch::Receiver<Arc<Overview>>,
     /// The servers behind the Services.
     pub endpoints: Option<watch::Receiver<Option<Endpoints>>>,
+    /// The cluster's own networks.
+    pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// Whether this replica leads.
     pub leader: Leader,
 }
@@ -79,6 +83,8 @@ pub struct Inputs {
 /// What it tells.
 #[derive(Debug)]
 pub struct Outputs {
+    /// Whose pods clients are. It knows none while this replica does not lead.
+    pub clients: Clients,
     /// What there is to know; `None` while this replica does not lead.
     pub view: watch::Sender<Option<Arc<PodsView>>>,
     /// The servers that may be asked because pods ask them.
@@ -114,6 +120,7 @@ pub async fn run(
         let behind = endpoints
             .as_mut()
             .map(|found| found.borrow_and_update().clone());
+        task.set_networks(inputs.networks.borrow_and_update().clone());
         task.lead(inputs.leader.is_leading(), &namespaces);
         task.set_endpoints(behind.flatten().as_ref());
         let wake = task.wake();
@@ -122,6 +129,7 @@ pub async fn run(
             Some(change) = task.changes.next() => task.take(change),
             () = inputs.leader.changed() => {}
             Ok(()) = inputs.overview.changed() => {}
+            Ok(()) = inputs.networks.changed() => {}
             () = changed(&mut endpoints) => {}
             () = sleep_until(wake) => task.tell(),
         }
@@ -146,6 +154,7 @@ struct Task {
     /// Namespaces whose pods are watched.
     watched: BTreeMap<String, CancellationToken>,
     changes: Changes,
+    networks: Option<Arc<Networks>>,
     services: BTreeMap<ObjectKey, Vec<IpAddr>>,
     behind: BTreeSet<IpAddr>,
     /// The watches of pods, and of Services, that end when this replica does not lead.
@@ -168,6 +177,7 @@ impl Task {
             outputs,
             watched: BTreeMap::new(),
             changes: SelectAll::new(),
+            networks: None,
             services: BTreeMap::new(),
             behind: BTreeSet::new(),
             leading: None,
@@ -195,6 +205,7 @@ impl Task {
                     self.changes.push(events.take_until(until).boxed());
                 }
                 self.leading = Some(token);
+                self.outputs.clients.watch(self.networks.clone());
                 self.touch();
             }
             (Some(token), false) => {
@@ -204,6 +215,8 @@ impl Task {
                 self.watched.clear();
                 self.services.clear();
                 self.table = Table::new(self.config.trusted.clone());
+                self.table.set_networks(self.networks.clone());
+                self.outputs.clients.watch(None);
                 self.changed = None;
                 self.told.clear();
                 self.bypassing.replace::<1>([]);
@@ -228,6 +241,7 @@ impl Task {
             let stays = namespaces.contains_key(name);
             if !stays {
                 token.cancel();
+                self.outputs.clients.retain(name, &HashSet::new());
             }
             stays
         });
@@ -260,17 +274,38 @@ impl Task {
         self.touch();
     }
 
+    fn set_networks(&mut self, networks: Option<Arc<Networks>>) {
+        if self.networks == networks {
+            return;
+        }
+        self.networks.clone_from(&networks);
+        self.table.set_networks(networks.clone());
+        if self.leading.is_some() && networks.is_some() {
+            self.outputs.clients.watch(networks);
+        }
+        self.touch();
+    }
+
+    fn set_pod(&mut self, pod: &PodDns) {
+        let key = ObjectKey::of(pod);
+        let counts = pod.runs() && !pod.is_on_host();
+        self.table.set(&key, counts.then(|| ResolvConf::of(pod)));
+        self.outputs.clients.set(key, pod.addresses());
+    }
+
     fn take_pods(&mut self, namespace: &str, event: Event<PodDns>) {
-        let conf = |pod: &PodDns| (!pod.is_on_host()).then(|| ResolvConf::of(pod));
         match event {
             Event::Synced(pods) => {
+                let keys = pods.iter().map(ObjectKey::of).collect();
+                self.outputs.clients.retain(namespace, &keys);
                 self.table.forget(namespace);
-                for pod in &pods {
-                    self.table.set(&ObjectKey::of(pod), conf(pod));
-                }
+                pods.iter().for_each(|pod| self.set_pod(pod));
             }
-            Event::Applied(pod) => self.table.set(&ObjectKey::of(&pod), conf(&pod)),
-            Event::Deleted(key) => self.table.set(&key, None),
+            Event::Applied(pod) => self.set_pod(&pod),
+            Event::Deleted(key) => {
+                self.outputs.clients.end(&key);
+                self.table.set(&key, None);
+            }
             // What was known holds; the watch says so itself.
             Event::OutOfSync(reason) => {
                 info!(%namespace, %reason, "pods cannot be read: which of them bypass the cluster's DNS is not known");

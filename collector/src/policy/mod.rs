@@ -7,14 +7,16 @@
 //! - [`faults`]: what is wrong with an EgressFirewall.
 //! - `speaker`: who says so, and how often.
 //! - `uses`: which rules use a name, for who asks.
-//! - [`rebinding`]: answers that somebody should know of.
+//! - [`rebinding`], [`left_out`]: what else somebody should know of, and `teller`, who says so.
 
 mod absence;
 pub mod faults;
+pub mod left_out;
 mod list;
 pub mod rebinding;
 mod rules;
 mod speaker;
+mod teller;
 #[cfg(test)]
 mod tests;
 mod uses;
@@ -46,11 +48,8 @@ use tracing::{info, warn};
 
 pub use self::uses::{NameUses, RuleUse, UsesAsked};
 use self::{
-    faults::Faults,
-    list::Lists,
-    rebinding::{Rebinding, Teller},
-    rules::Rules,
-    speaker::Speaker,
+    faults::Faults, left_out::LeftOut, list::Lists, rebinding::Rebinding, rules::Rules,
+    speaker::Speaker, teller::Teller,
 };
 use crate::state::Limits;
 
@@ -66,6 +65,8 @@ pub const METRICS: &[Metric] = &[Metric::gauge(
 pub struct Wanted {
     /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
     pub names: BTreeMap<DnsName, Terms>,
+    /// Of each wildcard among them the namespaces that have it in a rule.
+    pub namespaces: BTreeMap<DnsName, BTreeSet<Arc<str>>>,
     /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
     pub absent: BTreeMap<DnsName, bool>,
     /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
@@ -126,7 +127,6 @@ impl Terms {
             grace: self.grace,
             min_ttl: self.min_ttl,
             retain: self.retain,
-            protected: self.denied,
             ..base.clone()
         }
     }
@@ -187,6 +187,8 @@ pub struct Outputs {
 pub struct Inputs {
     /// What the authors of EgressFirewalls are told of.
     pub rebindings: mpsc::Receiver<Rebinding>,
+    /// The same, of what limits left out.
+    pub left_out: mpsc::Receiver<LeftOut>,
     /// Who wants to know which rules use a name.
     pub questions: mpsc::Receiver<UsesAsked>,
 }
@@ -210,6 +212,7 @@ pub async fn run<S: Store>(
     } = outputs;
     let Inputs {
         mut rebindings,
+        mut left_out,
         mut questions,
     } = inputs;
     let mut readiness = Readiness {
@@ -231,7 +234,11 @@ pub async fn run<S: Store>(
             () = shutdown.cancelled() => return Ok(()),
             () = speaker.speak(&rules, &undecodable) => continue,
             Some(rebinding) = rebindings.recv() => {
-                teller.tell(&rules, &rebinding, Instant::now());
+                rebinding::tell(&mut teller, &rules, &rebinding, Instant::now());
+                continue;
+            }
+            Some(left_out) = left_out.recv() => {
+                left_out::tell(&mut teller, &rules, &left_out, Instant::now());
                 continue;
             }
             Some(asked) = questions.recv() => {
@@ -298,6 +305,7 @@ pub async fn run<S: Store>(
         }
         let next = Wanted {
             names,
+            namespaces: rules.wildcards(),
             absent,
             in_sync: out_of_sync.is_none(),
             unknown_rules: !undecodable.is_empty(),

@@ -1,17 +1,14 @@
 //! Answers for wanted names with addresses that the guards refuse, as in DNS rebinding: counted, and told to the authors of the
 //! rules that want the names.
 
-use std::{collections::HashMap, net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use metrics::counter;
 use proto::api::DnsName;
-use runtime::{
-    clock::Clock,
-    report::{Reporter, Severity},
-};
+use runtime::clock::Clock;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::rules::Rules;
+use super::{rules::Rules, teller::Teller};
 use crate::{
     guards::advice,
     observation::Source,
@@ -20,15 +17,6 @@ use crate::{
 
 /// Attempts that wait to be told of. There is no need for each.
 const QUEUE: usize = 64;
-
-/// The same of the same rule's name is told this often.
-const AGAIN: Duration = Duration::from_secs(600);
-
-/// So many names are told of within [`AGAIN`].
-const MAX_TOLD: usize = 256;
-
-/// Of the EgressFirewalls that use a name so many are told.
-const MAX_ABOUT: usize = 8;
 
 /// A wanted name was answered with an address that is never opened.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,77 +76,42 @@ impl Rebindings {
     }
 }
 
-/// Tells the authors.
-#[derive(Debug)]
-pub(super) struct Teller {
-    reporter: Reporter,
-    told: HashMap<(DnsName, &'static str), Instant>,
+/// Tells the authors of an attempt, unless the same was told a while ago.
+pub(super) fn tell(teller: &mut Teller, rules: &Rules, rebinding: &Rebinding, now: Instant) {
+    let Rebinding { name, reason, .. } = rebinding;
+    for wanted in [Some(name.clone()), name.wildcard()].into_iter().flatten() {
+        let note = || note(&wanted, reason);
+        let users = rules.using(&wanted);
+        teller.tell(&wanted, ("AddressRefused", reason), users, note, now);
+    }
 }
 
-impl Teller {
-    pub(super) fn new(reporter: Reporter) -> Self {
-        Self {
-            reporter,
-            told: HashMap::new(),
-        }
-    }
-
-    /// Tells of an attempt, unless the same was told a while ago.
-    pub(super) fn tell(&mut self, rules: &Rules, rebinding: &Rebinding, now: Instant) {
-        let Rebinding { name, reason, .. } = rebinding;
-        for wanted in [Some(name.clone()), name.wildcard()].into_iter().flatten() {
-            let mut users = rules.using(&wanted).take(MAX_ABOUT).peekable();
-            if users.peek().is_none() || !self.is_news(&wanted, reason, now) {
-                continue;
-            }
-            // The name in the rule, since who owns a zone can make up any number under a wildcard.
-            let what = if wanted.is_wildcard() {
-                "a name under "
-            } else {
-                ""
-            };
-            let mut note = format!(
-                "{what}{wanted} was answered with an address that no rule opens ({reason}): it is left out. Either the name is \
-                 served wrongly, or its owner tries to reach what is not his (DNS rebinding)"
-            );
-            if let Some(advice) = advice(reason) {
-                note += &format!(". For an administrator: {advice}");
-            }
-            for about in users {
-                self.reporter.report(
-                    about.clone(),
-                    Severity::Warning,
-                    "AddressRefused",
-                    note.as_str(),
-                );
-            }
-        }
-    }
-
-    fn is_news(&mut self, wanted: &DnsName, reason: &'static str, now: Instant) -> bool {
-        let is_recent = |told: &Instant| now.duration_since(*told) < AGAIN;
-        let key = (wanted.clone(), reason);
-        if self.told.get(&key).is_some_and(is_recent) {
-            return false;
-        }
-        if self.told.len() >= MAX_TOLD {
-            self.told.retain(|_, told| is_recent(told));
-        }
-        let has_room = self.told.len() < MAX_TOLD;
-        if has_room {
-            self.told.insert(key, now);
-        }
-        has_room
+/// The name in the rule, since who owns a zone can make up any number under a wildcard.
+fn note(wanted: &DnsName, reason: &str) -> String {
+    let what = match wanted.is_wildcard() {
+        true => "a name under ",
+        false => "",
+    };
+    let note = format!(
+        "{what}{wanted} was answered with an address that no rule opens ({reason}): it is left out. Either the name is \
+         served wrongly, or its owner tries to reach what is not his (DNS rebinding)"
+    );
+    match advice(reason) {
+        Some(advice) => format!("{note}. For an administrator: {advice}"),
+        None => note,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proto::api::EgressFirewall;
+    use runtime::report::Reporter;
     use serde_json::json;
 
-    use super::*;
-    use crate::policy::Terms;
+    use super::{
+        super::teller::{AGAIN, MAX_TOLD},
+        *,
+    };
 
     fn rules(names: &[&str]) -> Rules {
         let rules = names
@@ -191,9 +144,9 @@ mod tests {
         let start = Instant::now();
         for i in 0..1000 {
             let made_up = attempt(&format!("n{i}.wild.example.com"));
-            teller.tell(&rules, &made_up, start);
-            teller.tell(&rules, &attempt("www.example.com"), start);
-            teller.tell(&rules, &attempt("other.example.com"), start);
+            tell(&mut teller, &rules, &made_up, start);
+            tell(&mut teller, &rules, &attempt("www.example.com"), start);
+            tell(&mut teller, &rules, &attempt("other.example.com"), start);
         }
         let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).collect::<Vec<_>>();
         let first = told();
@@ -202,9 +155,19 @@ mod tests {
         assert!(notes[0].starts_with("a name under *.wild.example.com. was"));
         assert!(notes[1].starts_with("www.example.com. was") && notes[1].contains("loopback"));
         assert_eq!(first[0].about.namespace.as_deref(), Some("team"));
-        teller.tell(&rules, &attempt("www.example.com"), start + AGAIN / 2);
+        tell(
+            &mut teller,
+            &rules,
+            &attempt("www.example.com"),
+            start + AGAIN / 2,
+        );
         assert_eq!(told(), []);
-        teller.tell(&rules, &attempt("www.example.com"), start + AGAIN);
+        tell(
+            &mut teller,
+            &rules,
+            &attempt("www.example.com"),
+            start + AGAIN,
+        );
         assert_eq!(told().len(), 1);
     }
 
@@ -216,7 +179,12 @@ mod tests {
             reason: "node",
             ..attempt("www.example.com")
         };
-        teller.tell(&rules(&["www.example.com"]), &refused, Instant::now());
+        tell(
+            &mut teller,
+            &rules(&["www.example.com"]),
+            &refused,
+            Instant::now(),
+        );
         let note = reports.try_recv().unwrap().note;
         assert!(
             note.contains("(node)") && note.ends_with("--allow-node-addresses"),
@@ -233,7 +201,7 @@ mod tests {
         let rules = rules(&texts);
         let start = Instant::now();
         for name in &texts {
-            teller.tell(&rules, &attempt(name), start);
+            tell(&mut teller, &rules, &attempt(name), start);
         }
         assert_eq!(
             std::iter::from_fn(|| reports.try_recv().ok()).count(),

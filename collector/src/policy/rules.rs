@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -136,6 +137,21 @@ impl Rules {
         all
     }
 
+    /// The wildcards, each with the namespaces that have it in a rule.
+    pub(super) fn wildcards(&self) -> BTreeMap<DnsName, BTreeSet<Arc<str>>> {
+        let mut wildcards: BTreeMap<DnsName, BTreeSet<Arc<str>>> = BTreeMap::new();
+        for (key, firewall) in &self.firewalls {
+            let mut names = firewall.names.iter().map(|(name, _)| name);
+            let mut namespace: Option<Arc<str>> = None;
+            for wildcard in names.by_ref().filter(|name| name.is_wildcard()) {
+                let namespace = namespace.get_or_insert_with(|| key.namespace.as_str().into());
+                let of_name = wildcards.entry(wildcard.clone()).or_default();
+                of_name.insert(Arc::clone(namespace));
+            }
+        }
+        wildcards
+    }
+
     /// Those whose faults changed since the last call.
     pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed)
@@ -179,6 +195,13 @@ impl Rules {
         let firewalls = self.firewalls.values();
         let using = firewalls.filter(|firewall| firewall.uses(name).is_some());
         using.map(|firewall| &firewall.about)
+    }
+
+    /// The EgressFirewalls that deny this very name.
+    pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
+        let denies = |firewall: &&Firewall| firewall.uses(name).is_some_and(|uses| uses.denied);
+        let denying = self.firewalls.values().filter(denies);
+        denying.map(|firewall| &firewall.about)
     }
 
     /// The namespaces with rules by name.

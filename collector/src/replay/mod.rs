@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use self::print::{Printer, address_changes};
 use crate::{
     args::{Format, ManageObjects, ReplayArgs},
+    clients::Clients,
     guards::Guards,
     ingest::{
         metrics::{Counts, Outcome},
@@ -39,7 +40,7 @@ use crate::{
     },
     names::NameIndex,
     owner::{self, Owner},
-    policy::{Wanted, names_in_use},
+    policy::{Wanted, left_out::Notices, names_in_use},
     publish,
     recent::Recent,
     remember::Remembered,
@@ -82,6 +83,8 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         rates: owner::Rates::default(),
         remembered: Remembered::default(),
         recent: Recent::default(),
+        clients: Clients::default(),
+        notices: Notices::default(),
     };
     let out = io::BufWriter::new(io::stdout().lock());
     let mut replay = Replay::new(config, names.into_iter().collect(), args.output, out);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use runtime::{
     leader::Leader,
+    networks::Networks,
     shutdown::Tasks,
     store::{ObjectKey, OpenStore},
 };
@@ -56,6 +57,7 @@ impl Program {
         &self,
         overview: &watch::Receiver<Arc<Overview>>,
         endpoints: &Option<Found>,
+        networks: &watch::Receiver<Option<Arc<Networks>>>,
         leader: &Leader,
         trusted: watch::Sender<Servers>,
         tasks: &mut Tasks,
@@ -77,9 +79,11 @@ impl Program {
         let inputs = pods::Inputs {
             overview: overview.clone(),
             endpoints: endpoints.clone(),
+            networks: networks.clone(),
             leader: leader.clone(),
         };
         let outputs = pods::Outputs {
+            clients: self.clients.clone(),
             view,
             trusted,
             reporter: self.reporter.clone(),

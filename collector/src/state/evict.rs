@@ -1,16 +1,13 @@
 //! Circuit breakers: what goes when a name, a wildcard or an object is full. Only what the leader evicts leaves a status.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    net::IpAddr,
-};
+use std::net::IpAddr;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Learned, Limits, Memory, Stored,
+    Crowd, Learned, Limits, Memory,
+    leaving::Leaving,
     name::{Address, Name},
 };
 
@@ -26,64 +23,46 @@ pub(super) const OBJECT_BYTES: usize = 4_000;
 /// Nobody takes less than this for too large: who says so would empty every set.
 const NEVER_TOO_LARGE: usize = 64 << 10;
 
+/// A memory may exceed a limit by one part in so many until its status is written: to find out what goes is dear.
+const SLACK: usize = 8;
+
 /// In the order in which addresses go. What stands in the wildcard's own entry too, for as long or longer, goes first: it is no
 /// loss. Those of the object's own name go last.
 type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 
 impl Memory {
-    /// How many new addresses of the name may be taken in. Only what stands in a Deny rule is bounded so, since nothing
-    /// of it is thrown out.
-    pub(super) fn room(&self, dns_name: &DnsName, limits: &Limits) -> usize {
-        if !limits.protected {
-            return usize::MAX;
-        }
-        let entry = match self.name(dns_name) {
-            Some(_) => 0,
-            None => name_bytes(dns_name),
-        };
-        let left = self
-            .most_bytes(limits)
-            .saturating_sub(self.bytes())
-            .saturating_sub(entry);
-        left / ADDRESS_V6_BYTES
+    /// Whether a limit is exceeded by so much that [`Memory::enforce`] must not wait for the next write. Cheap.
+    pub fn is_crowded(&self, limits: &Limits) -> bool {
+        let with_slack = |most: usize| most.saturating_add(most / SLACK);
+        let names = limits.names_per_wildcard;
+        (self.spec.is_wildcard() && self.names.len() > with_slack(names).saturating_add(1))
+            || self.at_most_bytes > with_slack(self.most_bytes(limits))
     }
 
-    /// Brings the memory back into the limits.
-    pub(super) fn enforce(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) {
-        if limits.protected {
-            return;
-        }
-        learned.evicted_addresses += self.enforce_addresses(limits, now, learned);
-        learned.evicted_names += self.enforce_names(limits, now, learned);
-        learned.evicted_addresses += self.enforce_bytes(limits, now, learned);
-        learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
-    }
-
-    /// The store says that the object, with `stored` for its present status, is too large: evicts a tenth, and never again
-    /// lets the object grow beyond what is left. Of what stands in a Deny rule only that goes which the status lacks.
-    pub fn shrink(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) -> Learned {
+    /// Brings the memory back into the limits: before each write, and when it [is crowded](Memory::is_crowded).
+    pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> Learned {
         let mut learned = Learned::default();
+        learned.evicted_addresses += self.enforce_addresses(limits, now, &mut learned);
+        learned.evicted_names += self.enforce_names(limits, now, crowd, &mut learned);
+        learned.evicted_addresses += self.enforce_bytes(limits, now, crowd, &mut learned);
+        learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
+        learned
+    }
+
+    /// A name has so many addresses more.
+    pub(super) fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
+        let more = name_bytes(dns_name) + added * ADDRESS_V6_BYTES;
+        self.at_most_bytes = self.at_most_bytes.saturating_add(more);
+    }
+
+    /// The store says that the object is too large: evicts a tenth, and never again lets the object grow beyond what is left.
+    pub fn shrink(&mut self, now: Timestamp, limits: &Limits, crowd: Crowd<'_>) -> Learned {
         let bytes = self.bytes();
         if bytes <= NEVER_TOO_LARGE {
-            return learned;
+            return Learned::default();
         }
         self.most_bytes = u32::try_from(bytes - bytes / 10).unwrap_or(u32::MAX);
-        if limits.protected {
-            let listed = stored.listed();
-            let mut news: Vec<_> = self
-                .victims()
-                .into_iter()
-                .filter(|(.., dns_name, ip)| listed.binary_search(&(*dns_name, *ip)).is_err())
-                .map(|(_, _, seen, dns_name, ip)| (Reverse(seen), dns_name.clone(), ip))
-                .collect();
-            news.sort_unstable();
-            news.truncate(self.addresses().div_ceil(10));
-            let going = news.into_iter().map(|(_, name, ip)| (name, ip)).collect();
-            learned.evicted_addresses = self.evict(going, now, &mut learned);
-        } else {
-            self.enforce(limits, now, &mut learned);
-        }
-        learned
+        self.enforce(limits, now, crowd)
     }
 
     /// Names with more addresses than they may have lose the oldest-seen.
@@ -94,89 +73,94 @@ impl Memory {
         learned: &mut Learned,
     ) -> usize {
         let mut going = Vec::new();
-        for name in &self.names {
-            let most = limits.addresses_per_name;
-            let surplus = name.addresses.len().saturating_sub(most);
-            if surplus > 0 {
-                let victim = |address| self.victim(name, address);
-                let mut victims: Vec<_> = name.addresses.iter().map(victim).collect();
-                victims.select_nth_unstable(surplus - 1);
-                going.extend(victims.into_iter().take(surplus).map(key));
-            }
+        let most = limits.addresses_per_name;
+        for name in self.names.iter().filter(|it| it.addresses.len() > most) {
+            self.oldest(name, name.addresses.len() - most, &mut going);
         }
         self.evict(going, now, learned)
     }
 
-    /// While there are too many regular names under a wildcard, the oldest-seen goes of the client that brought in most, so
-    /// that a client that asks for random labels evicts its own.
-    fn enforce_names(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) -> usize {
-        let regular = || self.names.iter().filter(|name| name.dns_name != self.spec);
-        let surplus = regular().count().saturating_sub(limits.names_per_wildcard);
+    /// The same for one name.
+    pub(super) fn enforce_addresses_of(
+        &mut self,
+        dns_name: &DnsName,
+        limits: &Limits,
+        now: Timestamp,
+        learned: &mut Learned,
+    ) {
+        let most = limits.addresses_per_name;
+        let mut going = Vec::new();
+        if let Some(name) = self.name(dns_name).filter(|it| it.addresses.len() > most) {
+            self.oldest(name, name.addresses.len() - most, &mut going);
+            let evicted = self.evict(going, now, learned);
+            learned.evicted_addresses += evicted;
+            learned.urgent = true;
+        }
+    }
+
+    /// The addresses of a name that were seen longest ago.
+    fn oldest(&self, name: &Name, count: usize, going: &mut Vec<(DnsName, IpAddr)>) {
+        let victims = name.addresses.iter();
+        let mut victims: Vec<_> = victims.map(|it| self.victim(name, it)).collect();
+        if count > 0 && count < victims.len() {
+            victims.select_nth_unstable(count - 1);
+        }
+        going.extend(victims.into_iter().take(count).map(key));
+    }
+
+    /// While there are too many regular names under a wildcard, those go that are first in the order of [`Leaving`].
+    fn enforce_names(
+        &mut self,
+        limits: &Limits,
+        now: Timestamp,
+        crowd: Crowd<'_>,
+        learned: &mut Learned,
+    ) -> usize {
+        let regular = self.names.iter().filter(|it| it.dns_name != self.spec);
+        let surplus = regular.count().saturating_sub(limits.names_per_wildcard);
         if surplus == 0 || !self.spec.is_wildcard() {
             return 0;
         }
-        let mut by_client: BTreeMap<Option<IpAddr>, Vec<_>> = BTreeMap::new();
-        for name in regular() {
-            let is_loss = name.addresses.iter().any(|it| !self.is_covered(it));
-            let victim = (is_loss, name.seen, &name.dns_name);
-            by_client
-                .entry(name.brought_by)
-                .or_default()
-                .push(Reverse(victim));
-        }
-        let by_client = by_client.into_values().map(BinaryHeap::from);
-        let mut by_client: Vec<_> = by_client.collect();
         let mut going = Vec::new();
-        for _ in 0..surplus {
-            let client = by_client.iter_mut().max_by_key(|names| {
-                let next = names.peek().copied();
-                // What is no loss goes first, whoever brought it.
-                let no_loss = next.is_some_and(|Reverse((is_loss, ..))| !is_loss);
-                (no_loss, names.len(), next)
-            });
-            let next = client.and_then(BinaryHeap::pop);
-            let Some(Reverse((.., dns_name))) = next else {
-                break;
-            };
-            let addresses = self.name(dns_name).into_iter();
-            let addresses = addresses.flat_map(|name| &name.addresses);
-            going.extend(addresses.map(|address| (dns_name.clone(), address.ip)));
+        let leaving = Leaving::of(self, crowd, |_| 1);
+        for name in leaving.take(surplus) {
+            self.oldest(name, name.addresses.len(), &mut going);
         }
         self.evict(going, now, learned);
         surplus
     }
 
-    /// Removes the oldest-seen addresses until the object is small enough.
-    fn enforce_bytes(&mut self, limits: &Limits, now: Timestamp, learned: &mut Learned) -> usize {
-        let excess = self.bytes().saturating_sub(self.most_bytes(limits));
+    /// Removes addresses until the object is small enough: those of whole names under a wildcard, in the order of [`Leaving`], and of the
+    /// last name no more than must be; and when there is no such name, those of the object's own that were seen longest ago.
+    fn enforce_bytes(
+        &mut self,
+        limits: &Limits,
+        now: Timestamp,
+        crowd: Crowd<'_>,
+        learned: &mut Learned,
+    ) -> usize {
+        let bytes = self.bytes();
+        self.at_most_bytes = bytes;
+        let mut excess = bytes.saturating_sub(self.most_bytes(limits));
         if excess == 0 {
             return 0;
         }
-        let mut victims = self.victims();
-        // So many are enough for sure.
-        let enough = excess.div_ceil(ADDRESS_V4_BYTES).min(victims.len());
-        if enough < victims.len() {
-            victims.select_nth_unstable(enough);
-            victims.truncate(enough);
-        }
-        victims.sort_unstable();
-        let mut left: BTreeMap<&DnsName, usize> = BTreeMap::new();
-        let (mut going, mut freed) = (Vec::new(), 0);
-        for victim in victims {
-            if freed >= excess {
-                break;
+        let mut going = Vec::new();
+        let own = self.name(&self.spec);
+        for name in Leaving::of(self, crowd, bytes_of).chain(own) {
+            let whole = bytes_of(name);
+            if whole <= excess {
+                self.oldest(name, name.addresses.len(), &mut going);
+                excess -= whole;
+                continue;
             }
-            let (.., dns_name, ip) = victim;
-            let all = || self.addresses_of(dns_name);
-            let left = left.entry(dns_name).or_insert_with(all);
-            *left -= 1;
-            freed += address_bytes(ip);
-            if *left == 0 {
-                freed += name_bytes(dns_name);
-            }
-            going.push(key(victim));
+            let count = excess.div_ceil(ADDRESS_V4_BYTES).min(name.addresses.len());
+            self.oldest(name, count, &mut going);
+            break;
         }
-        self.evict(going, now, learned)
+        let evicted = self.evict(going, now, learned);
+        self.at_most_bytes = self.bytes();
+        evicted
     }
 
     /// Returns how many went.
@@ -204,14 +188,6 @@ impl Memory {
         let count = going.len();
         learned.evicted.append(&mut going);
         count
-    }
-
-    fn victims(&self) -> Vec<Victim<'_>> {
-        let of_name = |name| {
-            let victim = move |address| self.victim(name, address);
-            name.addresses.iter().map(victim)
-        };
-        self.names.iter().flat_map(of_name).collect()
     }
 
     fn victim<'a>(&self, name: &'a Name, address: &Address) -> Victim<'a> {
@@ -245,16 +221,18 @@ impl Memory {
 
     /// How large the object is as the API server stores it, `managedFields` included: rather too much than too little.
     pub(super) fn bytes(&self) -> usize {
-        let name = |name: &Name| {
-            let v6 = name
-                .addresses
-                .partition_point(|address| address.ip.is_ipv4());
-            name_bytes(&name.dns_name)
-                + v6 * ADDRESS_V4_BYTES
-                + (name.addresses.len() - v6) * ADDRESS_V6_BYTES
-        };
-        OBJECT_BYTES + self.names.iter().map(name).sum::<usize>()
+        OBJECT_BYTES + self.names.iter().map(bytes_of).sum::<usize>()
     }
+}
+
+/// What a name with its addresses costs in a stored object.
+fn bytes_of(name: &Name) -> usize {
+    let v4 = name
+        .addresses
+        .partition_point(|address| address.ip.is_ipv4());
+    name_bytes(&name.dns_name)
+        + v4 * ADDRESS_V4_BYTES
+        + (name.addresses.len() - v4) * ADDRESS_V6_BYTES
 }
 
 fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {

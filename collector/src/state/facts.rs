@@ -59,7 +59,7 @@ impl Memory {
             looked_up: address.looked_up,
             seen: address.seen,
             source: address.source,
-            first_client: name.brought_by,
+            first_client: name.askers.first(),
             expires: address.expiry(),
             goes: match removal(name, address, name.dns_name != self.spec, limits) {
                 Some(at) => Goes::At(at),

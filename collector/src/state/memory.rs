@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{
-    Limits, Stored,
+    Crowd, Limits, Stored,
     name::{Address, Name, Verdict, give_back_room, make_room},
     removed::Removed,
     without_addresses::WithoutAddresses,
@@ -24,6 +24,8 @@ pub struct Memory {
     pub(super) removed: Removed,
     /// The store refused an object that was a tenth larger than this.
     pub(super) most_bytes: u32,
+    /// The object is no larger than this, as far as was counted.
+    pub(super) at_most_bytes: usize,
 }
 
 /// What a memory knows of one name.
@@ -46,7 +48,7 @@ pub struct Learned {
     pub urgent: bool,
     /// Times in the status are off by more than the tolerance.
     pub times: bool,
-    /// Addresses that were left out because a limit was reached: thrown out, or if they stand in a Deny rule not taken in.
+    /// Addresses that were thrown out because a limit was reached.
     pub evicted_addresses: usize,
     /// Names that were thrown out because a limit was reached.
     pub evicted_names: usize,
@@ -67,6 +69,7 @@ impl Memory {
             without_addresses: None,
             removed: Removed::default(),
             most_bytes: u32::MAX,
+            at_most_bytes: 0,
         }
     }
 
@@ -102,7 +105,12 @@ impl Memory {
     }
 
     /// Takes in an answer. The latest expiry of an address wins and never moves back.
-    pub fn observe(&mut self, observation: &Observation, limits: &Limits) -> Learned {
+    pub fn observe(
+        &mut self,
+        observation: &Observation,
+        limits: &Limits,
+        crowd: Crowd<'_>,
+    ) -> Learned {
         let mut learned = Learned::default();
         if observation.addresses.is_empty() || !self.spec.matches(&observation.name) {
             return learned;
@@ -119,11 +127,14 @@ impl Memory {
             }
             return learned;
         }
-        let room = self.room(&observation.name, limits);
         let Some(name) = known_or_new(&mut self.names, &observation.name) else {
             return learned;
         };
-        name.brought_by = name.brought_by.or(observation.client);
+        if let Some(client) = observation.client
+            && (self.spec.is_wildcard() || name.askers.is_empty())
+        {
+            name.askers.add(client, crowd);
+        }
         if name.addresses.is_empty() || observation.client.is_some() {
             name.sighted = name.sighted.max(observation.at);
         }
@@ -135,8 +146,7 @@ impl Memory {
             address.source = observation.source;
             address
         });
-        let news = name.learn(fresh, room);
-        learned.evicted_addresses = news.refused;
+        let news = name.learn(fresh);
         if name.addresses.is_empty() {
             self.forget_empty();
             return learned;
@@ -149,7 +159,8 @@ impl Memory {
         name.seen = name.seen.max(given);
         self.without_addresses = None;
         if news.added > 0 {
-            self.enforce(limits, observation.at, &mut learned);
+            self.has_grown(&observation.name, news.added);
+            self.enforce_addresses_of(&observation.name, limits, observation.at, &mut learned);
         }
         learned
     }
@@ -230,7 +241,6 @@ impl Memory {
             return learned;
         }
         self.absorb_loss(stored);
-        self.enforce(limits, now, &mut learned);
         learned
     }
 
@@ -259,11 +269,14 @@ impl Memory {
         }
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
-        let news = name.learn(addresses.into_iter(), usize::MAX);
+        let news = name.learn(addresses.into_iter());
         if name.verdict == Verdict::Unknown {
             name.failures = name.failures.max(failures);
         }
         self.without_addresses = None;
+        if news.added > 0 {
+            self.has_grown(dns_name, news.added);
+        }
         news.added > 0
     }
 
@@ -327,7 +340,9 @@ impl Memory {
         });
         all.map(move |(name, family)| (name, family, of_family(name, family)))
             .filter(|(.., addresses)| !addresses.is_empty())
-            .map(|(name, family, addresses)| (&name.dns_name, family, addresses, name.brought_by))
+            .map(|(name, family, addresses)| {
+                (&name.dns_name, family, addresses, name.askers.first())
+            })
     }
 
     /// All that is known of one name, to be [adopted](Memory::adopt).
@@ -336,24 +351,22 @@ impl Memory {
     }
 
     /// Takes in what another object's memory knows of a name that this one wants too.
-    pub fn adopt(&mut self, known: Known, now: Timestamp, limits: &Limits) -> Learned {
+    pub fn adopt(&mut self, known: Known, crowd: Crowd<'_>) -> Learned {
         let mut learned = Learned::default();
         let Known(known) = known;
         if !self.spec.matches(&known.dns_name) {
             return learned;
         }
-        let room = self.room(&known.dns_name, limits);
         let Some(name) = known_or_new(&mut self.names, &known.dns_name) else {
             return learned;
         };
         if name.addresses.is_empty() {
-            (name.brought_by, name.verdict) = (known.brought_by, known.verdict);
-            name.failures = known.failures;
+            (name.verdict, name.failures) = (known.verdict, known.failures);
         }
+        name.askers.join(&known.askers, crowd);
         name.seen = name.seen.max(known.seen);
         name.sighted = name.sighted.max(known.sighted);
-        let news = name.learn(known.addresses.into_iter(), room);
-        learned.evicted_addresses = news.refused;
+        let news = name.learn(known.addresses.into_iter());
         learned.urgent = news.added > 0;
         learned.times = news.times;
         self.forget_empty();
@@ -361,7 +374,7 @@ impl Memory {
             self.without_addresses = None;
         }
         if news.added > 0 {
-            self.enforce(limits, now, &mut learned);
+            self.has_grown(&known.dns_name, news.added);
         }
         learned
     }

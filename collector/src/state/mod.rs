@@ -5,10 +5,12 @@
 //! - [`Memory::render`] tells the status that the store should have, if it differs from the one that it has.
 
 mod additions;
+mod askers;
 mod condition;
 mod evict;
 mod facts;
 mod failing;
+mod leaving;
 mod looked_up;
 #[cfg(test)]
 mod lookup_tests;
@@ -29,6 +31,7 @@ use std::time::Duration;
 pub(crate) use self::name::make_room;
 pub use self::{
     additions::Addition,
+    askers::Crowd,
     facts::{AddressFacts, Goes},
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},
@@ -54,11 +57,9 @@ pub struct Limits {
     pub wildcard_idle: Duration,
     /// Whether names are looked up at all. If not, addresses leave on their times alone.
     pub lookups: bool,
-    /// The name stands in a Deny rule, where a missing address opens: no count evicts it.
-    pub protected: bool,
-    /// Addresses a name. Over it the oldest-seen go.
+    /// Addresses of a name. Over it the oldest-seen go.
     pub addresses_per_name: usize,
-    /// Regular names under a wildcard. Over it the oldest-seen name of the client that brought in most goes.
+    /// Regular names under a wildcard. Over it names go in the order of [`leaving`].
     pub names_per_wildcard: usize,
     /// Bytes of an object as the API server stores it, `managedFields` included (etcd's limit is 1.5 MiB a request). It
     /// is estimated, generously, and beats the two counts above.
@@ -75,7 +76,6 @@ impl Default for Limits {
             max_stale: Duration::from_secs(24 * 3600),
             wildcard_idle: Duration::from_secs(24 * 3600),
             lookups: true,
-            protected: false,
             addresses_per_name: 1000,
             names_per_wildcard: 1024,
             object_bytes: 1 << 20,

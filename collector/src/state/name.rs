@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use super::{Limits, tolerance};
+use super::{Limits, askers::Askers, tolerance};
 use crate::{observation::Source, resolve::Failure};
 
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub(super) struct Name {
     pub(super) seen: Timestamp,
     /// When a client last asked for it: what keeps a name under a wildcard looked up.
     pub(super) sighted: Timestamp,
-    /// The client that asked first, as far as this process knows.
-    pub(super) brought_by: Option<IpAddr>,
+    /// Clients that asked, as far as this process knows; of a name that no wildcard brought the first alone.
+    pub(super) askers: Askers,
     /// Look-ups that failed since the last answer.
     pub(super) failures: i32,
     pub(super) verdict: Verdict,
@@ -80,8 +80,6 @@ const _: () = assert!(size_of::<Address>() == 56);
 pub(super) struct News {
     /// Addresses that were not known.
     pub(super) added: usize,
-    /// Addresses that were not known and for which there was no room.
-    pub(super) refused: usize,
     /// Expiries in the status are off by more than the tolerance.
     pub(super) times: bool,
 }
@@ -93,7 +91,7 @@ impl Name {
             addresses: Vec::new(),
             seen: Timestamp::default(),
             sighted: Timestamp::default(),
-            brought_by: None,
+            askers: Askers::default(),
             failures: 0,
             verdict: Verdict::Unknown,
             asked: <[Timestamp; 2]>::default(),
@@ -107,8 +105,8 @@ impl Name {
         self.addresses.get(found.ok()?)
     }
 
-    /// Takes in addresses, of which at most `room` may be new.
-    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>, room: usize) -> News {
+    /// Takes in addresses.
+    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>) -> News {
         let mut news = News::default();
         let before = self.addresses.len();
         for address in addresses {
@@ -119,12 +117,11 @@ impl Name {
                     known.extend(&address);
                     news.times |= known.expiry() > known.rendered + tolerance(known.ttl);
                 }
-                None if news.added < room => {
+                None => {
                     make_room(&mut self.addresses);
                     self.addresses.push(address);
                     news.added += 1;
                 }
-                None => news.refused += 1,
             }
         }
         if news.added > 0 {

@@ -125,7 +125,7 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
         SeenBy(client, asked, addresses, now) => {
             let mut seen = answer(asked, addresses, now);
             seen.client = client.parse().ok();
-            known.memory.observe(&seen, &limits);
+            known.hear(&seen);
         }
         Got(asked, addresses, now) => {
             known.observe(asked, addresses, now);

@@ -8,7 +8,7 @@ mod churn;
 mod limits;
 mod properties;
 
-use super::{After, FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
+use super::{After, Crowd, FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
 use crate::{guards::Guards, observation::Observation, resolve::Failure};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
@@ -38,6 +38,18 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
     }
 }
 
+pub(super) fn join(one: Learned, mut other: Learned) -> Learned {
+    other.evicted_addresses += one.evicted_addresses;
+    other.evicted_names += one.evicted_names;
+    Learned {
+        evicted: [one.evicted, other.evicted].concat(),
+        gone: [one.gone, other.gone].concat(),
+        urgent: one.urgent || other.urgent,
+        times: one.times || other.times,
+        ..other
+    }
+}
+
 /// A memory with the status that the store has.
 pub(super) struct Known {
     pub(super) memory: Memory,
@@ -63,9 +75,19 @@ impl Known {
         addresses: &[(&str, u32)],
         seconds: f64,
     ) -> &mut Self {
-        self.memory
-            .observe(&answer(asked, addresses, seconds), &self.limits);
+        self.hear(&answer(asked, addresses, seconds));
         self
+    }
+
+    /// Takes in an answer and brings the memory into its limits, as before a write.
+    pub(super) fn hear(&mut self, observation: &Observation) -> Learned {
+        let crowd = Crowd::default();
+        let learned = self.memory.observe(observation, &self.limits, crowd);
+        join(learned, self.enforce(observation.at))
+    }
+
+    pub(super) fn enforce(&mut self, now: Timestamp) -> Learned {
+        self.memory.enforce(&self.limits, now, Crowd::default())
     }
 
     /// Takes in a status that another writer wrote; `stored` stays.
@@ -74,6 +96,7 @@ impl Known {
         let (limits, guards) = (&self.limits, Guards::default());
         self.memory
             .absorb(&stored, at(seconds), limits, &guards, After::Gap);
+        self.enforce(at(seconds));
         self
     }
 
@@ -157,15 +180,15 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
     let mut late = answer("www.example.com", &[("2.2.2.2", 10), ("3.3.3.3", 60)], 40.0);
     late.client = Some([10, 0, 0, 1].into());
     late.given = at(10.0);
-    known.memory.observe(&late, &known.limits);
+    known.hear(&late);
     let expiries: Vec<_> = known.expiries().into_values().collect();
     assert_eq!(expiries, [at(10.0), at(70.0)]);
     // All of it is over: a client asked, and that is all.
     late.given = at(-30.0);
-    let learned = known.memory.observe(&late, &known.limits);
+    let learned = known.hear(&late);
     assert_eq!(learned, Learned::default());
     let mut empty = Known::new("www.example.com");
-    empty.memory.observe(&late, &empty.limits);
+    empty.hear(&late);
     assert!(empty.memory.is_empty());
 }
 
@@ -178,7 +201,7 @@ fn an_answer_that_is_over_shows_that_its_name_is_in_use() {
         if is_seen {
             let mut late = answer("a.example.com", &[("2.2.2.2", 10)], 50.0);
             (late.client, late.given) = (Some([10, 0, 0, 1].into()), at(5.0));
-            known.memory.observe(&late, &known.limits);
+            known.hear(&late);
         }
         let name = DnsName::parse("a.example.com").unwrap();
         let next = known.memory.next_lookup(&name, &known.limits);

@@ -1,7 +1,7 @@
-//! Circuit breakers, and what Deny rules turn round.
+//! Circuit breakers.
 
 use super::*;
-use crate::{observation::Observation, state::Stored};
+use crate::{observation::Observation, state::Crowd};
 
 #[test]
 fn circuit_breakers_do_what_the_page_says() {
@@ -143,55 +143,6 @@ fn circuit_breakers_do_what_the_page_says() {
     ]);
 }
 
-#[test]
-fn deny_rules_by_name_turn_the_safety_rules_round() {
-    fn denied(limits: &mut Limits) {
-        limits.protected = true;
-        limits.addresses_per_name = 1;
-        limits.names_per_wildcard = 1;
-    }
-    check(vec![
-        row(
-            "its addresses are never evicted by their number",
-            WWW,
-            &[
-                Seen(WWW, &[("1.1.1.1", 60)], 0.0),
-                Seen(WWW, &[("2.2.2.2", 60)], 1.0),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 60@0 2.2.2.2 60@1"],
-        )
-        .with(denied),
-        row(
-            "nor are its names",
-            WILD,
-            &[
-                Seen(A, &[("1.1.1.1", 60)], 0.0),
-                Seen(B, &[("2.2.2.2", 60)], 1.0),
-            ],
-            &[
-                "a.example.com. NOERROR 0: 1.1.1.1 60@0",
-                "b.example.com. NOERROR 0: 2.2.2.2 60@1",
-            ],
-        )
-        .with(denied),
-        row(
-            "where the object is full, what comes last is left out, and not what was there",
-            WILD,
-            &[
-                Seen(A, &[("1.1.1.1", 60)], 0.0),
-                Seen(B, &[("2.2.2.2", 60)], 1.0),
-                Seen(A, &[("3.3.3.3", 60)], 1.0),
-                Seen(A, &[("4.4.4.4", 60)], 1.0),
-            ],
-            &["a.example.com. NOERROR 0: 1.1.1.1 60@0 3.3.3.3 60@1"],
-        )
-        .with(|limits| {
-            denied(limits);
-            limits.object_bytes = 5300;
-        }),
-    ]);
-}
-
 /// An answer of so many addresses, which no other second's has.
 fn many(asked: &str, count: u32, second: f64) -> Observation {
     let mut many = answer(asked, &[], second);
@@ -205,12 +156,12 @@ fn many(asked: &str, count: u32, second: f64) -> Observation {
 #[test]
 fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     let mut known = Known::new(WILD);
-    known.memory.observe(&many(WILD, 10, 0.0), &known.limits);
-    known.memory.observe(&many(A, 490, 1.0), &known.limits);
-    known.memory.observe(&many(B, 500, 2.0), &known.limits);
+    known.hear(&many(WILD, 10, 0.0));
+    known.hear(&many(A, 490, 1.0));
+    known.hear(&many(B, 500, 2.0));
     known.write(2.0);
-    let stored = Stored::new(&known.stored, &known.memory);
-    let learned = known.memory.shrink(&stored, at(3.0), &known.limits);
+    let crowd = Crowd::default();
+    let learned = known.memory.shrink(at(3.0), &known.limits, crowd);
     assert!(
         (95..=105).contains(&learned.evicted_addresses),
         "{learned:?}"
@@ -220,30 +171,15 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     assert_eq!(left(&known, WILD), 10, "and the wildcard's own last of all");
     // It does not grow beyond that again.
     let most = known.memory.addresses();
-    known.memory.observe(&many(A, 490, 4.0), &known.limits);
+    known.hear(&many(A, 490, 4.0));
     assert!(known.memory.addresses() <= most);
     // Nor is it emptied by a store that takes nothing.
     for _ in 0..100 {
-        known.memory.shrink(&stored, at(5.0), &known.limits);
+        known.memory.shrink(at(5.0), &known.limits, crowd);
     }
     assert!(
         known.memory.addresses() > 250,
         "{}",
         known.memory.addresses()
     );
-}
-
-#[test]
-fn of_a_deny_rule_that_goes_which_the_store_does_not_have() {
-    let mut known = Known::new(WWW);
-    known.limits.protected = true;
-    known.memory.observe(&many(WWW, 900, 0.0), &known.limits);
-    known.write(0.0);
-    let stored = Stored::new(&known.stored, &known.memory);
-    known.memory.observe(&many(WWW, 100, 1.0), &known.limits);
-    let learned = known.memory.shrink(&stored, at(3.0), &known.limits);
-    assert_eq!(learned.evicted_addresses, 100);
-    assert_eq!(known.memory.addresses(), 900);
-    known.memory.shrink(&stored, at(3.0), &known.limits);
-    assert_eq!(known.memory.addresses(), 900, "and nothing else");
 }

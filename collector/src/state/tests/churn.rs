@@ -11,7 +11,7 @@ fn answers_of_ever_new_addresses_cost_bounded_memory() {
             .collect();
         let addresses: Vec<_> = addresses.iter().map(|(ip, ttl)| (&**ip, *ttl)).collect();
         let observation = answer("www.example.com", &addresses, f64::from(i) / 100.0);
-        known.memory.observe(&observation, &known.limits);
+        known.hear(&observation);
     }
     assert_eq!(known.memory.addresses(), 1000);
     let remembered = known.memory.removed.len();
@@ -27,7 +27,7 @@ fn names_that_went_while_a_status_was_written_do_not_come_back_with_it() {
             let asked = format!("n{i:05}.example.com");
             let mut observation = answer(&asked, &[("1.1.1.1", 300)], f64::from(i) / 1000.0);
             observation.client = Some([10, 0, 0, 1].into());
-            known.memory.observe(&observation, &known.limits);
+            known.hear(&observation);
         }
     };
     observe(&mut known, 0..50);

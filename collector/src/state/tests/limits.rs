@@ -30,7 +30,7 @@ fn a_full_wildcard_loses_a_name_of_the_client_that_brought_most() {
             second,
         );
         observation.client = Some(client.parse().unwrap());
-        known.memory.observe(&observation, &known.limits)
+        known.hear(&observation)
     };
     ask("honest", "10.0.0.1", 0.0);
     ask("x1", "10.0.0.2", 1.0);
@@ -61,10 +61,7 @@ fn an_object_stays_under_its_size() {
             &[("1.1.1.1", 3600)],
             f64::from(i),
         );
-        evicted += known
-            .memory
-            .observe(&observation, &known.limits)
-            .evicted_addresses;
+        evicted += known.hear(&observation).evicted_addresses;
     }
     assert_eq!(evicted, 83);
     known.write(100.0);

@@ -131,7 +131,7 @@ impl Known {
             Happens::Observed(observation) => {
                 let mut observation = observation.clone();
                 (observation.at, observation.given) = (time, time);
-                self.memory.observe(&observation, &limits)
+                self.hear(&observation)
             }
             Happens::Stored(new) => self.read_back(new.clone(), now),
             Happens::LookedUp(asked, results) => self.looked_up(asked, *results, now),
@@ -156,6 +156,7 @@ impl Known {
                 return 0;
             }
         };
+        let learned = super::join(learned, self.enforce(time));
         learned.evicted_addresses + learned.evicted_names
     }
 
@@ -185,7 +186,7 @@ impl Known {
 fn rendered(observations: &[Observation], now: f64) -> DnsNameResolverStatus {
     let mut known = Known::new(SPEC);
     for observation in observations {
-        known.memory.observe(observation, &known.limits);
+        known.hear(observation);
     }
     known.write(now);
     known.stored
@@ -233,7 +234,7 @@ proptest! {
         let mut known = Known::new(SPEC);
         let mut all = BTreeSet::new();
         for observation in &list {
-            known.memory.observe(observation, &known.limits);
+            known.hear(observation);
             known.write(600.0);
             all.extend(observation.addresses.iter().map(|(ip, _)| ip.to_string()));
         }
@@ -247,7 +248,7 @@ proptest! {
     fn leaving_out_what_the_wildcard_has_shrinks_no_union_and_shortens_no_expiry(list in observations()) {
         let mut known = Known::new(SPEC);
         for observation in &list {
-            known.memory.observe(observation, &known.limits);
+            known.hear(observation);
             known.write(600.0);
         }
         let union = union(&known.stored);
@@ -329,7 +330,7 @@ proptest! {
         let [mut regular, mut wildcard] = [Known::new(asked), Known::new(SPEC)];
         for observation in &list {
             for known in [&mut regular, &mut wildcard] {
-                known.memory.observe(observation, &known.limits);
+                known.hear(observation);
                 known.write(600.0);
             }
         }

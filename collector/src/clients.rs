@@ -1,0 +1,259 @@
+//! Whose pods the clients of the DNS servers are.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use runtime::{
+    networks::{Networks, Purpose},
+    store::ObjectKey,
+};
+
+/// So many addresses of pods that ended are known still: what they asked for is their namespace's.
+const MOST_ENDED: usize = 1 << 16;
+
+/// A namespace, by a number that holds for the life of the process.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Namespace(NonZeroU32);
+
+/// Who a client is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Client {
+    /// A pod of a namespace with rules by name.
+    PodOf(Namespace),
+    /// A pod of any other namespace.
+    OtherPod,
+    /// No pod, as far as is known: a node, a cache, or anybody where pods are not watched.
+    NoPod,
+}
+
+/// The pods of namespaces with rules by name. Clones share them; the default knows none.
+#[derive(Clone, Debug, Default)]
+pub struct Clients(Arc<RwLock<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    numbers: HashMap<Box<str>, Namespace>,
+    by_address: HashMap<IpAddr, Holder>,
+    addresses: HashMap<ObjectKey, Box<[IpAddr]>>,
+    /// The oldest first. A pod may have come back to an address.
+    ended: VecDeque<IpAddr>,
+    /// Where pods have their addresses, while pods are watched.
+    networks: Option<Arc<Networks>>,
+}
+
+/// Who has an address, or had it last.
+#[derive(Debug)]
+struct Holder {
+    namespace: Namespace,
+    /// How many pods have it: a new one may be known before the end of the last.
+    pods: u32,
+}
+
+impl Clients {
+    /// The number of a namespace.
+    pub fn number(&self, namespace: &str) -> Namespace {
+        self.write().number(namespace)
+    }
+
+    /// Who has this address.
+    pub fn who(&self, address: IpAddr) -> Client {
+        let table = self.read();
+        if let Some(holder) = table.by_address.get(&address) {
+            return Client::PodOf(holder.namespace);
+        }
+        let networks = table.networks.as_ref();
+        let purpose = networks.and_then(|networks| networks.purpose(address));
+        match purpose {
+            Some(Purpose::Pods | Purpose::UserDefinedNetworks) => Client::OtherPod,
+            _ => Client::NoPod,
+        }
+    }
+
+    /// Pods are watched, and have their addresses in these networks; or they are not watched any more.
+    pub fn watch(&self, networks: Option<Arc<Networks>>) {
+        let mut table = self.write();
+        if networks.is_none() {
+            (table.by_address, table.addresses) = Default::default();
+            table.ended.clear();
+        }
+        table.networks = networks;
+    }
+
+    /// A pod has these addresses.
+    pub fn set(&self, pod: ObjectKey, addresses: &[IpAddr]) {
+        let known = self.read().addresses.get(&pod).map(|of| **of == *addresses);
+        if known.unwrap_or(addresses.is_empty()) {
+            return;
+        }
+        let mut table = self.write();
+        let namespace = table.number(&pod.namespace);
+        table.end(&pod);
+        for address in addresses {
+            let holder = table.by_address.entry(*address);
+            let holder = holder.or_insert(Holder { namespace, pods: 0 });
+            holder.namespace = namespace;
+            holder.pods += 1;
+        }
+        if !addresses.is_empty() {
+            table.addresses.insert(pod, addresses.into());
+        }
+    }
+
+    /// A pod ended.
+    pub fn end(&self, pod: &ObjectKey) {
+        self.write().end(pod);
+    }
+
+    /// A namespace has no pods but these.
+    pub fn retain(&self, namespace: &str, pods: &HashSet<ObjectKey>) {
+        let mut table = self.write();
+        let is_gone = |pod: &&ObjectKey| pod.namespace == namespace && !pods.contains(*pod);
+        let gone: Vec<_> = table.addresses.keys().filter(is_gone).cloned().collect();
+        for pod in gone {
+            table.end(&pod);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        // Every change is whole before anything can panic.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn number(&mut self, namespace: &str) -> Namespace {
+        if let Some(number) = self.numbers.get(namespace) {
+            return *number;
+        }
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX - 1);
+        let number = Namespace(NonZeroU32::MIN.saturating_add(next));
+        self.numbers.insert(namespace.into(), number);
+        number
+    }
+
+    fn end(&mut self, pod: &ObjectKey) {
+        let Some(addresses) = self.addresses.remove(pod) else {
+            return;
+        };
+        for address in &addresses {
+            if let Some(holder) = self.by_address.get_mut(address) {
+                holder.pods = holder.pods.saturating_sub(1);
+            }
+        }
+        self.ended.extend(addresses);
+        while self.ended.len() > MOST_ENDED
+            && let Some(address) = self.ended.pop_front()
+        {
+            let is_over = |holder: &Holder| holder.pods == 0;
+            if self.by_address.get(&address).is_some_and(is_over) {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Pods that are watched, each with an address of its own.
+    pub(crate) struct Pods {
+        pub(crate) clients: Clients,
+        pods: Vec<String>,
+    }
+
+    impl Pods {
+        /// Pods by namespace and name.
+        pub(crate) fn of(pods: &[&str]) -> Self {
+            let all = Self {
+                clients: watched(),
+                pods: pods.iter().map(|&it| it.to_owned()).collect(),
+            };
+            for key in pods {
+                all.clients.set(pod(key), &[all.address(key)]);
+            }
+            all
+        }
+
+        pub(crate) fn address(&self, pod: &str) -> IpAddr {
+            let place = self.pods.iter().position(|it| it == pod).unwrap();
+            (0x0af4_0000 + u32::try_from(place).unwrap())
+                .to_be_bytes()
+                .into()
+        }
+
+        pub(crate) fn name(&self, address: IpAddr) -> String {
+            let is_its = |pod: &&String| self.address(pod) == address;
+            self.pods.iter().find(is_its).unwrap().clone()
+        }
+
+        pub(crate) fn numbers(&self, namespaces: &[&str]) -> Vec<Namespace> {
+            let numbers = namespaces.iter().map(|it| self.clients.number(it));
+            let mut numbers: Vec<_> = numbers.collect();
+            numbers.sort_unstable();
+            numbers
+        }
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 244, 0, last].into()
+    }
+
+    fn pod(text: &str) -> ObjectKey {
+        text.parse().unwrap()
+    }
+
+    fn watched() -> Clients {
+        let clients = Clients::default();
+        let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
+        clients.watch(Some(Arc::new(Networks::new([pods]))));
+        clients
+    }
+
+    #[test]
+    fn a_client_is_a_pod_of_its_namespace_another_pod_or_none() {
+        let clients = watched();
+        clients.set(pod("team/a"), &[ip(1), ip(2)]);
+        let team = Client::PodOf(clients.number("team"));
+        assert_eq!(clients.who(ip(1)), team);
+        assert_eq!(clients.who(ip(2)), team);
+        assert_eq!(clients.who(ip(3)), Client::OtherPod);
+        assert_eq!(clients.who([192, 0, 2, 1].into()), Client::NoPod);
+        assert_ne!(clients.number("other"), clients.number("team"));
+        clients.watch(None);
+        assert_eq!(clients.who(ip(1)), Client::NoPod);
+        assert_eq!(Client::PodOf(clients.number("team")), team);
+    }
+
+    #[test]
+    fn the_address_of_a_pod_that_ended_is_its_namespaces_until_another_has_it() {
+        let clients = watched();
+        let [team, other] = ["team", "other"].map(|it| Client::PodOf(clients.number(it)));
+        clients.set(pod("team/a"), &[ip(1)]);
+        clients.set(pod("team/b"), &[ip(2)]);
+        clients.retain("team", &[pod("team/b")].into());
+        assert_eq!(clients.who(ip(1)), team);
+        clients.set(pod("other/a"), &[ip(1)]);
+        assert_eq!(clients.who(ip(1)), other);
+        clients.end(&pod("team/b"));
+        assert_eq!(clients.who(ip(2)), team);
+    }
+
+    #[test]
+    fn of_pods_that_ended_so_many_are_known() {
+        let clients = watched();
+        for number in 0..MOST_ENDED as u32 + 10 {
+            let address: IpAddr = (0x0a00_0000 + number).to_be_bytes().into();
+            clients.set(pod("team/a"), &[address]);
+        }
+        assert_eq!(clients.read().by_address.len(), MOST_ENDED + 1);
+    }
+}

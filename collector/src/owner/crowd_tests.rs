@@ -1,0 +1,229 @@
+//! Nobody takes the place of others under a wildcard that is full, on the owner.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use super::tests::{World, answer, at, name, wanted};
+use crate::{args::ManageObjects, clients::tests::Pods};
+
+const WILD: &str = "*.s3.example.com";
+const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
+/// Of each team.
+const HONEST: usize = 100;
+
+/// Who asks for random labels.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    OneClient,
+    TenOfOneNamespace,
+    TwoWithTheSameLabels,
+    TwoNamespacesWithTheSameLabels,
+    WithoutRule,
+    /// From an address that is no pod's.
+    NoPod,
+}
+
+impl Attack {
+    const ALL: [Self; 6] = [
+        Self::OneClient,
+        Self::TenOfOneNamespace,
+        Self::TwoWithTheSameLabels,
+        Self::TwoNamespacesWithTheSameLabels,
+        Self::WithoutRule,
+        Self::NoPod,
+    ];
+
+    /// Who asks for a label.
+    fn askers(self, label: usize) -> Vec<String> {
+        match self {
+            Self::OneClient => vec!["bad/0".to_owned()],
+            Self::TenOfOneNamespace => vec![format!("bad/{}", label % 10)],
+            Self::TwoWithTheSameLabels => vec!["bad/0".to_owned(), "bad/1".to_owned()],
+            Self::TwoNamespacesWithTheSameLabels => vec!["bad/0".to_owned(), "worse/0".to_owned()],
+            Self::WithoutRule => vec![format!("none/{}", label % 10)],
+            Self::NoPod => Vec::new(),
+        }
+    }
+}
+
+struct Cluster {
+    world: World,
+    pods: Pods,
+    /// One of the namespaces denies the wildcard.
+    is_denied: bool,
+}
+
+fn honest(team: &str, i: usize) -> String {
+    format!("{team}-{i}.s3.example.com.")
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let mut pods = Vec::new();
+        for namespace in TEAMS.into_iter().chain(["bad", "worse", "none"]) {
+            pods.extend((0..HONEST).map(|i| format!("{namespace}/{i}")));
+        }
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        let pods = Pods::of(&pods);
+        let clients = pods.clients.clone();
+        let world = World::with(ManageObjects::Auto, |config| config.clients = clients);
+        let mut cluster = Self {
+            world,
+            pods,
+            is_denied: false,
+        };
+        cluster.want();
+        cluster.world.settle();
+        cluster
+    }
+
+    fn want(&mut self) {
+        let mut wanted = wanted(&[WILD], 0);
+        for terms in wanted.names.values_mut() {
+            terms.denied = self.is_denied;
+        }
+        let namespaces = TEAMS.into_iter().chain(["bad", "worse"]);
+        let namespaces: BTreeSet<_> = namespaces.map(Into::into).collect();
+        wanted.namespaces = [(name(WILD), namespaces)].into();
+        self.world.owner.want(&wanted, at(self.world.now));
+    }
+
+    /// Another collector leads, or this one was started anew.
+    fn restart(&mut self) {
+        let clients = self.pods.clients.clone();
+        let mut anew = World::with(ManageObjects::Auto, |config| config.clients = clients);
+        std::mem::swap(&mut anew.store, &mut self.world.store);
+        anew.now = self.world.now;
+        self.world = anew;
+        self.want();
+        let objects = self.world.store.values().cloned().collect();
+        let synced = runtime::store::Event::Synced(objects);
+        self.world.owner.event(synced, at(self.world.now));
+        self.world.settle();
+    }
+
+    fn ask(&mut self, asked: &str, addresses: &[IpAddr], client: IpAddr) {
+        let mut observation = answer(asked, "1.1.1.1", self.world.now);
+        observation.addresses = addresses.iter().map(|ip| (*ip, 7200)).collect();
+        observation.client = Some(client);
+        self.world.owner.observe(&observation);
+    }
+
+    fn ask_honestly(&mut self) {
+        for team in TEAMS {
+            for i in 0..HONEST {
+                let client = self.pods.address(&format!("{team}/{i}"));
+                let ip = [203, 0, 113, u8::try_from(i).unwrap()];
+                self.ask(&honest(team, i), &[ip.into()], client);
+            }
+        }
+    }
+
+    fn attack(&mut self, attack: Attack, label: usize, count: u16, is_v6: bool) {
+        let addresses = (0..count).map(|i| {
+            let label = u32::try_from(label).unwrap();
+            match is_v6 {
+                true => IpAddr::from([
+                    0x2001,
+                    0xdb8,
+                    0,
+                    0,
+                    (label >> 16) as u16,
+                    label as u16,
+                    0,
+                    i,
+                ]),
+                false => IpAddr::from((0x0b00_0000 + label * 16 + u32::from(i)).to_be_bytes()),
+            }
+        });
+        let addresses: Vec<_> = addresses.collect();
+        let asked = format!("x{label}.s3.example.com");
+        let mut clients: Vec<_> = attack
+            .askers(label)
+            .iter()
+            .map(|it| self.pods.address(it))
+            .collect();
+        if clients.is_empty() {
+            clients.push([192, 0, 2, 1].into());
+        }
+        for client in clients {
+            self.ask(&asked, &addresses, client);
+        }
+    }
+
+    /// The names in the store.
+    fn stored(&self) -> BTreeSet<&str> {
+        let statuses = self.world.store.values().flat_map(|it| &it.status);
+        let names = statuses.flat_map(|status| &status.resolved_names);
+        names.map(|entry| entry.dns_name.as_str()).collect()
+    }
+
+    /// How many honest names the store lacks.
+    fn lost(&self) -> usize {
+        let stored = self.stored();
+        let all = TEAMS
+            .into_iter()
+            .flat_map(|team| (0..HONEST).map(move |i| honest(team, i)));
+        all.filter(|it| !stored.contains(it.as_str())).count()
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.world.now += seconds * 1000;
+        self.world.settle();
+    }
+}
+
+fn flood(attack: Attack, count: u16, is_v6: bool, restarts: bool) {
+    const LABELS: usize = 1500;
+    let mut cluster = Cluster::start();
+    cluster.ask_honestly();
+    cluster.pass(2);
+    assert_eq!(cluster.lost(), 0);
+    if restarts {
+        cluster.restart();
+    }
+    for label in 0..LABELS {
+        cluster.attack(attack, label, count, is_v6);
+        if label % 250 == 249 {
+            cluster.pass(600);
+            let lost = cluster.lost();
+            assert_eq!(lost, 0, "{attack:?} {count} {is_v6} {restarts}");
+        }
+    }
+    let kept = cluster.stored().len() - TEAMS.len() * HONEST;
+    assert!(kept > 50, "{kept}: there is room for random labels, too");
+}
+
+#[test]
+fn whoever_asks_for_random_labels_the_names_of_others_stay() {
+    for attack in Attack::ALL {
+        flood(attack, 8, false, false);
+    }
+}
+
+#[test]
+fn whatever_the_labels_answer_the_names_of_others_stay() {
+    for (count, is_v6) in [(1, false), (2, true), (4, false), (16, true)] {
+        flood(Attack::OneClient, count, is_v6, false);
+    }
+}
+
+#[test]
+fn names_that_are_known_from_a_status_alone_stay_while_others_ask_for_random_labels() {
+    for attack in Attack::ALL {
+        flood(attack, 1, true, true);
+    }
+}
+
+#[test]
+fn a_deny_rule_keeps_no_address_out_of_another_namespaces_allow_rule() {
+    let mut cluster = Cluster::start();
+    cluster.is_denied = true;
+    cluster.want();
+    for label in 0..1400 {
+        cluster.attack(Attack::OneClient, label, 1, false);
+    }
+    cluster.pass(2);
+    cluster.ask_honestly();
+    cluster.pass(2);
+    assert_eq!(cluster.lost(), 0);
+}

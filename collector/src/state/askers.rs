@@ -1,0 +1,143 @@
+//! Who asked for a name under a wildcard: what eviction goes by.
+
+use std::net::IpAddr;
+
+use super::name::make_room;
+use crate::clients::{Client, Clients, Namespace};
+
+/// So many clients are known of each name.
+const MOST: usize = 8;
+
+/// What is known of clients, and which namespaces have a rule for the names of a memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crowd<'a> {
+    /// Whose pods they are; nobody's where that is not known.
+    pub clients: Option<&'a Clients>,
+    /// The namespaces with a rule, in order.
+    pub with_rule: &'a [Namespace],
+}
+
+impl Crowd<'_> {
+    /// Who has this address.
+    pub(super) fn who(&self, address: IpAddr) -> Client {
+        self.clients
+            .map_or(Client::NoPod, |clients| clients.who(address))
+    }
+
+    /// Whether it is a pod of a namespace without a rule.
+    pub(super) fn is_without_rule(&self, client: Client) -> bool {
+        match client {
+            Client::PodOf(namespace) => self.with_rule.binary_search(&namespace).is_err(),
+            Client::OtherPod => true,
+            Client::NoPod => false,
+        }
+    }
+
+    fn has_rule(&self, client: Client) -> bool {
+        matches!(client, Client::PodOf(_)) && !self.is_without_rule(client)
+    }
+}
+
+/// Clients that asked for a name: at most eight, of as many namespaces as possible.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Askers(Vec<IpAddr>);
+
+impl Askers {
+    /// The first of them.
+    pub(super) fn first(&self) -> Option<IpAddr> {
+        self.0.first().copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> {
+        self.0.iter().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A client asked. Of a namespace without a rule it displaces none of one that has a rule.
+    pub(super) fn add(&mut self, client: IpAddr, crowd: Crowd<'_>) {
+        if self.0.contains(&client) {
+            return;
+        }
+        if self.0.len() < MOST {
+            make_room(&mut self.0);
+            self.0.push(client);
+            return;
+        }
+        let new = crowd.who(client);
+        let known: Vec<Client> = self.iter().map(|it| crowd.who(it)).collect();
+        if known.contains(&new) {
+            return;
+        }
+        let (is_new_with_rule, count) = (crowd.has_rule(new), |who: &Client| {
+            known.iter().filter(|it| *it == who).count()
+        });
+        // Of the latest it goes first whose namespace has no rule, if the new one's has, or else has most.
+        let may_go = |who: &Client| match (is_new_with_rule, crowd.has_rule(*who)) {
+            (true, false) => true,
+            (false, true) => false,
+            (true, true) | (false, false) => count(who) > 1,
+        };
+        let places = known.iter().enumerate();
+        let goes = places
+            .filter(|(_, who)| may_go(who))
+            .max_by_key(|(place, who)| (!crowd.has_rule(**who), count(who), *place));
+        if let Some((place, _)) = goes
+            && let Some(asker) = self.0.get_mut(place)
+        {
+            *asker = client;
+        }
+    }
+
+    /// Takes in those of another list.
+    pub(super) fn join(&mut self, other: &Self, crowd: Crowd<'_>) {
+        for client in other.iter() {
+            self.add(client, crowd);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::tests::Pods;
+
+    fn added(pods: &Pods, asking: &[&str]) -> Vec<String> {
+        let with_rule = pods.numbers(&["team", "two", "three"]);
+        let crowd = Crowd {
+            clients: Some(&pods.clients),
+            with_rule: &with_rule,
+        };
+        let mut askers = Askers::default();
+        for pod in asking {
+            askers.add(pods.address(pod), crowd);
+        }
+        askers.iter().map(|it| pods.name(it)).collect()
+    }
+
+    #[test]
+    fn of_many_clients_those_are_known_that_are_of_different_namespaces_with_rules() {
+        let many: Vec<_> = (0..9).map(|i| format!("team/p{i}")).collect();
+        let others: Vec<_> = (0..9).map(|i| format!("none/p{i}")).collect();
+        let names = ["two/p", "three/p", "none/x"].map(str::to_owned);
+        let all = [&many[..], &others, &names].concat();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let pods = Pods::of(&all);
+        let team: Vec<&str> = many.iter().map(String::as_str).collect();
+        let none: Vec<&str> = others.iter().map(String::as_str).collect();
+        assert_eq!(added(&pods, &team), team[..8]);
+        let mixed = [&team[..], &["two/p", "none/x", "two/p", "three/p"]].concat();
+        let kept = added(&pods, &mixed);
+        let expected = [&team[..6], &["three/p", "two/p"]].concat();
+        assert_eq!(kept, expected);
+        // Whose namespace has no rule stays while there is room.
+        let unruled = [&none[..], &["team/p0", "two/p", "three/p"]].concat();
+        let kept = added(&pods, &unruled);
+        assert_eq!(kept.len(), MOST);
+        for pod in ["team/p0", "two/p", "three/p", "none/p0"] {
+            assert!(kept.iter().any(|it| it == pod), "{pod} of {kept:?}");
+        }
+    }
+}
