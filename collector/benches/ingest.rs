@@ -100,6 +100,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
         remembered,
         own: &OwnQueries::default(),
         secrets: None,
+        new_names: &collector::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::new());

@@ -65,6 +65,7 @@ fn ingest(input: &mut Input) -> usize {
         remembered: &input.remembered,
         own: &input.own,
         secrets: None,
+        new_names: &collector::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
     let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));

@@ -19,14 +19,11 @@ use std::{
 
 use collector::{
     args::ManageObjects,
-    clients::Clients,
     guards::Guards,
     observation::{Observation, Source},
-    owner::{Config, Owner, Rates},
-    policy::{Terms, Wanted, left_out::Notices},
+    owner::{Config, Owner, Rates, Shared},
+    policy::{Terms, Wanted},
     publish::{Outcome, Write},
-    recent::Recent,
-    remember::Remembered,
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
 };
@@ -73,10 +70,7 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
-        remembered: Remembered::default(),
-        recent: Recent::default(),
-        clients: Clients::default(),
-        notices: Notices::default(),
+        shared: Shared::default(),
     });
     owner.lead(true, at(0));
     owner.event(Event::Synced(Vec::new()), at(0));

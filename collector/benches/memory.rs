@@ -15,9 +15,8 @@ use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc
 use collector::{
     args::ManageObjects,
     guards::Guards,
-    owner::{Config, Owner, Rates},
+    owner::{Config, Owner, Rates, Shared},
     policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
-    remember::Remembered,
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
 };
@@ -117,10 +116,7 @@ fn owner() -> Owner {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
-        remembered: Remembered::default(),
-        recent: collector::recent::Recent::default(),
-        clients: collector::clients::Clients::default(),
-        notices: collector::policy::left_out::Notices::default(),
+        shared: Shared::default(),
     })
 }
 

@@ -24,6 +24,7 @@ pub mod hearing;
 pub mod ingest;
 pub mod inspect;
 pub mod names;
+pub mod new_names;
 pub mod observation;
 pub mod owner;
 pub mod pods;

@@ -39,6 +39,7 @@ use crate::{
     },
     inspect,
     names::SharedIndex,
+    new_names::{KnownNames, NewNames},
     owner::{
         self,
         task::{Channels, Gates},
@@ -83,11 +84,14 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (recent, clock) = (Recent::default(), Clock::system());
     let (rebindings, attempts) = Rebindings::channel(recent.clone(), clock.clone());
     let (notices, left_out) = Notices::channel();
+    let known = KnownNames::default();
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
         recent,
         clients: Clients::default(),
+        new_names: NewNames::new(args.listen.new_names(), known.clone(), notices.clone()),
+        known,
         notices,
         sources: Sources::default(),
         losses: Losses::default(),
@@ -156,6 +160,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             wanted: names_in_use,
             recent: program.recent.clone(),
             remembered: program.remembered.clone(),
+            new_names: program.new_names.clone(),
             peers: program.sources.clone(),
             seats,
             clock: program.clock.clone(),
@@ -229,6 +234,8 @@ struct Program {
     rebindings: Rebindings,
     recent: Recent,
     clients: Clients,
+    known: KnownNames,
+    new_names: NewNames,
     notices: Notices,
     sources: Sources,
     losses: Losses,
@@ -384,6 +391,7 @@ impl Program {
                 insecure_host_network: listen.insecure_host_network,
             },
             secrets,
+            new_names: self.new_names.clone(),
             limits: listen.connection_limits(),
             rebindings: self.rebindings.clone(),
             complaints: Arc::default(),
@@ -407,10 +415,13 @@ impl Program {
             guards: self.guards.load().as_ref().clone(),
             times_interval: self.args.status_times_interval,
             rates: self.args.rates(),
-            remembered: self.remembered.clone(),
-            recent: self.recent.clone(),
-            clients: self.clients.clone(),
-            notices: self.notices.clone(),
+            shared: owner::Shared {
+                remembered: self.remembered.clone(),
+                recent: self.recent.clone(),
+                clients: self.clients.clone(),
+                known: self.known.clone(),
+                notices: self.notices.clone(),
+            },
         };
         let gates = Gates {
             objects: self

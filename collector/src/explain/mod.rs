@@ -22,6 +22,7 @@ use serde::Serialize;
 pub use self::reasons::Reason;
 use crate::{
     ingest::Sources,
+    new_names::Refused,
     observation::Observation,
     owner::{Facts, NameFacts},
     policy::{NameUses, RuleUse},
@@ -42,6 +43,8 @@ pub struct Known {
     pub notes: Vec<Note>,
     /// Answers that are remembered since no rule wants the name.
     pub unwanted: Vec<Observation>,
+    /// What was left out of the wildcard, as clients asked for too many new names.
+    pub refused: Option<Refused>,
     /// Rules without effect whose name is the text that was asked for, with why.
     pub refused_rules: Vec<(ObjectKey, String)>,
     /// Why the EgressFirewalls cannot be read now.

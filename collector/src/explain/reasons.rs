@@ -89,6 +89,15 @@ fn of_name(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reaso
         let words = "it was in no answer with an address that came here, as far as is remembered";
         reasons.push(Reason::new("NeverSeen", words));
     }
+    if let Some(refused) = known.refused {
+        let words = format!(
+            "new names under the wildcard were left out, as their clients asked for more than --new-names-rate allows: {} answers, the last \
+             at {}; such a name is taken in when it is asked for again",
+            refused.answers,
+            time(refused.last)
+        );
+        reasons.push(Reason::new("NewNamesRefused", words));
+    }
     let Some(facts) = &known.facts else {
         return;
     };
@@ -211,7 +220,7 @@ fn of_rules(known: &Known, reasons: &mut Vec<Reason>) {
 fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
     if name.left_out > 0 {
         let words = format!(
-            "{} stands in a Deny rule, and its object is full: what came last was left out, and is open ({} times)",
+            "{} stands in a Deny rule, and its object is full: addresses were left out, and are open ({} times)",
             name.name, name.left_out
         );
         reasons.push(Reason::new("Full", words));

@@ -68,6 +68,7 @@ fn known(names: Vec<NameFacts>) -> Known {
         uses: BTreeMap::new(),
         notes: Vec::new(),
         unwanted: Vec::new(),
+        refused: None,
         refused_rules: Vec::new(),
         out_of_sync: None,
         unreadable: Vec::new(),
@@ -371,4 +372,21 @@ fn however_much_there_is_the_lines_are_few() {
     assert!(lines.len() < 2_000, "{}", lines.len());
     assert!(lines.contains(&"  and 965 more addresses: `-o json` has at most 1000".to_owned()));
     assert!(lines.contains(&"  and 960 more names: `-o json` has at most 1000".to_owned()));
+}
+
+#[test]
+fn a_name_that_was_left_out_as_its_client_asked_for_too_many_is_explained() {
+    let mut known = known(Vec::new());
+    rule(&mut known, "*.example.com.");
+    assert_eq!(
+        reasons("a.example.com", &known),
+        ["NeverSeen", "OnlyWildcard"]
+    );
+    known.refused = Some(Refused {
+        answers: 7,
+        last: known.at,
+    });
+    let found = reasons("a.example.com", &known);
+    assert_eq!(found, ["NeverSeen", "NewNamesRefused", "OnlyWildcard"]);
+    assert!(text("a.example.com", &known).contains(": 7 answers, the last at "));
 }

@@ -251,6 +251,7 @@ impl<'a> Reader<'a> {
             },
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
+            new_names: &self.ingest.new_names,
         };
         let filled = window.filled();
         let mut rest = filled;

@@ -57,6 +57,8 @@ outcomes! {
     NotWanted = "not_wanted",
     /// A wildcard wants the name, but no DNSNameResolver can hold it (such as `a_b.example.com`).
     BadName = "bad_name",
+    /// A wildcard wants the name, which is new, and its client asked for too many of them (`--new-names-rate`).
+    NewName = "new_name_over_rate",
     /// A successful answer without an address.
     NoAddress = "no_address",
     /// Every address was refused by the guards.

@@ -33,8 +33,8 @@ pub use self::{
     tap::{Tap, Taps},
 };
 use crate::{
-    flush::Streams, guards::SharedGuards, names::SharedIndex, policy::rebinding::Rebindings,
-    remember::Remembered, resolve::OwnQueries,
+    flush::Streams, guards::SharedGuards, names::SharedIndex, new_names::NewNames,
+    policy::rebinding::Rebindings, remember::Remembered, resolve::OwnQueries,
 };
 
 /// What every connection shares.
@@ -64,6 +64,8 @@ pub struct Ingest {
     pub admission: Admission,
     /// What every event must show, if anything.
     pub secrets: Option<Reloaded<secret::Secrets>>,
+    /// Which new names under wildcards are taken in.
+    pub new_names: NewNames,
     /// The bounds of a connection.
     pub limits: ConnectionLimits,
     /// Who is told of answers with addresses that are refused.
@@ -90,6 +92,7 @@ impl Ingest {
             taps: Taps::default(),
             admission: Admission::default(),
             secrets: None,
+            new_names: NewNames::default(),
             limits: ConnectionLimits::default(),
             rebindings: Rebindings::default(),
             complaints: Arc::default(),

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     guards::Guards,
     names::{Match, NameIndex},
+    new_names::NewNames,
     observation::{Observation, Source},
     remember::{self, Remembered},
     resolve::{Addresses, OwnQueries, QueryOrigin},
@@ -39,6 +40,8 @@ pub struct Context<'a> {
     pub own: &'a OwnQueries,
     /// What an event must show in `extra`, if anything.
     pub secrets: Option<&'a Secrets>,
+    /// Which new names under wildcards are taken in.
+    pub new_names: &'a NewNames,
 }
 
 /// The past of a stream, as far as its next events depend on it.
@@ -252,6 +255,11 @@ fn take(
         } else {
             Outcome::NoAddress
         });
+    }
+    if let (Match::Wildcard, Some(client)) = (found, client)
+        && !context.new_names.admit(&name, client, at)
+    {
+        return Err(Outcome::NewName);
     }
     // One with refused addresses is told of each time.
     if let (Some(mark), None) = (mark, refused) {

@@ -20,7 +20,9 @@ use crate::{
     guards::Guards,
     ingest::metrics::{Counts, Outcome},
     names::NameIndex,
+    new_names::{KnownNames, NewNameLimits, NewNames},
     observation::Observation,
+    policy::left_out::Notices,
     remember::Remembered,
     resolve::OwnQueries,
 };
@@ -140,6 +142,7 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         remembered: &Remembered::default(),
         own,
         secrets: None,
+        new_names: &NewNames::default(),
     };
     (observe(frame, context, &mut counts), counts)
 }
@@ -175,6 +178,7 @@ fn hear(
         remembered,
         own: &own,
         secrets: None,
+        new_names: &NewNames::default(),
     };
     let frame = frame(event);
     let (mut batch, mut observations) = (Batch::default(), Vec::new());
@@ -406,4 +410,52 @@ fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
         .collect();
     let (observed, _) = run(&frame(&response("www.example.com.", &records)));
     assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
+}
+
+#[test]
+fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_and_known_ones_always()
+ {
+    let names: NameIndex = ["*.example.com", "www.example.com"]
+        .map(|text| DnsName::parse(text).unwrap())
+        .iter()
+        .collect();
+    let limits = NewNameLimits {
+        rate: 1,
+        burst: 2,
+        exempt: Vec::new(),
+    };
+    let known = KnownNames::default();
+    let (notices, mut told) = Notices::channel();
+    let new_names = NewNames::new(limits, known.clone(), notices);
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let own = OwnQueries::default();
+    let mut counts = Counts::default();
+    let mut history = StreamHistory::of_stream();
+    let mut outcomes = |asked: &str| {
+        let context = Context {
+            names: &names,
+            guards: &Guards::default(),
+            clock: &clock,
+            remembered: &Remembered::default(),
+            own: &own,
+            secrets: None,
+            new_names: &new_names,
+        };
+        let frame = frame(&response(asked, &[(asked, a("192.0.2.1"))]));
+        let (mut batch, mut observations) = (Batch::default(), Vec::new());
+        batch.add(&frame, context, &mut counts);
+        batch.take(context, &mut history, &mut counts, &mut observations);
+        (observations.len(), counts.pending(Outcome::NewName))
+    };
+    assert_eq!(outcomes("a.example.com."), (1, 0));
+    assert_eq!(outcomes("b.example.com."), (1, 0));
+    assert_eq!(outcomes("c.example.com."), (0, 1));
+    assert_eq!(outcomes("www.example.com."), (1, 1), "a rule names it");
+    known.insert(&DnsName::parse("c.example.com").unwrap());
+    assert_eq!(outcomes("c.example.com."), (1, 1), "known since");
+    assert_eq!(outcomes("d.example.com."), (0, 2));
+    // It is asked for again when there is budget: what was refused is no repeat.
+    clock.set(Timestamp::from_millis(1_800_000_001_000));
+    assert_eq!(outcomes("d.example.com."), (1, 2));
+    assert_eq!(told.try_recv().unwrap().name.as_str(), "*.example.com.");
 }

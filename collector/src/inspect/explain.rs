@@ -61,6 +61,7 @@ impl Sources {
             uses: BTreeMap::new(),
             notes: Vec::new(),
             unwanted: Vec::new(),
+            refused: None,
             refused_rules: Vec::new(),
             out_of_sync: overview.out_of_sync.clone(),
             unreadable: overview.undecodable.iter().take(10).cloned().collect(),
@@ -80,6 +81,12 @@ impl Sources {
         match subject {
             Subject::Name(name) => {
                 known.notes = self.recent.of_name(name);
+                let wildcard = if name.is_wildcard() {
+                    Some(name.clone())
+                } else {
+                    name.wildcard()
+                };
+                known.refused = wildcard.and_then(|it| self.new_names.refused(&it));
                 names.extend(near_misses(asked));
                 names.extend([Some(name.clone()), name.wildcard()].into_iter().flatten());
                 names.sort_unstable();

@@ -37,6 +37,7 @@ use crate::{
     corefile::live::LiveView,
     flush::BlockView,
     ingest::{self, DnsServers, Seats, Taps},
+    new_names::NewNames,
     owner::Question,
     pods::PodsView,
     policy::{Overview, UsesAsked, Wanted},
@@ -71,6 +72,8 @@ pub struct Sources {
     pub recent: Recent,
     /// Answers that nobody wanted.
     pub remembered: Remembered,
+    /// New names that were left out.
+    pub new_names: NewNames,
     /// Whose streams there were.
     pub peers: ingest::Sources,
     /// Who is connected, and what was dropped.

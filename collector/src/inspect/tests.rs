@@ -108,6 +108,7 @@ fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
         wanted: watch::channel(Wanted::default()).1,
         recent: Recent::default(),
         remembered: Remembered::default(),
+        new_names: crate::new_names::NewNames::default(),
         peers: ingest::Sources::default(),
         seats: seats(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::tests::{World, answer, at, name, wanted};
-use crate::{args::ManageObjects, clients::tests::Pods};
+use super::{
+    Shared,
+    tests::{World, answer, at, name, wanted},
+};
+use crate::{args::ManageObjects, clients::tests::Pods, new_names::KnownNames};
 
 const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
@@ -48,6 +51,7 @@ impl Attack {
 struct Cluster {
     world: World,
     pods: Pods,
+    known: KnownNames,
     /// One of the namespaces denies the wildcard.
     is_denied: bool,
 }
@@ -64,16 +68,26 @@ impl Cluster {
         }
         let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
         let pods = Pods::of(&pods);
-        let clients = pods.clients.clone();
-        let world = World::with(ManageObjects::Auto, |config| config.clients = clients);
+        let (world, known) = Self::collector(&pods);
         let mut cluster = Self {
             world,
             pods,
+            known,
             is_denied: false,
         };
         cluster.want();
         cluster.world.settle();
         cluster
+    }
+
+    fn collector(pods: &Pods) -> (World, KnownNames) {
+        let shared = Shared {
+            clients: pods.clients.clone(),
+            ..Shared::default()
+        };
+        let known = shared.known.clone();
+        let world = World::with(ManageObjects::Auto, |config| config.shared = shared);
+        (world, known)
     }
 
     fn want(&mut self) {
@@ -89,8 +103,8 @@ impl Cluster {
 
     /// Another collector leads, or this one was started anew.
     fn restart(&mut self) {
-        let clients = self.pods.clients.clone();
-        let mut anew = World::with(ManageObjects::Auto, |config| config.clients = clients);
+        let (mut anew, known) = Self::collector(&self.pods);
+        self.known = known;
         std::mem::swap(&mut anew.store, &mut self.world.store);
         anew.now = self.world.now;
         self.world = anew;
@@ -191,6 +205,13 @@ fn flood(attack: Attack, count: u16, is_v6: bool, restarts: bool) {
     }
     let kept = cluster.stored().len() - TEAMS.len() * HONEST;
     assert!(kept > 50, "{kept}: there is room for random labels, too");
+    // The readers know which names these are.
+    let stored = cluster.stored();
+    assert_eq!(cluster.known.count(), stored.len());
+    assert!(stored.iter().all(|it| cluster.known.contains(&name(it))));
+    cluster.world.want(&[]);
+    cluster.world.settle_deletions();
+    assert_eq!(cluster.known.count(), 0);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use runtime::{
 use super::{evictions::Evicted, standby::Additions, writes};
 use crate::{
     clients::{Clients, Namespace},
+    new_names::KnownNames,
     publish::Write,
     state::{Crowd, Limits, Memory, Stored},
 };
@@ -62,9 +63,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(spec: DnsName, limits: &Arc<Limits>, now: Timestamp) -> Self {
+    pub(super) fn new(
+        spec: DnsName,
+        limits: &Arc<Limits>,
+        known: &KnownNames,
+        now: Timestamp,
+    ) -> Self {
         Self {
-            memory: Memory::new(spec),
+            memory: Memory::new(spec).telling(known),
             limits: Arc::clone(limits),
             wanted: false,
             allowed: false,

@@ -87,7 +87,7 @@ impl Owner {
             }
             evicted.told_at = now;
             if entry.denied {
-                self.config.notices.tell(spec, Kind::DeniedAddresses);
+                self.config.shared.notices.tell(spec, Kind::DeniedAddresses);
             }
             for object in &entry.objects {
                 let mut about = object.bare(&self.config.namespace, spec).object_ref(&());

@@ -47,7 +47,7 @@ impl Owner {
                 if changed.last() != Some(&name) {
                     changed.push(name.clone());
                 }
-                self.config.recent.note(Note {
+                self.config.shared.recent.note(Note {
                     name,
                     address: Some(ip),
                     what: What::Refused(reason),

@@ -16,6 +16,7 @@ mod absence;
 #[cfg(test)]
 mod absence_tests;
 mod budget;
+mod config;
 #[cfg(test)]
 mod crowd_tests;
 mod dirty;
@@ -80,53 +81,23 @@ use self::{
 };
 pub use self::{
     budget::Rates,
+    config::{Config, Shared},
     evictions::{Evictions, Told},
     explain::{Facts, NameFacts, Question},
     metrics::METRICS,
     view::{FailureView, NameView, View},
 };
 use crate::{
-    args::ManageObjects,
-    clients::Clients,
-    guards::Guards,
     hearing::Hearing,
     names::NameIndex,
     observation::{Observation, Source},
-    policy::{Terms, Wanted, left_out::Notices},
-    recent::{Note, Recent, What},
-    remember::Remembered,
+    policy::{Terms, Wanted},
+    recent::{Note, What},
     state::{Learned, Limits},
 };
 
 /// While a DNS server is not heard that was heard before, nothing is removed for so long.
 const MAX_GAP: Duration = Duration::from_secs(600);
-
-/// How the owner does its work.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The namespace of the DNSNameResolver objects.
-    pub namespace: String,
-    /// Who makes and deletes objects.
-    pub manage_objects: ManageObjects,
-    /// How long a name in use is left to others to make an object for, where objects are managed automatically.
-    pub create_after: Duration,
-    /// The bounds of what is believed.
-    pub limits: Limits,
-    /// Which addresses may stand in a status, as far as that is known at the start.
-    pub guards: Guards,
-    /// Nothing but times is written for an object more often than this (`--status-times-interval`).
-    pub times_interval: Duration,
-    /// How much of that is written in all.
-    pub rates: Rates,
-    /// Answers that nobody wanted when they came.
-    pub remembered: Remembered,
-    /// What happened to addresses, for people.
-    pub recent: Recent,
-    /// Whose pods clients are.
-    pub clients: Clients,
-    /// Who tells the authors of rules what is left out.
-    pub notices: Notices,
-}
 
 /// All that is known, by the name that an object wants.
 #[derive(Debug)]
@@ -303,7 +274,7 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(spec) else {
                 continue;
             };
-            let (memory, limits, crowd) = entry.parts(&self.config.clients);
+            let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
             let learned = memory.observe(observation, limits, crowd);
             let is_crowded = memory.is_crowded(limits);
             if learned.urgent && self.leader {
@@ -333,7 +304,7 @@ impl Owner {
         let Some(entry) = self.entries.get_mut(spec) else {
             return;
         };
-        let (memory, limits, crowd) = entry.parts(&self.config.clients);
+        let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
         let learned = memory.enforce(limits, now, crowd);
         self.learned(spec, learned, now);
     }
@@ -368,13 +339,19 @@ impl Owner {
                 .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
             let entry = self.entries.entry(name.clone()).or_insert_with(|| {
                 self.names_changed = true;
-                Box::new(Entry::new(name.clone(), limits, now))
+                Box::new(Entry::new(
+                    name.clone(),
+                    limits,
+                    &self.config.shared.known,
+                    now,
+                ))
             });
             (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
             if let Some(namespaces) = wanted.namespaces.get(name) {
                 let numbers = namespaces.iter();
-                let mut with_rule: Vec<_> =
-                    numbers.map(|it| self.config.clients.number(it)).collect();
+                let mut with_rule: Vec<_> = numbers
+                    .map(|it| self.config.shared.clients.number(it))
+                    .collect();
                 with_rule.sort_unstable();
                 entry.with_rule = with_rule.into();
             }
@@ -487,7 +464,7 @@ impl Owner {
         source: Source,
         at: Timestamp,
     ) {
-        self.config.recent.note(Note {
+        self.config.shared.recent.note(Note {
             name,
             address,
             what,

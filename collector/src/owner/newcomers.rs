@@ -42,7 +42,7 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(&to) else {
                 continue;
             };
-            let (memory, _, crowd) = entry.parts(&self.config.clients);
+            let (memory, _, crowd) = entry.parts(&self.config.shared.clients);
             let learned = memory.adopt(copy, crowd);
             self.learned(&to, learned, now);
             self.reschedule(&name);
@@ -52,7 +52,7 @@ impl Owner {
     /// Nobody wants these names any more. A rule that comes back finds what pods were told of them, as long as it lives.
     pub(super) fn remember(&self, memory: &Memory, now: Timestamp) {
         for (name, family, addresses, client) in memory.alive(now) {
-            self.config.remembered.keep(&Answer {
+            self.config.shared.remembered.keep(&Answer {
                 name: &name.into(),
                 family,
                 addresses: &addresses,
@@ -70,7 +70,7 @@ impl Owner {
             if let Some(observation) = self.newcomers.recalled.pop() {
                 self.observe(&observation);
             } else if let Some(name) = self.newcomers.to_recall.pop_first() {
-                let (remembered, limits) = (&self.config.remembered, &self.config.limits);
+                let (remembered, limits) = (&self.config.shared.remembered, &self.config.limits);
                 let recalled = remembered.recall(&name, now, limits.min_ttl);
                 counter!("collector_answers_recalled_total").increment(recalled.len() as u64);
                 self.newcomers.recalled = recalled;

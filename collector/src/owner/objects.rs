@@ -103,7 +103,12 @@ impl Owner {
         }
         let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
             self.names_changed = true;
-            Box::new(Entry::new(spec.clone(), &self.limits, now))
+            Box::new(Entry::new(
+                spec.clone(),
+                &self.limits,
+                &self.config.shared.known,
+                now,
+            ))
         });
         let status = match &object.status {
             Some(status) => Stored::new(status, &entry.memory),

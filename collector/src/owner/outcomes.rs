@@ -85,7 +85,7 @@ impl Owner {
             // What tells of the end of its rules has no address that could be left out.
             && !entry.released
         {
-            let (memory, limits, crowd) = entry.parts(&self.config.clients);
+            let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
             let learned = memory.shrink(now, limits, crowd);
             self.learned(&spec, learned, now);
         }

@@ -10,13 +10,12 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 
-use super::{Config, Owner, Rates};
+use super::{Config, Owner, Rates, Shared};
 use crate::{
     args::ManageObjects,
-    clients::Clients,
     guards::Guards,
     observation::Observation,
-    policy::{Terms, Wanted, left_out::Notices},
+    policy::{Terms, Wanted},
     publish::{Outcome, Write},
     recent::Recent,
     remember::Remembered,
@@ -94,10 +93,11 @@ impl World {
             guards: Guards::default(),
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
-            remembered: remembered.clone(),
-            recent: recent.clone(),
-            clients: Clients::default(),
-            notices: Notices::default(),
+            shared: Shared {
+                remembered: remembered.clone(),
+                recent: recent.clone(),
+                ..Shared::default()
+            },
         };
         change(&mut config);
         let mut world = Self {

@@ -126,6 +126,7 @@ impl Owner {
         if !wanted && entry.objects.is_empty() && !entry.creating {
             if let Some(entry) = self.entries.remove(spec) {
                 self.names_changed = true;
+                entry.memory.end();
                 self.remember(&entry.memory, now);
                 for name in entry.memory.names().chain([spec]) {
                     self.reschedule(name);

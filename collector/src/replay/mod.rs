@@ -32,17 +32,16 @@ use tokio::time::timeout;
 use self::print::{Printer, address_changes};
 use crate::{
     args::{Format, ManageObjects, ReplayArgs},
-    clients::Clients,
     guards::Guards,
     ingest::{
         metrics::{Counts, Outcome},
         pipeline::{self, Context as Against},
     },
     names::NameIndex,
+    new_names::NewNames,
     owner::{self, Owner},
-    policy::{Wanted, left_out::Notices, names_in_use},
+    policy::{Wanted, names_in_use},
     publish,
-    recent::Recent,
     remember::Remembered,
     resolve::OwnQueries,
     state::Limits,
@@ -81,10 +80,7 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         guards: Guards::new(args.keep.deny_answer.clone()),
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
-        remembered: Remembered::default(),
-        recent: Recent::default(),
-        clients: Clients::default(),
-        notices: Notices::default(),
+        shared: owner::Shared::default(),
     };
     let out = io::BufWriter::new(io::stdout().lock());
     let mut replay = Replay::new(config, names.into_iter().collect(), args.output, out);
@@ -217,6 +213,7 @@ impl<W: Write> Replay<W> {
         self.clock.set(now);
         let remembered = Remembered::default();
         let own = OwnQueries::default();
+        let new_names = NewNames::default();
         let against = Against {
             names: &self.index,
             guards: &self.guards,
@@ -224,6 +221,7 @@ impl<W: Write> Replay<W> {
             remembered: &remembered,
             own: &own,
             secrets: None,
+            new_names: &new_names,
         };
         let observation = pipeline::observe(payload, against, &mut self.counts);
         // Before it, as what is over by now had gone.

@@ -28,10 +28,7 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
-        remembered: Remembered::default(),
-        recent: crate::recent::Recent::default(),
-        clients: crate::clients::Clients::default(),
-        notices: crate::policy::left_out::Notices::default(),
+        shared: owner::Shared::default(),
     };
     let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());
     let names = names.map(|name| (name, crate::policy::Terms::default()));

@@ -49,12 +49,6 @@ impl Memory {
         learned
     }
 
-    /// A name has so many addresses more.
-    pub(super) fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
-        let more = name_bytes(dns_name) + added * ADDRESS_V6_BYTES;
-        self.at_most_bytes = self.at_most_bytes.saturating_add(more);
-    }
-
     /// The store says that the object is too large: evicts a tenth, and never again lets the object grow beyond what is left.
     pub fn shrink(&mut self, now: Timestamp, limits: &Limits, crowd: Crowd<'_>) -> Learned {
         let bytes = self.bytes();
@@ -237,6 +231,11 @@ fn bytes_of(name: &Name) -> usize {
 
 fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {
     (dns_name.clone(), ip)
+}
+
+/// What so many more addresses of a name add to a stored object at most.
+pub(super) fn grown_bytes(dns_name: &DnsName, added: usize) -> usize {
+    name_bytes(dns_name) + added * ADDRESS_V6_BYTES
 }
 
 pub(super) fn name_bytes(dns_name: &DnsName) -> usize {

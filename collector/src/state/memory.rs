@@ -7,11 +7,12 @@ use runtime::clock::Timestamp;
 
 use super::{
     Crowd, Limits, Stored,
+    evict::grown_bytes,
     name::{Address, Name, Verdict, give_back_room, make_room},
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
-use crate::{guards::Guards, observation::Observation};
+use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
 
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Memory {
     pub(super) most_bytes: u32,
     /// The object is no larger than this, as far as was counted.
     pub(super) at_most_bytes: usize,
+    /// Who is told of the names under a wildcard.
+    known: Option<KnownNames>,
 }
 
 /// What a memory knows of one name.
@@ -70,6 +73,16 @@ impl Memory {
             removed: Removed::default(),
             most_bytes: u32::MAX,
             at_most_bytes: 0,
+            known: None,
+        }
+    }
+
+    /// The same, which tells of the names under a wildcard.
+    #[must_use]
+    pub fn telling(self, known: &KnownNames) -> Self {
+        Self {
+            known: self.spec.is_wildcard().then(|| known.clone()),
+            ..self
         }
     }
 
@@ -425,8 +438,32 @@ impl Memory {
         gone
     }
 
+    /// Nobody is to know its names any more.
+    pub fn end(&self) {
+        for name in &self.names {
+            if let Some(known) = &self.known {
+                known.remove(&name.dns_name);
+            }
+        }
+    }
+
+    /// A name has so many addresses more.
+    fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
+        self.at_most_bytes = self
+            .at_most_bytes
+            .saturating_add(grown_bytes(dns_name, added));
+        if let Some(known) = &self.known {
+            known.insert(dns_name);
+        }
+    }
+
     pub(super) fn forget_empty(&mut self) {
-        self.names.retain(|name| !name.addresses.is_empty());
+        self.names.retain(|name| {
+            if let (true, Some(known)) = (name.addresses.is_empty(), &self.known) {
+                known.remove(&name.dns_name);
+            }
+            !name.addresses.is_empty()
+        });
         give_back_room(&mut self.names);
     }
 }

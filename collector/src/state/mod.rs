@@ -59,7 +59,7 @@ pub struct Limits {
     pub lookups: bool,
     /// Addresses of a name. Over it the oldest-seen go.
     pub addresses_per_name: usize,
-    /// Regular names under a wildcard. Over it names go in the order of [`leaving`].
+    /// Regular names under a wildcard. Over it names go in an order in which nobody takes the place of others.
     pub names_per_wildcard: usize,
     /// Bytes of an object as the API server stores it, `managedFields` included (etcd's limit is 1.5 MiB a request). It
     /// is estimated, generously, and beats the two counts above.

@@ -46,8 +46,8 @@ async fn make_pod(pods: &Api<Pod>, name: &str, dns: Value) {
     // No kubelet runs it here.
     let running = json!({ "status": { "phase": "Running" } });
     let params = PatchParams::default();
-    let patched = pods.patch_status(name, &params, &Patch::Merge(running));
-    patched.await.unwrap();
+    let running = Patch::Merge(running);
+    pods.patch_status(name, &params, &running).await.unwrap();
 }
 
 fn asking(server: &str) -> Value {

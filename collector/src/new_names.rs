@@ -1,0 +1,301 @@
+//! How fast a client may bring new names in under wildcards: what one client asks for must not hold up the answers of others.
+//!
+//! The owner tells which names under wildcards are known ([`KnownNames`]); an answer for such a name always counts. A client has a budget
+//! for others. A name that is left out is taken in when it is asked for again and the client has budget.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::BuildHasher,
+    net::IpAddr,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use foldhash::quality::RandomState;
+use ipnet::IpNet;
+use lru::LruCache;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use crate::policy::left_out::{Kind, Notices};
+
+/// So many parts of the tables, each with a lock: readers and the owner rarely wait for each other.
+const PARTS: usize = 16;
+
+/// Clients that are told apart. Who is forgotten has its whole burst again.
+const MOST_CLIENTS: usize = 1 << 16;
+
+/// Wildcards of which it is known what was left out.
+const MOST_WILDCARDS: usize = 1 << 12;
+
+/// The names under wildcards of which there is an address. Clones share them; the default knows none.
+#[derive(Clone, Debug, Default)]
+pub struct KnownNames(Arc<Parts<HashSet<u64>>>);
+
+/// Tables by hash, each with a lock. Who asks for names cannot make them collide, as the hash has a secret start.
+#[derive(Debug, Default)]
+struct Parts<T> {
+    hasher: RandomState,
+    parts: [Mutex<T>; PARTS],
+}
+
+impl<T> Parts<T> {
+    fn hash(&self, it: impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(it)
+    }
+
+    fn part(&self, hash: u64) -> Option<MutexGuard<'_, T>> {
+        let part = self.parts.get(hash as usize % PARTS)?;
+        // Every change is whole before anything can panic.
+        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl KnownNames {
+    /// There is an address of this name.
+    pub fn insert(&self, name: &DnsName) {
+        let hash = self.0.hash(name);
+        if let Some(mut part) = self.0.part(hash) {
+            part.insert(hash);
+        }
+    }
+
+    /// There is none any more.
+    pub fn remove(&self, name: &DnsName) {
+        let hash = self.0.hash(name);
+        if let Some(mut part) = self.0.part(hash) {
+            part.remove(&hash);
+        }
+    }
+
+    /// Whether there is one.
+    pub fn contains(&self, name: &DnsName) -> bool {
+        let hash = self.0.hash(name);
+        self.0.part(hash).is_some_and(|part| part.contains(&hash))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        let parts = self.0.parts.iter();
+        parts
+            .map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).len())
+            .sum()
+    }
+}
+
+/// How many new names of a client are taken in.
+#[derive(Clone, Debug)]
+pub struct NewNameLimits {
+    /// `--new-names-rate`: a second, in the long run; 0: as many as it asks for.
+    pub rate: u32,
+    /// `--new-names-burst`: at once.
+    pub burst: u32,
+    /// `--new-names-exempt`: clients that ask for many others.
+    pub exempt: Vec<IpNet>,
+}
+
+/// What was left out of a wildcard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Refused {
+    /// How many answers, since this process started.
+    pub answers: u64,
+    /// When the last one came.
+    pub last: Timestamp,
+}
+
+/// Decides which new names are taken in. Clones share the budgets; the default takes in all.
+#[derive(Clone, Debug, Default)]
+pub struct NewNames(Option<Arc<Limited>>);
+
+#[derive(Debug)]
+struct Limited {
+    limits: NewNameLimits,
+    known: KnownNames,
+    budgets: Parts<Option<LruCache<IpAddr, Budget>>>,
+    refused: Mutex<HashMap<DnsName, Refused>>,
+    notices: Notices,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    left: f64,
+    at: Timestamp,
+}
+
+impl NewNames {
+    /// `known` are the names for which every answer counts; `notices` are for the authors of rules.
+    pub fn new(limits: NewNameLimits, known: KnownNames, notices: Notices) -> Self {
+        let limited = Limited {
+            limits,
+            known,
+            budgets: Parts::default(),
+            refused: Mutex::default(),
+            notices,
+        };
+        Self((limited.limits.rate > 0).then(|| Arc::new(limited)))
+    }
+
+    /// Whether an answer for this name, which a wildcard wants, is taken in.
+    pub fn admit(&self, name: &DnsName, client: IpAddr, now: Timestamp) -> bool {
+        let Some(limited) = &self.0 else {
+            return true;
+        };
+        if limited.known.contains(name) || limited.has_budget(client, now) {
+            return true;
+        }
+        limited.refuse(name, now);
+        false
+    }
+
+    /// What was left out of a wildcard, if anything was.
+    pub fn refused(&self, wildcard: &DnsName) -> Option<Refused> {
+        let limited = self.0.as_ref()?;
+        limited.refused().get(wildcard).copied()
+    }
+}
+
+impl Limited {
+    fn has_budget(&self, client: IpAddr, now: Timestamp) -> bool {
+        let client = client.to_canonical();
+        if self.limits.exempt.iter().any(|net| net.contains(&client)) {
+            return true;
+        }
+        let (rate, burst) = (
+            f64::from(self.limits.rate),
+            f64::from(self.limits.burst.max(1)),
+        );
+        let Some(mut part) = self.budgets.part(self.budgets.hash(client)) else {
+            return true;
+        };
+        let most = const { NonZeroUsize::new(MOST_CLIENTS / PARTS).unwrap() };
+        let budgets = part.get_or_insert_with(|| LruCache::new(most));
+        let budget = budgets.get_or_insert_mut(client, || Budget {
+            left: burst,
+            at: now,
+        });
+        let earned = now.since(budget.at).as_secs_f64() * rate;
+        budget.left = (budget.left + earned).min(burst);
+        // The clock may have been set back.
+        budget.at = now;
+        let has_budget = budget.left >= 1.0;
+        if has_budget {
+            budget.left -= 1.0;
+        }
+        has_budget
+    }
+
+    #[cold]
+    fn refuse(&self, name: &DnsName, now: Timestamp) {
+        let Some(wildcard) = name.wildcard() else {
+            return;
+        };
+        let mut refused = self.refused();
+        if let Some(known) = refused.get_mut(&wildcard) {
+            known.answers += 1;
+            known.last = now;
+        } else if refused.len() < MOST_WILDCARDS {
+            let first = Refused {
+                answers: 1,
+                last: now,
+            };
+            refused.insert(wildcard.clone(), first);
+        }
+        drop(refused);
+        self.notices.tell(&wildcard, Kind::NewNames);
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<DnsName, Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn name(text: &str) -> DnsName {
+        DnsName::parse(text).unwrap()
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn limits() -> NewNameLimits {
+        NewNameLimits {
+            rate: 2,
+            burst: 3,
+            exempt: vec!["10.0.0.8/29".parse().unwrap()],
+        }
+    }
+
+    fn admitted(names: &NewNames, client: IpAddr, asked: u32, at: Timestamp) -> usize {
+        let asked = (0..asked).map(|i| name(&format!("n{i}.example.com")));
+        asked.filter(|it| names.admit(it, client, at)).count()
+    }
+
+    #[test]
+    fn a_client_brings_in_a_burst_and_then_so_many_a_second_and_others_have_their_own_budget() {
+        let names = NewNames::new(limits(), KnownNames::default(), Notices::default());
+        assert_eq!(admitted(&names, ip(1), 100, START), 3);
+        assert_eq!(admitted(&names, ip(2), 100, START), 3);
+        let later = START + Duration::from_secs(1);
+        assert_eq!(admitted(&names, ip(1), 100, later), 2);
+        let much_later = later + Duration::from_secs(3600);
+        assert_eq!(admitted(&names, ip(1), 100, much_later), 3);
+        // The clock was set back.
+        assert_eq!(admitted(&names, ip(1), 100, START), 0);
+        assert_eq!(admitted(&names, ip(1), 100, later), 2);
+        // A cache that asks for all pods of a node.
+        assert_eq!(admitted(&names, ip(9), 100, START), 100);
+        let refused = names.refused(&name("*.example.com")).unwrap();
+        assert_eq!(refused.answers, 97 + 97 + 98 + 97 + 100 + 98);
+        assert_eq!(refused.last, later);
+        assert_eq!(names.refused(&name("*.other.example")), None);
+    }
+
+    #[test]
+    fn an_answer_for_a_known_name_always_counts_and_costs_no_budget() {
+        let known = KnownNames::default();
+        let names = NewNames::new(limits(), known.clone(), Notices::default());
+        let www = name("www.example.com");
+        known.insert(&www);
+        for _ in 0..100 {
+            assert!(names.admit(&www, ip(1), START));
+        }
+        assert_eq!(admitted(&names, ip(1), 100, START), 3);
+        assert!(names.admit(&www, ip(1), START));
+        known.remove(&www);
+        assert!(!names.admit(&www, ip(1), START));
+        assert_eq!(known.count(), 0);
+    }
+
+    #[test]
+    fn without_a_rate_all_are_taken_in() {
+        let none = NewNameLimits {
+            rate: 0,
+            ..limits()
+        };
+        let names = NewNames::new(none, KnownNames::default(), Notices::default());
+        assert_eq!(admitted(&names, ip(1), 10_000, START), 10_000);
+        assert_eq!(admitted(&NewNames::default(), ip(1), 10_000, START), 10_000);
+    }
+
+    #[test]
+    fn of_many_clients_a_bounded_part_is_known() {
+        let names = NewNames::new(limits(), KnownNames::default(), Notices::default());
+        for number in 0..2 * MOST_CLIENTS as u32 {
+            let client = number.to_be_bytes().into();
+            assert_eq!(admitted(&names, client, 1, START), 1);
+        }
+        let limited = names.0.unwrap();
+        let parts = limited.budgets.parts.iter();
+        let clients = parts.map(|part| part.lock().unwrap().as_ref().map_or(0, LruCache::len));
+        assert!(clients.sum::<usize>() <= MOST_CLIENTS);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the owner goes by, and what it shares with other tasks.
+
+use std::time::Duration;
+
+use super::Rates;
+use crate::{
+    args::ManageObjects, clients::Clients, guards::Guards, new_names::KnownNames,
+    policy::left_out::Notices, recent::Recent, remember::Remembered, state::Limits,
+};
+
+/// How the owner does its work.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The namespace of the DNSNameResolver objects.
+    pub namespace: String,
+    /// Who makes and deletes objects.
+    pub manage_objects: ManageObjects,
+    /// How long a name in use is left to others to make an object for, where objects are managed automatically.
+    pub create_after: Duration,
+    /// The bounds of what is believed.
+    pub limits: Limits,
+    /// Which addresses may stand in a status, as far as that is known at the start.
+    pub guards: Guards,
+    /// Nothing but times is written for an object more often than this (`--status-times-interval`).
+    pub times_interval: Duration,
+    /// How much of that is written in all.
+    pub rates: Rates,
+    /// What it shares with others.
+    pub shared: Shared,
+}
+
+/// What the owner shares with other tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// Answers that nobody wanted when they came.
+    pub remembered: Remembered,
+    /// What happened to addresses, for people.
+    pub recent: Recent,
+    /// Whose pods clients are.
+    pub clients: Clients,
+    /// The names under wildcards, for the readers.
+    pub known: KnownNames,
+    /// Who tells the authors of rules what is left out.
+    pub notices: Notices,
+}
