@@ -37,6 +37,8 @@ async fn a_full_wildcard_keeps_the_names_seen_last_and_names_of_their_own_rule_s
     let world = World::start(Setup {
         allow: &allow,
         upstream: Some(upstream.address),
+        // One client asks for all of them.
+        collector: &["--new-names-rate=0"],
         ..Setup::default()
     })
     .await;
