@@ -135,9 +135,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20")]
     pub status_write_qps: NonZeroU32,
 
-    /// Bytes a second of such writes, in all.
-    #[arg(long, value_name = "BYTES", default_value = "1000000")]
-    pub status_write_bytes: NonZeroU32,
+    /// Bytes a second of statuses that are written, in all. What is not used is saved for 30 s. Default: half of etcd's default quota of
+    /// 2 GiB, with the history of ten minutes.
+    #[arg(long, value_name = "BYTES")]
+    pub status_write_bytes: Option<NonZeroU32>,
 
     /// Where to show what is known, as a page and as JSON: `unix:///run/inspect.sock` or `tcp://127.0.0.1:9092`. It has the
     /// names of every tenant, so no other host can reach it. Default: nowhere.
@@ -183,11 +184,12 @@ impl Args {
         })
     }
 
-    /// How much is written of nothing but times.
+    /// How much is written.
     pub fn rates(&self) -> Rates {
+        let bytes = self.status_write_bytes.map(|bytes| f64::from(bytes.get()));
         Rates {
             writes: self.status_write_qps.get().into(),
-            bytes: self.status_write_bytes.get().into(),
+            bytes: bytes.unwrap_or(Rates::DEFAULT_BYTES),
         }
     }
 }

@@ -25,7 +25,7 @@ use runtime::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::{farewell::Farewell, probes::Probing};
 use crate::{
@@ -404,6 +404,11 @@ impl Program {
     }
 
     fn owner(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
+        let rates = self.args.rates();
+        info!(
+            bytes_a_second = rates.bytes.round(),
+            "statuses are written as fast as etcd has room for (--status-write-bytes)"
+        );
         let config = owner::Config {
             namespace: self.args.common.objects_namespace.clone(),
             manage_objects: self.args.manage_objects,
@@ -414,7 +419,7 @@ impl Program {
             limits,
             guards: self.guards.load().as_ref().clone(),
             times_interval: self.args.status_times_interval,
-            rates: self.args.rates(),
+            rates,
             shared: owner::Shared {
                 remembered: self.remembered.clone(),
                 recent: self.recent.clone(),

@@ -1,15 +1,33 @@
-//! How many writes of nothing but times a process may do: a token bucket of writes and of bytes.
+//! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
 
 use std::time::Duration;
 
 use runtime::clock::Timestamp;
 
+/// What etcd stores by default before it takes no more writes: `--quota-backend-bytes`.
+const ETCD_QUOTA: f64 = (2_u64 << 30) as f64;
+
+/// For so long a version of an object may stay in etcd after the next: an API server compacts the history every five minutes, up to then.
+const HISTORY: Duration = Duration::from_secs(600);
+
+/// What all objects take at once: a million addresses, with their names.
+const OBJECTS: f64 = 240e6;
+
+/// What is not spent is saved for so long.
+const SAVED: Duration = Duration::from_secs(30);
+
+/// Addresses wait for no longer than this, as long as the debt allows it.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// An object of this size waits for none that is larger, and is written then whatever the debt is.
+const SMALL: f64 = (64 << 10) as f64;
+
 /// The rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
-    /// `--status-write-qps`: writes a second.
+    /// `--status-write-qps`: writes a second of nothing but times.
     pub writes: f64,
-    /// `--status-write-bytes`: bytes a second.
+    /// `--status-write-bytes`: bytes a second of all writes.
     pub bytes: f64,
 }
 
@@ -17,16 +35,23 @@ impl Default for Rates {
     fn default() -> Self {
         Self {
             writes: 20.0,
-            bytes: 1e6,
+            bytes: Self::DEFAULT_BYTES,
         }
     }
 }
 
+impl Rates {
+    /// With this many bytes a second, what is saved and the debt, the statuses and their history take half of etcd's default quota.
+    pub const DEFAULT_BYTES: f64 =
+        (ETCD_QUOTA / 2.0 - OBJECTS) / (HISTORY.as_secs() + 2 * SAVED.as_secs()) as f64;
+}
+
+/// Token buckets of writes and of bytes.
 #[derive(Debug)]
 pub(super) struct Budget {
     rates: Rates,
-    /// Writes and bytes to spend; what one write overdraws the next ones wait for.
     writes: f64,
+    /// Less than nothing is a debt.
     bytes: f64,
     filled: Timestamp,
 }
@@ -36,43 +61,97 @@ impl Budget {
         Self {
             rates,
             writes: rates.writes,
-            bytes: rates.bytes,
+            bytes: rates.bytes * SAVED.as_secs_f64(),
             filled: Timestamp::default(),
         }
     }
 
-    /// Takes a write of this size, or tells when to come again.
-    pub(super) fn take(&mut self, bytes: usize, now: Timestamp) -> Result<(), Timestamp> {
-        let elapsed = now.since(self.filled).as_secs_f64();
-        self.filled = now;
-        self.writes = (self.writes + elapsed * self.rates.writes).min(self.rates.writes.max(1.0));
-        self.bytes = (self.bytes + elapsed * self.rates.bytes).min(self.rates.bytes);
+    /// Takes a write of this size that changes nothing but times, or tells when to come again. It leaves half of what can be saved.
+    pub(super) fn take_times(&mut self, bytes: usize, now: Timestamp) -> Result<(), Timestamp> {
+        self.fill(now);
+        let needed = self.most() / 2.0;
         let short = |have: f64, need: f64, rate: f64| ((need - have) / rate).clamp(0.0, 60.0);
-        let wait = short(self.writes, 1.0, self.rates.writes).max(short(
-            self.bytes,
-            0.0,
-            self.rates.bytes,
-        ));
+        let wait = short(self.writes, 1.0, self.rates.writes);
+        let wait = wait.max(short(self.bytes, needed, self.rates.bytes));
         if wait > 0.0 {
-            return Err(now + Duration::from_secs_f64(wait) + Duration::from_millis(1));
+            return Err(later(now, wait));
         }
         self.writes -= 1.0;
         self.bytes -= bytes as f64;
         Ok(())
     }
+
+    /// Takes a write of this size that changes addresses, and has waited since a time; or tells when to come again. What is small finds
+    /// room before what is large.
+    pub(super) fn take_addresses(
+        &mut self,
+        bytes: usize,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Timestamp> {
+        self.fill(now);
+        let bytes = bytes as f64;
+        let is_late = since + LONGEST_WAIT <= now;
+        // What is small leaves a debt at once, and what is large only when it is late, and half as much.
+        let least = match (bytes <= SMALL, is_late) {
+            (true, true) => f64::NEG_INFINITY,
+            (true, false) => -self.most(),
+            (false, true) => -self.most() / 2.0,
+            (false, false) => bytes.min(self.most()),
+        };
+        if self.bytes < least {
+            let wait = (least - self.bytes) / self.rates.bytes;
+            let at = later(now, wait.clamp(0.0, 60.0));
+            return Err(match is_late {
+                true => at,
+                false => at.min(since + LONGEST_WAIT),
+            });
+        }
+        self.bytes -= bytes;
+        Ok(())
+    }
+
+    fn most(&self) -> f64 {
+        self.rates.bytes * SAVED.as_secs_f64()
+    }
+
+    fn fill(&mut self, now: Timestamp) {
+        let elapsed = now.since(self.filled).as_secs_f64();
+        self.filled = now;
+        self.writes = (self.writes + elapsed * self.rates.writes).min(self.rates.writes.max(1.0));
+        self.bytes = (self.bytes + elapsed * self.rates.bytes).min(self.most());
+    }
+}
+
+fn later(now: Timestamp, seconds: f64) -> Timestamp {
+    now + Duration::from_secs_f64(seconds) + Duration::from_millis(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spend(bytes: usize, seconds: i64) -> usize {
-        let mut budget = Budget::new(Rates::default());
-        let mut now = Timestamp::from_millis(1_800_000_000_000);
-        let end = now + Duration::from_secs(seconds.unsigned_abs());
+    const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn after(seconds: f64) -> Timestamp {
+        START + Duration::from_secs_f64(seconds)
+    }
+
+    fn budget() -> Budget {
+        let mut budget = Budget::new(Rates {
+            writes: 20.0,
+            bytes: 1e6,
+        });
+        budget.fill(START);
+        budget
+    }
+
+    fn spend(bytes: usize, seconds: u64) -> usize {
+        let mut budget = budget();
+        let (mut now, end) = (START, START + Duration::from_secs(seconds));
         let mut writes = 0;
         while now < end {
-            match budget.take(bytes, now) {
+            match budget.take_times(bytes, now) {
                 Ok(()) => writes += 1,
                 Err(at) => now = at,
             }
@@ -81,21 +160,73 @@ mod tests {
     }
 
     #[test]
-    fn small_writes_are_bounded_by_their_number_and_large_ones_by_their_size() {
-        assert!(
-            (20 * 60..=20 * 62).contains(&spend(1_000, 60)),
-            "{}",
-            spend(1_000, 60)
-        );
-        assert!(
-            (118..=124).contains(&spend(500_000, 60)),
-            "{}",
-            spend(500_000, 60)
-        );
+    fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_size() {
+        let small = spend(1_000, 60);
+        assert!((20 * 60..=20 * 62).contains(&small), "{small}");
+        // Half of what is saved, and then a megabyte a second.
+        let large = spend(500_000, 60);
+        assert!((148..=153).contains(&large), "{large}");
+        assert!(spend(20_000_000, 120) >= 6, "larger than what is left");
     }
 
     #[test]
-    fn a_write_larger_than_a_seconds_budget_is_possible() {
-        assert!(spend(3_000_000, 60) >= 19);
+    fn small_objects_go_before_large_ones_and_none_waits_for_more_than_10_s() {
+        let mut budget = budget();
+        for _ in 0..30 {
+            assert_eq!(budget.take_addresses(1_000_000, START, START), Ok(()));
+        }
+        let wait = budget.take_addresses(1_000_000, START, START);
+        assert_eq!(wait.unwrap_err(), after(1.001));
+        // Small ones come first, whatever waits.
+        for _ in 0..100 {
+            assert_eq!(budget.take_addresses(50_000, START, after(0.1)), Ok(()));
+        }
+        let large = budget.take_addresses(1_000_000, START, after(1.0));
+        assert!(large.is_err());
+        let huge = budget.take_addresses(400_000_000, START, after(1.0));
+        assert_eq!(huge.unwrap_err(), after(10.0));
+        let huge = budget.take_addresses(25_000_000, START, after(10.0));
+        assert_eq!(huge, Ok(()));
+        // So much debt is enough for what is large.
+        let large = budget.take_addresses(25_000_000, START, after(11.0));
+        assert!(large.unwrap_err() > after(12.0));
+        for _ in 0..1000 {
+            assert_eq!(budget.take_addresses(60_000, START, after(11.0)), Ok(()));
+        }
+        assert!(budget.take_times(1, after(60.0)).is_err());
+    }
+
+    #[test]
+    fn a_day_of_churn_leaves_half_of_etcds_quota() {
+        const LARGE: usize = 1 << 20;
+        let mut budget = Budget::new(Rates::default());
+        // A thousand full wildcards change all the time, and a small object every ten seconds.
+        let mut large: Vec<Timestamp> = vec![START; 1000];
+        let mut history = std::collections::VecDeque::new();
+        let (mut held, mut most) = (0, 0);
+        for turn in 0..24 * 360 {
+            let now = after(f64::from(turn) * 10.0);
+            let mut write = |bytes: usize, since| {
+                let written = budget.take_addresses(bytes, since, now).is_ok();
+                if written {
+                    history.push_back((now, bytes));
+                    held += bytes;
+                }
+                written
+            };
+            assert!(write(5_000, now.before(LONGEST_WAIT)));
+            for since in &mut large {
+                if write(LARGE, *since) {
+                    *since = now;
+                }
+            }
+            while history.front().is_some_and(|(at, _)| *at + HISTORY <= now) {
+                held -= history.pop_front().map_or(0, |(_, bytes)| bytes);
+            }
+            most = most.max(held);
+        }
+        let half = ETCD_QUOTA / 2.0 - OBJECTS;
+        assert!((most as f64) < half * 1.01, "{most} of {half}");
+        assert!(most as f64 > half / 2.0, "{most} of {half}: it is used");
     }
 }

@@ -119,6 +119,7 @@ impl Entry {
         }
         for object in &mut self.objects {
             object.written = object.written.min(now);
+            object.deferred_until = object.deferred_until.min(now);
             object.no_rule_since = object.no_rule_since.map(|since| since.min(now));
         }
     }
@@ -157,6 +158,8 @@ pub(super) struct Object {
     /// When this process last wrote it, and what that cost the API server.
     pub(super) written: Timestamp,
     pub(super) cost: usize,
+    /// There is no room in the budget of all writes before then.
+    pub(super) deferred_until: Timestamp,
     /// Versions that it had before: a late watch event of one of them says nothing.
     superseded: Vec<Box<str>>,
 }
@@ -174,6 +177,7 @@ impl Object {
             no_rule_since: None,
             written: Timestamp::default(),
             cost: 0,
+            deferred_until: Timestamp::default(),
             superseded: Vec::new(),
         }
     }

@@ -17,6 +17,9 @@ const BYTES_A_SECOND: f64 = 1e6;
 /// What is to be written of an object that costs more is only found out when it may be written.
 const DEAR: usize = 100_000;
 
+/// An object that is full is written this often at most.
+const FULL_INTERVAL: Duration = Duration::from_secs(1);
+
 /// An object stays for so long with a status that tells of the end of its last rule: whoever reads a folder without notifications
 /// looks once a second.
 const NO_RULE_FOR: Duration = Duration::from_secs(2);
@@ -86,7 +89,7 @@ impl Owner {
             let Refresh {
                 spec, cost, write, ..
             } = refresh;
-            match self.budget.take(cost, now) {
+            match self.budget.take_times(cost, now) {
                 Ok(()) => writes.push(write),
                 Err(later) => {
                     let wake = self.entries.get(&spec).and_then(|entry| entry.wake);
@@ -166,10 +169,11 @@ impl Owner {
         let Entry {
             objects,
             memory,
+            limits,
             unwritten_since,
             ..
         } = &mut **entry;
-        for object in objects.iter() {
+        for object in objects.iter_mut() {
             let key = ObjectKey {
                 namespace: namespace.clone(),
                 name: object.name.as_ref().to_owned(),
@@ -194,7 +198,10 @@ impl Owner {
             if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
-            let paid = spaced(object);
+            let mut paid = spaced(object).max(object.deferred_until);
+            if memory.is_full(limits) {
+                paid = paid.max(object.written + FULL_INTERVAL);
+            }
             if paid > now && object.cost > DEAR && !self.ending {
                 waiting |= unwritten_since.is_some();
                 again.push(paid);
@@ -215,6 +222,19 @@ impl Owner {
                 again.push(at);
                 continue;
             }
+            let size = memory.size();
+            if urgent
+                && !self.ending
+                && let Err(later) =
+                    self.budget
+                        .take_addresses(size, unwritten_since.unwrap_or(now), now)
+            {
+                waiting = true;
+                unwritten_since.get_or_insert(now);
+                object.deferred_until = later;
+                again.push(later);
+                continue;
+            }
             let write = object.write(namespace, spec, change.status());
             if urgent {
                 writes.push(write);
@@ -222,7 +242,7 @@ impl Owner {
                 refreshes.push(Refresh {
                     nearest: change.nearest.unwrap_or(now),
                     spec: spec.clone(),
-                    cost: cost(&object.status),
+                    cost: size,
                     write,
                 });
             }

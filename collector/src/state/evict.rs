@@ -39,6 +39,17 @@ impl Memory {
             || self.at_most_bytes > with_slack(self.most_bytes(limits))
     }
 
+    /// Whether the object is at a limit of names or bytes, as of the last [`Memory::enforce`].
+    pub fn is_full(&self, limits: &Limits) -> bool {
+        let names = self.spec.is_wildcard() && self.names.len() >= limits.names_per_wildcard;
+        names || self.at_most_bytes.saturating_add(2 * NAME_BYTES) >= self.most_bytes(limits)
+    }
+
+    /// The bytes of the object as it is stored, at most.
+    pub fn size(&self) -> usize {
+        self.at_most_bytes.max(OBJECT_BYTES)
+    }
+
     /// Brings the memory back into the limits: before each write, and when it [is crowded](Memory::is_crowded).
     pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> Learned {
         let mut learned = Learned::default();

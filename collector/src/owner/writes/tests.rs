@@ -126,3 +126,43 @@ fn who_removes_addresses_by_stored_times_is_shown_new_ones_from_then_on() {
     world.now = 2 * ttl;
     assert_eq!(world.settle(), 1, "after it");
 }
+
+#[test]
+fn a_full_wildcard_is_written_once_a_second_and_waits_for_room_while_small_objects_do_not() {
+    const SMALL: &str = "www.example.com";
+    let mut world = World::with(ManageObjects::Auto, |config| {
+        config.limits.names_per_wildcard = 200;
+        // The wildcard's object has some 180 kB: there is room for two of it, and then for one in 20 s.
+        config.rates.bytes = 10_000.0;
+    });
+    world.want(&["*.wild.example.com", SMALL]);
+    world.settle();
+    let (mut of_wildcard, mut of_small) = (Vec::new(), 0);
+    for turn in 0..600_u32 {
+        world.observe(&format!("n{turn}.wild.example.com"), "192.0.2.1");
+        if turn % 50 == 0 {
+            let last = turn / 50 + 1;
+            world.observe(SMALL, &format!("198.51.100.{last}"));
+        }
+        let writes = world.owner.writes(at(world.now));
+        for write in &writes {
+            match write {
+                Write::Status(object) if object.spec.name.starts_with('*') => {
+                    of_wildcard.push(world.now);
+                }
+                // While the wildcard is small, it counts as such, too.
+                _ => of_small += usize::from(world.now >= 20_000),
+            }
+        }
+        carry_out(&mut world, &writes);
+        world.now += 100;
+        world.owner.tick(at(world.now));
+    }
+    assert_eq!(of_small, 8, "each at once");
+    let while_full = of_wildcard.iter().filter(|it| **it > 20_000);
+    let while_full: Vec<_> = while_full.collect();
+    assert!((2..=5).contains(&while_full.len()), "{of_wildcard:?}");
+    let pairs = of_wildcard.windows(2);
+    let gaps: Vec<_> = pairs.map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap <= 25_000), "{gaps:?}");
+}
