@@ -179,6 +179,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
             defaults: terms,
             ..TermsRules::default()
         },
+        collector::clients::Clients::default(),
         outputs,
         policy::Inputs {
             rebindings: mpsc::channel(1).1,

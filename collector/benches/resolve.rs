@@ -17,6 +17,7 @@ use collector::{
 };
 use proto::api::DnsName;
 use runtime::clock::Clock;
+use smallvec::SmallVec;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +56,7 @@ async fn run(servers: Vec<Server>, known: usize) {
                 known,
                 over_tcp: false,
                 due,
+                namespaces: SmallVec::new(),
             };
             request_sender.send(request).await.unwrap();
         }

@@ -267,6 +267,7 @@ impl Program {
             policy::run(
                 self.store.clone(),
                 self.args.keep.terms(),
+                self.clients.clone(),
                 outputs,
                 inputs,
                 gate,

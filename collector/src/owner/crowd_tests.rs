@@ -96,8 +96,9 @@ impl Cluster {
             terms.denied = self.is_denied;
         }
         let namespaces = TEAMS.into_iter().chain(["bad", "worse"]);
-        let namespaces: BTreeSet<_> = namespaces.map(Into::into).collect();
-        wanted.namespaces = [(name(WILD), namespaces)].into();
+        let namespaces: Vec<_> = namespaces.collect();
+        let numbers = self.pods.numbers(&namespaces);
+        wanted.namespaces = [(name(WILD), numbers.into())].into();
         self.world.owner.want(&wanted, at(self.world.now));
     }
 

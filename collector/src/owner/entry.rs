@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub(super) wanted: bool,
     pub(super) allowed: bool,
     pub(super) denied: bool,
-    /// The namespaces with a rule for it, in order, if it is a wildcard.
+    /// The namespaces with a rule for it, in order.
     pub(super) with_rule: Box<[Namespace]>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
     pub(super) released: bool,

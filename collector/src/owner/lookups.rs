@@ -13,6 +13,9 @@ use crate::{
     state::{FamilyResult, LookupSummary},
 };
 
+/// A look-up has its turn with those of so many namespaces that use the name.
+const MOST_NAMESPACES: usize = 4;
+
 impl From<&FamilyOutcome> for FamilyResult {
     fn from(outcome: &FamilyOutcome) -> Self {
         match outcome {
@@ -68,7 +71,14 @@ impl Owner {
             .chain(name.wildcard())
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
             .max();
+        let with_rule = once(name.clone())
+            .chain(name.wildcard())
+            .filter_map(|spec| self.entries.get(&spec))
+            .find(|entry| !entry.with_rule.is_empty())
+            .map_or(&[][..], |entry| &entry.with_rule);
+        let namespaces = with_rule.iter().copied().take(MOST_NAMESPACES).collect();
         Some(Request {
+            namespaces,
             over_tcp: self.schedule.takes_tcp(&name),
             name,
             known: known.unwrap_or(0),

@@ -347,13 +347,10 @@ impl Owner {
                 ))
             });
             (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
-            if let Some(namespaces) = wanted.namespaces.get(name) {
-                let numbers = namespaces.iter();
-                let mut with_rule: Vec<_> = numbers
-                    .map(|it| self.config.shared.clients.number(it))
-                    .collect();
-                with_rule.sort_unstable();
-                entry.with_rule = with_rule.into();
+            if let Some(namespaces) = wanted.namespaces.get(name)
+                && entry.with_rule != *namespaces
+            {
+                entry.with_rule.clone_from(namespaces);
             }
             if entry.wanted && entry.limits == *limits {
                 continue;

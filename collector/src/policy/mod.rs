@@ -51,7 +51,10 @@ use self::{
     faults::Faults, left_out::LeftOut, list::Lists, rebinding::Rebinding, rules::Rules,
     speaker::Speaker, teller::Teller,
 };
-use crate::state::Limits;
+use crate::{
+    clients::{Clients, Namespace},
+    state::Limits,
+};
 
 /// The metrics of rules.
 pub const METRICS: &[Metric] = &[Metric::gauge(
@@ -65,8 +68,8 @@ pub const METRICS: &[Metric] = &[Metric::gauge(
 pub struct Wanted {
     /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
     pub names: BTreeMap<DnsName, Terms>,
-    /// Of each wildcard among them the namespaces that have it in a rule.
-    pub namespaces: BTreeMap<DnsName, BTreeSet<Arc<str>>>,
+    /// Of each of them the namespaces that have it in a rule, in order.
+    pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
     /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
     pub absent: BTreeMap<DnsName, bool>,
     /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
@@ -142,7 +145,7 @@ impl Terms {
 
 /// The names that these EgressFirewalls use.
 pub fn names_in_use(firewalls: &[EgressFirewall], terms: TermsRules) -> BTreeMap<DnsName, Terms> {
-    let mut rules = Rules::new(terms);
+    let mut rules = Rules::new(terms, Clients::default());
     rules.reset(firewalls, &BTreeSet::new(), Instant::now());
     rules.settle()
 }
@@ -200,6 +203,7 @@ pub struct Inputs {
 pub async fn run<S: Store>(
     store: S,
     terms: TermsRules,
+    clients: Clients,
     outputs: Outputs,
     inputs: Inputs,
     gate: Gate,
@@ -219,7 +223,7 @@ pub async fn run<S: Store>(
         gate,
         was_in_sync: false,
     };
-    let mut rules = Rules::new(terms);
+    let mut rules = Rules::new(terms, clients);
     let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
     // Those that cannot be read; and of them those of which nothing is known from before.
@@ -305,7 +309,7 @@ pub async fn run<S: Store>(
         }
         let next = Wanted {
             names,
-            namespaces: rules.wildcards(),
+            namespaces: rules.namespaces(),
             absent,
             in_sync: out_of_sync.is_none(),
             unknown_rules: !undecodable.is_empty(),

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,6 +17,7 @@ use super::{
     faults::{Fault, Faults, Subjects, quoted},
     uses::{self, NameUses, RuleUse, UsesAsked},
 };
+use crate::clients::{Clients, Namespace};
 
 /// ovn-kubernetes ignores rules beyond these.
 pub(super) const MAX_RULES: usize = 8_000;
@@ -32,6 +32,8 @@ pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: TermsRules,
+    /// Who numbers the namespaces.
+    clients: Clients,
     firewalls: BTreeMap<ObjectKey, Firewall>,
     /// Those that went.
     pub(super) absences: Absences,
@@ -43,6 +45,7 @@ pub(super) struct Rules {
 #[derive(Clone, Debug)]
 pub(super) struct Firewall {
     pub(super) about: ObjectReference,
+    namespace: Namespace,
     /// Of all its names, whatever the rules.
     terms: Terms,
     /// In order, each once.
@@ -58,16 +61,17 @@ struct Uses {
 }
 
 impl Rules {
-    pub(super) fn new(terms: TermsRules) -> Self {
+    pub(super) fn new(terms: TermsRules, clients: Clients) -> Self {
         Self {
             terms,
+            clients,
             ..Self::default()
         }
     }
 
     pub(super) fn apply(&mut self, object: &EgressFirewall) {
         let key = ObjectKey::of(object);
-        let mut firewall = Firewall::read(object, &self.terms);
+        let mut firewall = Firewall::read(object, self.clients.number(&key.namespace), &self.terms);
         let known = self.firewalls.get(&key);
         if let Some(known) = known {
             // It depends on the others: see `settle`.
@@ -137,19 +141,20 @@ impl Rules {
         all
     }
 
-    /// The wildcards, each with the namespaces that have it in a rule.
-    pub(super) fn wildcards(&self) -> BTreeMap<DnsName, BTreeSet<Arc<str>>> {
-        let mut wildcards: BTreeMap<DnsName, BTreeSet<Arc<str>>> = BTreeMap::new();
-        for (key, firewall) in &self.firewalls {
-            let mut names = firewall.names.iter().map(|(name, _)| name);
-            let mut namespace: Option<Arc<str>> = None;
-            for wildcard in names.by_ref().filter(|name| name.is_wildcard()) {
-                let namespace = namespace.get_or_insert_with(|| key.namespace.as_str().into());
-                let of_name = wildcards.entry(wildcard.clone()).or_default();
-                of_name.insert(Arc::clone(namespace));
+    /// The names, each with the namespaces that have it in a rule.
+    pub(super) fn namespaces(&self) -> BTreeMap<DnsName, Box<[Namespace]>> {
+        let mut all: BTreeMap<&DnsName, Vec<Namespace>> = BTreeMap::new();
+        for firewall in self.firewalls.values() {
+            for (name, _) in &firewall.names {
+                all.entry(name).or_default().push(firewall.namespace);
             }
         }
-        wildcards
+        let sorted = all.into_iter().map(|(name, mut namespaces)| {
+            namespaces.sort_unstable();
+            namespaces.dedup();
+            (name.clone(), namespaces.into())
+        });
+        sorted.collect()
     }
 
     /// Those whose faults changed since the last call.
@@ -236,7 +241,7 @@ impl Rules {
 }
 
 impl Firewall {
-    fn read(object: &EgressFirewall, terms: &TermsRules) -> Self {
+    fn read(object: &EgressFirewall, namespace: Namespace, terms: &TermsRules) -> Self {
         let mut faults = Faults::default();
         let terms = annotated(object, terms, &mut faults);
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
@@ -273,6 +278,7 @@ impl Firewall {
         about.resource_version = None;
         Self {
             about,
+            namespace,
             terms,
             names: names.into_iter().collect(),
             faults,

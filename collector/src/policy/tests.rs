@@ -139,10 +139,11 @@ fn annotations_override_the_flags_and_the_largest_wins() {
         min_ttl: seconds(5),
         ..Terms::default()
     };
-    let mut rules = Rules::new(TermsRules {
+    let terms = TermsRules {
         defaults,
         ..TermsRules::default()
-    });
+    };
+    let mut rules = Rules::new(terms, Clients::default());
     let mut long = firewall("a", &["www.example.com", "api.example.com"]);
     let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
         firewall

@@ -35,7 +35,7 @@ use self::{
     exchange::Exchange,
     metrics::Metrics,
     pool::Pool,
-    turns::{Ended, Turn, Turns},
+    turns::{Ended, Room, Turn, Turns},
 };
 pub use self::{
     query_origin::{LINGER, OwnQueries, QueryOrigin},
@@ -74,6 +74,19 @@ pub struct Config {
     pub beside: Option<Beside>,
 }
 
+impl Config {
+    fn room(&self) -> Room {
+        let all = self.concurrency.max(1);
+        Room {
+            all,
+            // A name is two questions: this is a quarter of a server's room.
+            least: (self.per_server / 8).clamp(1, all),
+            most: (all - all / 4).max(1),
+            unanswered: (self.per_server / 4).max(1),
+        }
+    }
+}
+
 /// Servers that are asked for every name beside the others. What they say adds addresses, and nothing else: neither their failure nor
 /// what they do not know means anything.
 #[derive(Clone, Debug)]
@@ -106,8 +119,7 @@ pub struct Inputs {
     /// The servers to ask. Look-ups wait for the first list; an empty one that is sent fails them all. A closed channel keeps
     /// its last list.
     pub servers: watch::Receiver<Servers>,
-    /// The names to look up, in this order. None is taken while [`Config::concurrency`] are under way, so whoever sends
-    /// should not wait here while it leaves rounds unread.
+    /// The names to look up, each once until its round has come. Their namespaces take turns.
     pub requests: mpsc::Receiver<Request>,
 }
 
@@ -157,8 +169,7 @@ impl Resolver {
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
         let (mut beside, mut besides) = (beside::Asking::new(&this.config), JoinSet::new());
-        // Half of a server's room, as a name is two questions.
-        let mut turns = Turns::new((this.config.per_server / 4).max(1));
+        let mut turns = Turns::new(this.config.room());
         loop {
             this.metrics.in_flight(rounds.len());
             tokio::select! {
@@ -168,20 +179,19 @@ impl Resolver {
                     pool = Arc::new(this.pool(&pool, &mut inputs));
                 }
                 Some(ended) = rounds.join_next() => {
-                    if let Some(turn) = turns.after(check(ended)?) {
-                        this.begin(turn, &pool, &mut rounds);
-                    }
+                    turns.ended(check(ended)?);
                 }
                 Some(ended) = retries.join_next() => check(ended)?,
                 Some(ended) = besides.join_next() => check(ended)?,
-                request = inputs.requests.recv(), if listed && rounds.len() < this.config.concurrency.max(1) => {
+                request = inputs.requests.recv(), if listed => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
                     this.ask_beside(beside.as_mut(), &request, &mut besides);
-                    if let Some(turn) = turns.take(request) {
-                        this.begin(turn, &pool, &mut rounds);
-                    }
+                    turns.take(request);
                 }
+            }
+            while let Some(turn) = turns.next() {
+                this.begin(turn, &pool, &mut rounds);
             }
         }
         // The owner has ended, and says why itself. What is under way ends too.

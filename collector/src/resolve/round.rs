@@ -9,7 +9,10 @@ use proto::{
 use runtime::clock::Timestamp;
 use smallvec::SmallVec;
 
-use crate::observation::{Observation, Source};
+use crate::{
+    clients::Namespace,
+    observation::{Observation, Source},
+};
 
 /// A name to look up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,6 +26,8 @@ pub struct Request {
     pub over_tcp: bool,
     /// When it was to be looked up. Whoever sends it waits for nothing else: what is later is lateness.
     pub due: Timestamp,
+    /// Some of the namespaces whose rules have it. Nobody's where that is not known.
+    pub namespaces: SmallVec<[Namespace; 4]>,
 }
 
 /// Addresses with their TTL in seconds, as an [`Observation`] has them.

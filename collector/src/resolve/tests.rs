@@ -12,10 +12,14 @@ use std::{
 
 use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
 use hickory_proto::op::ResponseCode;
+use smallvec::SmallVec;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::guards::Guards;
+use crate::{
+    clients::{Clients, Namespace},
+    guards::Guards,
+};
 
 /// For what must come.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -59,6 +63,16 @@ impl AsServer for Scripted {
             address: self.address,
             tcp_only: true,
         }
+    }
+}
+
+fn request(name: &str, known: usize) -> Request {
+    Request {
+        name: DnsName::parse(name).unwrap(),
+        known,
+        over_tcp: false,
+        due: Clock::system().now(),
+        namespaces: SmallVec::new(),
     }
 }
 
@@ -107,13 +121,17 @@ impl Resolving {
     }
 
     async fn request_over(&self, name: &str, known: usize, over_tcp: bool) {
-        let name = DnsName::parse(name).unwrap();
-        let due = Clock::system().now();
         let request = Request {
-            name,
-            known,
             over_tcp,
-            due,
+            ..request(name, known)
+        };
+        self.requests.send(request).await.unwrap();
+    }
+
+    async fn request_of(&self, name: &str, known: usize, namespaces: &[Namespace]) {
+        let request = Request {
+            namespaces: namespaces.into(),
+            ..request(name, known)
         };
         self.requests.send(request).await.unwrap();
     }

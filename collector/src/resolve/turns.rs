@@ -1,20 +1,31 @@
-//! Whose turn it is. Names that nobody answered for the last time wait for each other, and no other name for them: each of them
-//! takes its whole time again, and there is only so much room at a server.
+//! Whose turn it is. There is only so much room at a server, and a name that nobody answers for takes all the time that a look-up may have.
+//!
+//! Turns go round the namespaces whose rules have the names: the one that has fewest look-ups under way comes first. How many it may
+//! have grows with each answer and shrinks with each look-up that nobody answered. Names that nobody answered for the last time
+//! wait for each other, and no other name for them.
 
-use std::{collections::VecDeque, num::NonZeroUsize};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    num::NonZeroUsize,
+};
 
 use lru::LruCache;
 use proto::api::DnsName;
 
 use super::round::Request;
+use crate::clients::Namespace;
 
-/// How many of those names are remembered. A name that is forgotten has its turn with the others once.
+/// How many names that nobody answered for are remembered. A name that is forgotten has its turn with the others once.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+
+/// Of names of which nothing is known one has its turn after so many others.
+const NEW_IN: u32 = 4;
 
 /// A request that may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) request: Request,
+    of: Option<Namespace>,
     /// Whether it takes one of the places for names that nobody answered for.
     unanswered: bool,
 }
@@ -23,6 +34,7 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct Ended {
     name: DnsName,
+    of: Option<Namespace>,
     had_place: bool,
     unanswered: bool,
 }
@@ -32,64 +44,337 @@ impl Turn {
     pub(super) fn ended(&self, unanswered: bool) -> Ended {
         Ended {
             name: self.request.name.clone(),
+            of: self.of,
             had_place: self.unanswered,
             unanswered,
         }
     }
 }
 
+/// How many look-ups may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// In all.
+    pub(super) all: usize,
+    /// Of a namespace before any answer.
+    pub(super) least: usize,
+    /// Of a namespace; the rest is for others.
+    pub(super) most: usize,
+    /// Of names that nobody answered for.
+    pub(super) unanswered: usize,
+}
+
+impl Room {
+    /// Of a namespace before any answer. Names that are nobody's are told from no others.
+    fn least(self, of: Option<Namespace>) -> usize {
+        of.map_or(self.all, |_| self.least)
+    }
+
+    fn most(&self, of: Option<Namespace>) -> usize {
+        of.map_or(self.all, |_| self.most)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Turns {
+    room: Room,
+    running: usize,
+    running_unanswered: usize,
     unanswered: LruCache<DnsName, ()>,
-    /// Each name once: the owner asks for none again before it was told of the last time.
-    waiting: VecDeque<Request>,
-    free: usize,
+    /// Those with something that waits or is under way, or whose room is not that of a new one.
+    groups: BTreeMap<Option<Namespace>, Group>,
+    /// Those of them that may begin one, by how many they have under way, and by when they last began one.
+    ready: BTreeSet<Ready>,
+    /// The same for names that nobody answered for.
+    ready_unanswered: BTreeSet<Ready>,
+    begun: u64,
+}
+
+type Ready = (usize, u64, Option<Namespace>);
+
+/// The names of a namespace.
+#[derive(Debug)]
+struct Group {
+    /// Names of which addresses are known.
+    known: VecDeque<Request>,
+    new: VecDeque<Request>,
+    unanswered: VecDeque<Request>,
+    running: usize,
+    room: usize,
+    taken: u32,
+    began: u64,
+}
+
+impl Group {
+    fn waiting(&self) -> usize {
+        self.known.len() + self.new.len() + self.unanswered.len()
+    }
+
+    fn next(&mut self) -> Option<Request> {
+        self.taken = self.taken.wrapping_add(1);
+        let (first, second) = match self.taken.is_multiple_of(NEW_IN) {
+            true => (&mut self.new, &mut self.known),
+            false => (&mut self.known, &mut self.new),
+        };
+        first.pop_front().or_else(|| second.pop_front())
+    }
 }
 
 impl Turns {
-    /// So many names that nobody answered for may be looked up at the same time.
-    pub(super) fn new(places: usize) -> Self {
+    pub(super) fn new(room: Room) -> Self {
         Self {
+            room,
+            running: 0,
+            running_unanswered: 0,
             unanswered: LruCache::new(REMEMBERED),
-            waiting: VecDeque::new(),
-            free: places,
+            groups: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            ready_unanswered: BTreeSet::new(),
+            begun: 0,
         }
     }
 
-    /// Takes a request, and gives it back if it may begin.
-    pub(super) fn take(&mut self, request: Request) -> Option<Turn> {
-        if self.unanswered.contains(&request.name) {
-            self.waiting.push_back(request);
-            return self.next();
-        }
-        Some(Turn {
-            request,
-            unanswered: false,
-        })
+    /// Takes a request. Each name comes once: the owner asks for none again before it was told of the last time.
+    pub(super) fn take(&mut self, request: Request) {
+        // A name of several namespaces is of the one that keeps it waiting least.
+        let load = |of: &Namespace| {
+            let group = self.groups.get(&Some(*of));
+            group.map_or(0, |group| group.running + group.waiting())
+        };
+        let of = request.namespaces.iter().copied().min_by_key(load);
+        let room = self.room.least(of);
+        self.change(of, |group, is_unanswered| {
+            let group = group.get_or_insert_with(|| Group {
+                known: VecDeque::new(),
+                new: VecDeque::new(),
+                unanswered: VecDeque::new(),
+                running: 0,
+                room,
+                taken: 0,
+                began: 0,
+            });
+            let queue = match (is_unanswered(&request.name), request.known) {
+                (true, _) => &mut group.unanswered,
+                (false, 0) => &mut group.new,
+                (false, _) => &mut group.known,
+            };
+            queue.push_back(request);
+        });
     }
 
-    /// A look-up is over: which one may begin now because of it?
-    pub(super) fn after(&mut self, ended: Ended) -> Option<Turn> {
+    /// A look-up is over.
+    pub(super) fn ended(&mut self, ended: Ended) {
+        self.running = self.running.saturating_sub(1);
+        if ended.had_place {
+            self.running_unanswered = self.running_unanswered.saturating_sub(1);
+        }
         if ended.unanswered {
             self.unanswered.put(ended.name, ());
         } else {
             self.unanswered.pop(&ended.name);
         }
-        if ended.had_place {
-            self.free += 1;
-        }
-        self.next()
+        let (least, most) = (self.room.least(ended.of), self.room.most(ended.of));
+        self.change(ended.of, |group, _| {
+            if let Some(group) = group {
+                group.running = group.running.saturating_sub(1);
+                group.room = match ended.unanswered {
+                    true => (group.room / 2).max(least),
+                    false => (group.room + 1).min(most),
+                };
+            }
+        });
     }
 
-    fn next(&mut self) -> Option<Turn> {
-        self.free = self.free.checked_sub(1)?;
-        let Some(request) = self.waiting.pop_front() else {
-            self.free += 1;
+    /// The next request that may begin.
+    pub(super) fn next(&mut self) -> Option<Turn> {
+        if self.running >= self.room.all {
             return None;
-        };
+        }
+        let has_room = self.running_unanswered < self.room.unanswered;
+        let unanswered = self.ready_unanswered.first().filter(|_| has_room).copied();
+        let ready = self.ready.first().copied();
+        let (_, _, of) = [ready, unanswered].into_iter().flatten().min()?;
+        let is_unanswered = ready.is_none_or(|ready| unanswered.is_some_and(|it| it < ready));
+        self.begun += 1;
+        let began = self.begun;
+        let mut taken = None;
+        self.change(of, |group, _| {
+            if let Some(group) = group {
+                taken = match is_unanswered {
+                    true => group.unanswered.pop_front(),
+                    false => group.next(),
+                };
+                group.running += usize::from(taken.is_some());
+                group.began = began;
+            }
+        });
+        let request = taken?;
+        self.running += 1;
+        self.running_unanswered += usize::from(is_unanswered);
         Some(Turn {
             request,
-            unanswered: true,
+            of,
+            unanswered: is_unanswered,
         })
+    }
+
+    /// Changes a group, and its place among those that are ready.
+    fn change(
+        &mut self,
+        of: Option<Namespace>,
+        change: impl FnOnce(&mut Option<Group>, &dyn Fn(&DnsName) -> bool),
+    ) {
+        let mut group = self.groups.remove(&of);
+        if let Some(group) = &group {
+            let place = (group.running, group.began, of);
+            self.ready.remove(&place);
+            self.ready_unanswered.remove(&place);
+        }
+        let unanswered = &self.unanswered;
+        change(&mut group, &|name| unanswered.contains(name));
+        let Some(group) = group else {
+            return;
+        };
+        let place = (group.running, group.began, of);
+        if group.running < group.room {
+            if !(group.known.is_empty() && group.new.is_empty()) {
+                self.ready.insert(place);
+            }
+            if !group.unanswered.is_empty() {
+                self.ready_unanswered.insert(place);
+            }
+        }
+        let is_over = group.running + group.waiting() == 0 && group.room == self.room.least(of);
+        if !is_over {
+            self.groups.insert(of, group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::clock::Timestamp;
+
+    use super::*;
+    use crate::clients::Clients;
+
+    const ROOM: Room = Room {
+        all: 16,
+        least: 2,
+        most: 12,
+        unanswered: 3,
+    };
+
+    struct Asking {
+        turns: Turns,
+        clients: Clients,
+        running: Vec<Turn>,
+    }
+
+    impl Asking {
+        fn new() -> Self {
+            Self {
+                turns: Turns::new(ROOM),
+                clients: Clients::default(),
+                running: Vec::new(),
+            }
+        }
+
+        fn ask(&mut self, name: &str, known: usize, namespaces: &[&str]) {
+            let numbers = namespaces.iter().map(|it| self.clients.number(it));
+            self.turns.take(Request {
+                name: DnsName::parse(&format!("{name}.example.com")).unwrap(),
+                known,
+                over_tcp: false,
+                due: Timestamp::default(),
+                namespaces: numbers.collect(),
+            });
+        }
+
+        /// Begins what may begin, and returns its names' first labels.
+        fn begin(&mut self) -> Vec<String> {
+            let mut begun = Vec::new();
+            while let Some(turn) = self.turns.next() {
+                let (label, _) = turn.request.name.as_str().split_once('.').unwrap();
+                begun.push(label.to_owned());
+                self.running.push(turn);
+            }
+            begun
+        }
+
+        /// Everything that is under way ends, of names whose first letter is this without an answer.
+        fn end(&mut self, silent: char) {
+            for turn in std::mem::take(&mut self.running) {
+                let is_silent = turn.request.name.as_str().starts_with(silent);
+                self.turns.ended(turn.ended(is_silent));
+            }
+        }
+    }
+
+    #[test]
+    fn a_namespace_has_more_room_with_each_answer_and_less_without() {
+        let mut asking = Asking::new();
+        for i in 0..100 {
+            asking.ask(&format!("a{i}"), 0, &["team"]);
+        }
+        let mut counts = Vec::new();
+        for _ in 0..5 {
+            counts.push(asking.begin().len());
+            asking.end('-');
+        }
+        assert_eq!(counts, [2, 4, 8, 12, 12]);
+        asking.begin();
+        asking.end('a');
+        assert_eq!(asking.begin().len(), 2);
+    }
+
+    #[test]
+    fn a_namespace_whose_servers_are_silent_holds_up_no_other() {
+        let mut asking = Asking::new();
+        for i in 0..100 {
+            asking.ask(&format!("s{i}"), 0, &["silent"]);
+        }
+        assert_eq!(asking.begin(), ["s0", "s1"]);
+        asking.ask("k", 1, &["team"]);
+        asking.ask("n", 0, &["team"]);
+        assert_eq!(asking.begin(), ["k", "n"]);
+        asking.end('s');
+        // Those that nobody answered for have places of their own.
+        asking.ask("s0", 0, &["silent"]);
+        asking.ask("s1", 0, &["silent"]);
+        let begun = asking.begin();
+        assert_eq!(begun.len(), 2, "{begun:?}");
+        // A name that others use too has its turn with theirs.
+        asking.ask("shared", 1, &["silent", "team"]);
+        assert_eq!(asking.begin(), ["shared"]);
+        asking.end('s');
+        assert!(asking.turns.running == 0 && asking.turns.running_unanswered == 0);
+    }
+
+    #[test]
+    fn turns_go_round_the_namespaces_and_known_names_come_first() {
+        let mut asking = Asking::new();
+        for i in 0..4 {
+            asking.ask(&format!("n{i}"), 0, &["one"]);
+            asking.ask(&format!("k{i}"), 1, &["one"]);
+        }
+        asking.ask("other", 0, &["two"]);
+        asking.ask("folder", 0, &[]);
+        assert_eq!(asking.begin(), ["folder", "k0", "other", "k1"]);
+        asking.end('-');
+        assert_eq!(asking.begin(), ["k2", "n0", "k3", "n1"]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_namespaces_that_have_nothing_to_ask() {
+        let mut asking = Asking::new();
+        for i in 0..1000 {
+            asking.ask(&format!("s{i}"), 0, &[&format!("team{i}")]);
+        }
+        while !asking.begin().is_empty() {
+            asking.end('s');
+        }
+        assert!(asking.turns.groups.is_empty());
+        assert!(asking.turns.ready.is_empty() && asking.turns.ready_unanswered.is_empty());
     }
 }
