@@ -21,7 +21,7 @@ use collector::{
     args::ManageObjects,
     guards::Guards,
     observation::{Observation, Source},
-    owner::{Config, Owner, Rates, Shared},
+    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
     resolve::{Addresses, FamilyOutcome, Round},
@@ -70,6 +70,7 @@ fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
+        namespace_limits: NamespaceLimits::default(),
         shared: Shared::default(),
     });
     owner.lead(true, at(0));

@@ -320,6 +320,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             guards: Guards::default(),
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
+            namespace_limits: owner::NamespaceLimits::default(),
             shared: owner::Shared::default(),
         },
         store.clone(),

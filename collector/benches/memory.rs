@@ -15,7 +15,7 @@ use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc
 use collector::{
     args::ManageObjects,
     guards::Guards,
-    owner::{Config, Owner, Rates, Shared},
+    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
     policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
@@ -116,6 +116,7 @@ fn owner() -> Owner {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: Rates::default(),
+        namespace_limits: NamespaceLimits::default(),
         shared: Shared::default(),
     })
 }

@@ -17,7 +17,10 @@ use lru::LruCache;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use crate::policy::left_out::{Kind, Notices};
+use crate::{
+    owner::Shared,
+    policy::left_out::{Kind, Notices},
+};
 
 /// So many parts of the tables, each with a lock: readers and the owner rarely wait for each other.
 const PARTS: usize = 16;
@@ -124,14 +127,14 @@ struct Budget {
 }
 
 impl NewNames {
-    /// `known` are the names for which every answer counts; `notices` are for the authors of rules.
-    pub fn new(limits: NewNameLimits, known: KnownNames, notices: Notices) -> Self {
+    /// The owner tells of the names for which every answer counts, and the authors of rules are told of what is left out.
+    pub fn new(limits: NewNameLimits, shared: &Shared) -> Self {
         let limited = Limited {
             limits,
-            known,
+            known: shared.known.clone(),
             budgets: Parts::default(),
             refused: Mutex::default(),
-            notices,
+            notices: shared.notices.clone(),
         };
         Self((limited.limits.rate > 0).then(|| Arc::new(limited)))
     }
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_client_brings_in_a_burst_and_then_so_many_a_second_and_others_have_their_own_budget() {
-        let names = NewNames::new(limits(), KnownNames::default(), Notices::default());
+        let names = NewNames::new(limits(), &Shared::default());
         assert_eq!(admitted(&names, ip(1), 100, START), 3);
         assert_eq!(admitted(&names, ip(2), 100, START), 3);
         let later = START + Duration::from_secs(1);
@@ -261,8 +264,9 @@ mod tests {
 
     #[test]
     fn an_answer_for_a_known_name_always_counts_and_costs_no_budget() {
-        let known = KnownNames::default();
-        let names = NewNames::new(limits(), known.clone(), Notices::default());
+        let shared = Shared::default();
+        let known = shared.known.clone();
+        let names = NewNames::new(limits(), &shared);
         let www = name("www.example.com");
         known.insert(&www);
         for _ in 0..100 {
@@ -281,14 +285,14 @@ mod tests {
             rate: 0,
             ..limits()
         };
-        let names = NewNames::new(none, KnownNames::default(), Notices::default());
+        let names = NewNames::new(none, &Shared::default());
         assert_eq!(admitted(&names, ip(1), 10_000, START), 10_000);
         assert_eq!(admitted(&NewNames::default(), ip(1), 10_000, START), 10_000);
     }
 
     #[test]
     fn of_many_clients_a_bounded_part_is_known() {
-        let names = NewNames::new(limits(), KnownNames::default(), Notices::default());
+        let names = NewNames::new(limits(), &Shared::default());
         for number in 0..2 * MOST_CLIENTS as u32 {
             let client = number.to_be_bytes().into();
             assert_eq!(admitted(&names, client, 1, START), 1);

@@ -31,7 +31,6 @@ use self::{farewell::Farewell, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
-    clients::Clients,
     guards::{Guards, SharedGuards},
     ingest::{
         Admission, DnsServers, Ingest, Listener, Losses, Seats, Sources, Taps, host_network, queue,
@@ -39,13 +38,12 @@ use crate::{
     },
     inspect,
     names::SharedIndex,
-    new_names::{KnownNames, NewNames},
+    new_names::NewNames,
     owner::{
-        self,
+        self, Shared,
         task::{Channels, Gates},
     },
     policy::{self, Wanted, left_out::Notices, rebinding::Rebindings},
-    recent::Recent,
     remember::Remembered,
     resolve::{self, Beside, OwnQueries, ResolverSpec, Round},
     state::Limits,
@@ -81,18 +79,19 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     raise_file_limit(args.listen.max_connections.get());
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
-    let (recent, clock) = (Recent::default(), Clock::system());
-    let (rebindings, attempts) = Rebindings::channel(recent.clone(), clock.clone());
+    let clock = Clock::system();
     let (notices, left_out) = Notices::channel();
-    let known = KnownNames::default();
+    let shared = Shared {
+        remembered: Remembered::new(args.remember_names, args.keep.max_ttl),
+        notices,
+        ..Shared::default()
+    };
+    let (rebindings, attempts) = Rebindings::channel(shared.recent.clone(), clock.clone());
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
-        recent,
-        clients: Clients::default(),
-        new_names: NewNames::new(args.listen.new_names(), known.clone(), notices.clone()),
-        known,
-        notices,
+        new_names: NewNames::new(args.listen.new_names(), &shared),
+        shared,
         sources: Sources::default(),
         losses: Losses::default(),
         taps: Taps::default(),
@@ -101,7 +100,6 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             .shared(),
         index: SharedIndex::default(),
         own,
-        remembered: Remembered::new(args.remember_names, args.keep.max_ttl),
         clock,
         health: Health::new(),
         args,
@@ -158,8 +156,8 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
             owner: asked_of_owner,
             rules: asked_of_rules,
             wanted: names_in_use,
-            recent: program.recent.clone(),
-            remembered: program.remembered.clone(),
+            recent: program.shared.recent.clone(),
+            remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
             peers: program.sources.clone(),
             seats,
@@ -230,13 +228,9 @@ struct Program {
     guards: SharedGuards,
     index: SharedIndex,
     own: OwnQueries,
-    remembered: Remembered,
+    shared: Shared,
     rebindings: Rebindings,
-    recent: Recent,
-    clients: Clients,
-    known: KnownNames,
     new_names: NewNames,
-    notices: Notices,
     sources: Sources,
     losses: Losses,
     taps: Taps,
@@ -267,7 +261,7 @@ impl Program {
             policy::run(
                 self.store.clone(),
                 self.args.keep.terms(),
-                self.clients.clone(),
+                self.shared.clients.clone(),
                 outputs,
                 inputs,
                 gate,
@@ -378,7 +372,7 @@ impl Program {
             names: Arc::clone(&self.index),
             guards: Arc::clone(&self.guards),
             clock: self.clock.clone(),
-            remembered: self.remembered.clone(),
+            remembered: self.shared.remembered.clone(),
             own: self.own.clone(),
             probed,
             seats: seats.clone(),
@@ -421,13 +415,8 @@ impl Program {
             guards: self.guards.load().as_ref().clone(),
             times_interval: self.args.status_times_interval,
             rates,
-            shared: owner::Shared {
-                remembered: self.remembered.clone(),
-                recent: self.recent.clone(),
-                clients: self.clients.clone(),
-                known: self.known.clone(),
-                notices: self.notices.clone(),
-            },
+            namespace_limits: self.args.keep.namespace_limits(),
+            shared: self.shared.clone(),
         };
         let gates = Gates {
             objects: self

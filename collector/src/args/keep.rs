@@ -1,11 +1,12 @@
 //! Which addresses are kept, and for how long.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
 use ipnet::IpNet;
 use runtime::{UsageError, args::parse_duration};
 
 use crate::{
+    owner::NamespaceLimits,
     policy::{Ceilings, Terms, TermsRules},
     state::Limits,
 };
@@ -41,6 +42,26 @@ pub struct KeepArgs {
     #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = parse_duration)]
     pub max_retain: Duration,
 
+    /// Addresses of all names together.
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    pub max_addresses: NonZeroUsize,
+
+    /// Addresses of the names of a namespace: of those in its rules, and of those under wildcards that its pods asked for.
+    #[arg(long, value_name = "N", default_value = "20000")]
+    pub max_addresses_per_namespace: NonZeroUsize,
+
+    /// Names in the rules of a namespace.
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub max_names_per_namespace: NonZeroUsize,
+
+    /// Addresses of a name.
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub max_addresses_per_name: NonZeroUsize,
+
+    /// Names under a wildcard.
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub max_names_per_wildcard: NonZeroUsize,
+
     /// More networks whose addresses are refused in answers; may be given several times. Loopback, link-local, cloud metadata
     /// and the like always are, and in a cluster its API server, Services, pods and Nodes, as far as the collector may read
     /// where they are (EndpointSlices of default/kubernetes, ServiceCIDRs, Nodes, ClusterUserDefinedNetworks). The ovn-writer knows no more of a cluster's
@@ -63,8 +84,19 @@ impl KeepArgs {
             max_ttl: self.max_ttl,
             grace: self.grace,
             retain: self.retain,
+            addresses_per_name: self.max_addresses_per_name.get(),
+            names_per_wildcard: self.max_names_per_wildcard.get(),
             ..Limits::default()
         })
+    }
+
+    /// What a namespace may have.
+    pub fn namespace_limits(&self) -> NamespaceLimits {
+        NamespaceLimits {
+            addresses: self.max_addresses.get(),
+            addresses_per_namespace: self.max_addresses_per_namespace.get(),
+            names_per_namespace: self.max_names_per_namespace.get(),
+        }
     }
 
     /// The terms of names, and how far annotations may go.

@@ -225,6 +225,14 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("Full", words));
     }
+    if name.over_limit {
+        let words = format!(
+            "{} is left out, as the namespaces that use it have more addresses or names than they may have (--max-addresses-per-namespace, \
+             --max-names-per-namespace, --max-addresses)",
+            name.name
+        );
+        reasons.push(Reason::new("LimitExceeded", words));
+    }
     if name.held {
         let words = format!(
             "no EgressFirewall has {} any more: it is kept, as too many went at once or an EgressFirewall cannot be read",

@@ -36,6 +36,7 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
         name: name(of),
         wanted: true,
         held: false,
+        over_limit: false,
         objects: vec![key("ovn-kubernetes", "dns-1")],
         addresses,
         more_addresses: 0,
@@ -327,6 +328,7 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     let mut known = known(vec![NameFacts {
         left_out: 4,
         held: true,
+        over_limit: true,
         failed_writes: 2,
         failures: vec![FailureView {
             name: name(WWW),
@@ -339,7 +341,7 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     assert!(explain(WWW, &known).is_there);
     assert_eq!(
         reasons(WWW, &known),
-        ["Full", "Held", "NotWritten", "Degraded"]
+        ["Full", "LimitExceeded", "Held", "NotWritten", "Degraded"]
     );
 }
 

@@ -20,8 +20,9 @@ use crate::{
     guards::Guards,
     ingest::metrics::{Counts, Outcome},
     names::NameIndex,
-    new_names::{KnownNames, NewNameLimits, NewNames},
+    new_names::{NewNameLimits, NewNames},
     observation::Observation,
+    owner::Shared,
     policy::left_out::Notices,
     remember::Remembered,
     resolve::OwnQueries,
@@ -424,9 +425,13 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
         burst: 2,
         exempt: Vec::new(),
     };
-    let known = KnownNames::default();
     let (notices, mut told) = Notices::channel();
-    let new_names = NewNames::new(limits, known.clone(), notices);
+    let shared = Shared {
+        notices,
+        ..Shared::default()
+    };
+    let known = shared.known.clone();
+    let new_names = NewNames::new(limits, &shared);
     let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
     let own = OwnQueries::default();
     let mut counts = Counts::default();

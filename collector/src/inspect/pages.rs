@@ -306,6 +306,7 @@ fn trouble(name: &NameStatus) -> Markup {
         }
         @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
         @if name.held { "held: no EgressFirewall has it any more" br; }
+        @if name.left_out { "left out: its namespaces have too many addresses or names" br; }
         @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
     }
 }

@@ -235,6 +235,8 @@ pub struct NameStatus {
     pub denied: bool,
     /// It is kept although no EgressFirewall has it any more, until that is believed.
     pub held: bool,
+    /// It is left out, as the namespaces that use it have too much.
+    pub left_out: bool,
     /// It stands in a Deny rule, and its object had no room for all addresses: those that came last were left out, and are open.
     pub full: bool,
     /// How many names have addresses: more than one only for a wildcard.
@@ -415,6 +417,7 @@ impl NameStatus {
             || lost
             || self.failed_writes > 0
             || self.held
+            || self.left_out
     }
 }
 
@@ -449,6 +452,7 @@ fn of_name(view: NameView, now: Timestamp) -> NameStatus {
         allowed: view.allowed,
         denied: view.denied,
         held: view.held,
+        left_out: view.left_out,
         full: view.denied && view.evictions.addresses > 0,
         names: view.names,
         addresses: view.addresses,

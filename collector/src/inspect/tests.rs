@@ -41,6 +41,7 @@ fn name_view(name: &str) -> NameView {
         allowed: true,
         denied: false,
         held: false,
+        left_out: false,
         names: 1,
         addresses: 3,
         next_lookup: Some(Timestamp::from_millis(1_800_000_012_000)),

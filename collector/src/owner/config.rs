@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Rates;
+use super::{NamespaceLimits, Rates};
 use crate::{
     args::ManageObjects, clients::Clients, guards::Guards, new_names::KnownNames,
     policy::left_out::Notices, recent::Recent, remember::Remembered, state::Limits,
@@ -25,6 +25,8 @@ pub struct Config {
     pub times_interval: Duration,
     /// How much of that is written in all.
     pub rates: Rates,
+    /// What a namespace may have.
+    pub namespace_limits: NamespaceLimits,
     /// What it shares with others.
     pub shared: Shared,
 }

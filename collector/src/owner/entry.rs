@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) wanted: bool,
     pub(super) allowed: bool,
     pub(super) denied: bool,
+    /// Its namespaces have too much: nothing of it is kept.
+    pub(super) left_out: bool,
     /// The namespaces with a rule for it, in order.
     pub(super) with_rule: Box<[Namespace]>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
@@ -75,6 +77,7 @@ impl Entry {
             wanted: false,
             allowed: false,
             denied: false,
+            left_out: false,
             with_rule: Box::default(),
             released: false,
             fresh: true,

@@ -47,6 +47,8 @@ pub struct NameFacts {
     pub wanted: bool,
     /// Whether it is kept although no EgressFirewall has it any more, until that is believed.
     pub held: bool,
+    /// It is left out, as the namespaces that use it have too much.
+    pub over_limit: bool,
     /// Its objects.
     pub objects: Vec<ObjectKey>,
     /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
@@ -150,6 +152,7 @@ impl Owner {
             name: spec.clone(),
             wanted: entry.wanted,
             held: self.is_held(spec),
+            over_limit: entry.left_out,
             objects: entry.objects.iter().map(|it| self.key(&it.name)).collect(),
             addresses: told,
             more_addresses,

@@ -151,7 +151,7 @@ impl Owner {
         let mut unknown = false;
         if self.looks_up() {
             for spec in once(name.clone()).chain(name.wildcard()) {
-                let Some(entry) = self.entries.get(&spec) else {
+                let Some(entry) = self.entries.get(&spec).filter(|it| !it.left_out) else {
                     continue;
                 };
                 let next = entry.memory.next_lookup(name, &entry.limits);

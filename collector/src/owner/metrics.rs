@@ -24,6 +24,11 @@ pub const METRICS: &[Metric] = &[
         "Names that no EgressFirewall has any more and whose objects are kept, as too many went at once or rules cannot be read",
     ),
     Metric::gauge(
+        "collector_names_left_out",
+        &[],
+        "Names in use that are left out, as their namespaces have too many addresses or names",
+    ),
+    Metric::gauge(
         "collector_objects",
         &[],
         "DNSNameResolver objects in the objects namespace",

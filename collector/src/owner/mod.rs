@@ -1,6 +1,7 @@
 //! The owner of all statuses: the one place that computes changes. Synchronous and without IO; [`task`] feeds it and
 //! carries its writes and look-ups out.
 //!
+//! - `answers`: what answers bring.
 //! - `absence`: names that no EgressFirewall has any more, and when that is believed.
 //! - `entry`: what is kept of one name.
 //! - `explain`, `view`: what there is to see of them.
@@ -15,6 +16,7 @@
 mod absence;
 #[cfg(test)]
 mod absence_tests;
+mod answers;
 mod budget;
 mod config;
 #[cfg(test)]
@@ -28,6 +30,9 @@ mod guarding;
 mod lookup_tests;
 mod lookups;
 mod metrics;
+mod namespace_limits;
+#[cfg(test)]
+mod namespace_limits_tests;
 mod newcomers;
 mod objects;
 mod outcomes;
@@ -73,6 +78,7 @@ use self::{
     budget::Budget,
     dirty::Dirty,
     entry::{Entry, Object},
+    namespace_limits::Shares,
     newcomers::Newcomers,
     repair::Repairs,
     schedule::Schedule,
@@ -85,12 +91,13 @@ pub use self::{
     evictions::{Evictions, Told},
     explain::{Facts, NameFacts, Question},
     metrics::METRICS,
+    namespace_limits::NamespaceLimits,
     view::{FailureView, NameView, View},
 };
 use crate::{
     hearing::Hearing,
     names::NameIndex,
-    observation::{Observation, Source},
+    observation::Source,
     policy::{Terms, Wanted},
     recent::{Note, What},
     state::{Learned, Limits},
@@ -145,6 +152,7 @@ pub struct Owner {
     ending: bool,
     schedule: Schedule,
     budget: Budget,
+    shares: Shares,
     evictions: Evictions,
     /// Names whose evictions are still to be told of.
     untold: BTreeSet<DnsName>,
@@ -182,6 +190,7 @@ impl Owner {
             leads_since: Timestamp::default(),
             ending: false,
             schedule: Schedule::default(),
+            shares: Shares::default(),
             evictions: Evictions::default(),
             untold: BTreeSet::new(),
         }
@@ -206,6 +215,9 @@ impl Owner {
                 memory.take_over(&object.status, now, limits, &self.config.guards);
             }
             entry.additions = None;
+        }
+        if leader {
+            self.take_over_left_out();
         }
         self.gap(now);
     }
@@ -262,53 +274,6 @@ impl Owner {
         self.dirty.extend(unwritten.map(|(name, _)| name).cloned());
     }
 
-    /// Takes in an answer: for the name itself, and for the wildcard above it.
-    pub fn observe(&mut self, observation: &Observation) {
-        let left = self.guarded(observation);
-        let observation = left.as_ref().unwrap_or(observation);
-        if observation.addresses.is_empty() {
-            return;
-        }
-        let wildcard = observation.name.wildcard();
-        for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {
-            let Some(entry) = self.entries.get_mut(spec) else {
-                continue;
-            };
-            let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
-            let learned = memory.observe(observation, limits, crowd);
-            let is_crowded = memory.is_crowded(limits);
-            if learned.urgent && self.leader {
-                entry.unwritten_since.get_or_insert(observation.at);
-            }
-            self.learned(spec, learned, observation.at);
-            if is_crowded {
-                self.enforce(spec, observation.at);
-            }
-            if !self.leader {
-                self.compare_with_status(spec, observation);
-            }
-        }
-        if observation.client.is_some() {
-            self.schedule.answered(&observation.name);
-        }
-        self.reschedule(&observation.name);
-        // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
-        if observation.truncated && observation.client.is_some() && self.looks_up() {
-            self.schedule.hurry(&observation.name, observation.at);
-            self.schedule.use_tcp(&observation.name);
-        }
-    }
-
-    /// Brings what is known of a name into its limits.
-    fn enforce(&mut self, spec: &DnsName, now: Timestamp) {
-        let Some(entry) = self.entries.get_mut(spec) else {
-            return;
-        };
-        let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
-        let learned = memory.enforce(limits, now, crowd);
-        self.learned(spec, learned, now);
-    }
-
     /// Takes in the names in use.
     pub fn want(&mut self, wanted: &Wanted, now: Timestamp) {
         if wanted.in_sync != self.wanted_in_sync {
@@ -316,6 +281,7 @@ impl Owner {
             self.dirty.extend(self.entries.keys().cloned());
         }
         self.unknown_rules = wanted.unknown_rules;
+        self.shares.order.clone_from(&wanted.order);
         self.absences.update(&wanted.absent, now);
         let absences = &self.absences;
         let is_kept = |name| wanted.names.contains_key(name) && !absences.is_believed(name);
@@ -377,6 +343,7 @@ impl Owner {
         }
         self.repair(now);
         self.look_at_absences(now);
+        self.look_at_namespaces(now);
         let removes = self.removes();
         while let Some((at, spec)) = self.wakes.first().cloned() {
             if at > now {

@@ -39,7 +39,7 @@ impl Owner {
             let Some(copy) = known.and_then(|memory| memory.copy(&name)) else {
                 continue;
             };
-            let Some(entry) = self.entries.get_mut(&to) else {
+            let Some(entry) = self.entries.get_mut(&to).filter(|it| !it.left_out) else {
                 continue;
             };
             let (memory, _, crowd) = entry.parts(&self.config.shared.clients);

@@ -15,7 +15,7 @@ use super::{
     Owner,
     entry::{Entry, Object},
 };
-use crate::state::{After, Stored, make_room};
+use crate::state::{After, Learned, Stored, make_room};
 
 /// Which process wrote a state of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -130,9 +130,12 @@ impl Owner {
             true => After::Change,
             false => After::Gap,
         };
-        let learned = entry
-            .memory
-            .absorb(&status, now, &entry.limits, guards, after);
+        let learned = match entry.left_out {
+            true => Learned::default(),
+            false => entry
+                .memory
+                .absorb(&status, now, &entry.limits, guards, after),
+        };
         if !self.leader {
             entry.memory.follow(&status, now, &entry.limits);
         } else if !self.is_reaped

@@ -302,8 +302,11 @@ impl Owner {
                 namespace: self.config.namespace.clone(),
                 name: object.name.as_ref().to_owned(),
             };
-            // What tells of the end of its last rule gets nothing. What is written now is looked at again afterwards.
-            if object.no_rule_since.is_some() || self.in_flight.contains_key(&key) {
+            // What tells of the end of its last rule gets nothing, nor what is left out. What is written now is looked at again afterwards.
+            if object.no_rule_since.is_some()
+                || object.status.is_over_limit(spec)
+                || self.in_flight.contains_key(&key)
+            {
                 continue;
             }
             let missing: Vec<&Addition> = known

@@ -93,6 +93,7 @@ impl World {
             guards: Guards::default(),
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
+            namespace_limits: super::NamespaceLimits::default(),
             shared: Shared {
                 remembered: remembered.clone(),
                 recent: recent.clone(),

@@ -42,6 +42,8 @@ pub struct NameView {
     pub denied: bool,
     /// It is kept although no EgressFirewall has it any more, until that is believed.
     pub held: bool,
+    /// It is left out, as the namespaces that use it have too much.
+    pub left_out: bool,
     /// How many names have addresses: more than one only for a wildcard.
     pub names: usize,
     /// How many addresses are known, each name's counted for itself.
@@ -111,6 +113,7 @@ impl Owner {
             allowed: entry.allowed,
             denied: entry.denied,
             held: self.is_held(name),
+            left_out: entry.left_out,
             names: entry.memory.names().count(),
             addresses: entry.memory.addresses(),
             // What is overdue, or has no time because it was never looked up, is next.

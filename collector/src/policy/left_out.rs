@@ -13,6 +13,8 @@ const QUEUE: usize = 64;
 pub enum Kind {
     /// Addresses of a name that a rule denies: they are open.
     DeniedAddresses,
+    /// A name and perhaps others of its namespace, which has too many addresses or names.
+    OverLimit,
     /// Names under a wildcard, of a client that asked for too many new ones in a short time.
     NewNames,
 }
@@ -51,6 +53,7 @@ impl Kind {
     fn reason(self) -> &'static str {
         match self {
             Self::DeniedAddresses => "DeniedAddressesLeftOut",
+            Self::OverLimit => "LimitExceeded",
             Self::NewNames => "NewNamesRefused",
         }
     }
@@ -60,6 +63,10 @@ impl Kind {
             Self::DeniedAddresses => format!(
                 "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
                  no barrier to a pod that asks for many names"
+            ),
+            Self::OverLimit => format!(
+                "this namespace has more addresses or names than it may have (--max-addresses-per-namespace, --max-names-per-namespace), or all \
+                 together have: names of its rules are left out, the last first, such as {name}"
             ),
             Self::NewNames => format!(
                 "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
@@ -76,6 +83,8 @@ pub(super) fn tell(teller: &mut Teller, rules: &Rules, left_out: &LeftOut, now: 
     let note = || kind.note(name);
     match kind {
         Kind::DeniedAddresses => teller.tell(name, about, rules.denying(name), note, now),
-        Kind::NewNames => teller.tell(name, about, rules.using(name), note, now),
+        Kind::NewNames | Kind::OverLimit => {
+            teller.tell(name, about, rules.using(name), note, now);
+        }
     }
 }

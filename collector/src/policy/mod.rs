@@ -70,6 +70,8 @@ pub struct Wanted {
     pub names: BTreeMap<DnsName, Terms>,
     /// Of each of them the namespaces that have it in a rule, in order.
     pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
+    /// Of each namespace its names, in the order in which they are left out if it has too much.
+    pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
     /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
     pub absent: BTreeMap<DnsName, bool>,
     /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
@@ -310,6 +312,7 @@ pub async fn run<S: Store>(
         let next = Wanted {
             names,
             namespaces: rules.namespaces(),
+            order: rules.order(),
             absent,
             in_sync: out_of_sync.is_none(),
             unknown_rules: !undecodable.is_empty(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -46,6 +47,8 @@ pub(super) struct Rules {
 pub(super) struct Firewall {
     pub(super) about: ObjectReference,
     namespace: Namespace,
+    /// Its names in the order in which they are left out: the last first, and those of Deny rules last.
+    order: Arc<[DnsName]>,
     /// Of all its names, whatever the rules.
     terms: Terms,
     /// In order, each once.
@@ -157,6 +160,20 @@ impl Rules {
         sorted.collect()
     }
 
+    /// Of each namespace its names, in the order in which they are left out.
+    pub(super) fn order(&self) -> BTreeMap<Namespace, Arc<[DnsName]>> {
+        let mut all: BTreeMap<Namespace, Arc<[DnsName]>> = BTreeMap::new();
+        for firewall in self.firewalls.values() {
+            let order = all.entry(firewall.namespace).or_default();
+            *order = match order.is_empty() {
+                true => Arc::clone(&firewall.order),
+                // A folder may have several of a namespace.
+                false => firewall.order.iter().chain(&**order).cloned().collect(),
+            };
+        }
+        all
+    }
+
     /// Those whose faults changed since the last call.
     pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed)
@@ -245,6 +262,7 @@ impl Firewall {
         let mut faults = Faults::default();
         let terms = annotated(object, terms, &mut faults);
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
+        let mut order: Vec<DnsName> = Vec::new();
         let rules = &object.spec.egress;
         for rule in rules.iter().take(MAX_RULES) {
             let Some(text) = rule.to.dns_name.as_deref() else {
@@ -258,6 +276,9 @@ impl Firewall {
                     continue;
                 }
             };
+            if !names.contains_key(&name) {
+                order.push(name.clone());
+            }
             let uses = names.entry(name).or_default();
             match rule.rule_type {
                 RuleType::Allow => uses.allowed = true,
@@ -273,12 +294,17 @@ impl Firewall {
         if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
             faults.count(Fault::TooManyRules, more);
         }
+        let is_denied = |name: &DnsName| names.get(name).is_some_and(|uses| uses.denied);
+        let (denied, mut order): (Vec<_>, Vec<_>) =
+            order.into_iter().rev().partition(|name| is_denied(name));
+        order.extend(denied);
         let mut about = object.object_ref(&());
         // It is about the object, whatever becomes of it.
         about.resource_version = None;
         Self {
             about,
             namespace,
+            order: order.into(),
             terms,
             names: names.into_iter().collect(),
             faults,

@@ -80,6 +80,7 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         guards: Guards::new(args.keep.deny_answer.clone()),
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
+        namespace_limits: owner::NamespaceLimits::default(),
         shared: owner::Shared::default(),
     };
     let out = io::BufWriter::new(io::stdout().lock());

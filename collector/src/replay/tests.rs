@@ -28,6 +28,7 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
         guards: Guards::default(),
         times_interval: Duration::from_secs(600),
         rates: owner::Rates::default(),
+        namespace_limits: owner::NamespaceLimits::default(),
         shared: owner::Shared::default(),
     };
     let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());

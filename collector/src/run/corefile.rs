@@ -83,7 +83,7 @@ impl Program {
             leader: leader.clone(),
         };
         let outputs = pods::Outputs {
-            clients: self.clients.clone(),
+            clients: self.shared.clients.clone(),
             view,
             trusted,
             reporter: self.reporter.clone(),

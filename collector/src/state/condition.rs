@@ -12,6 +12,9 @@ use crate::resolve::Failure;
 /// The reason of a status that tells of the end of the last rule: the object is deleted next.
 pub(super) const NO_RULE: &str = "NoRule";
 
+/// The reason of a status whose name is left out, as its namespaces have too much.
+pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
+
 /// What the conditions of a name in a status say.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Told {
@@ -24,12 +27,13 @@ pub(super) enum Told {
 }
 
 /// The verdicts that are known again by their words.
-const VERDICTS: [Verdict; 13] = [
+const VERDICTS: [Verdict; 14] = [
     Verdict::Resolved,
     Verdict::NoAddress,
     Verdict::Expired,
     Verdict::Refused,
     Verdict::NoRule,
+    Verdict::LimitExceeded,
     Verdict::Failing(Failure::NXDOMAIN),
     Verdict::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
     Verdict::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
@@ -135,6 +139,7 @@ impl Verdict {
             Self::Expired => Some(("True", "Expired".into())),
             Self::Refused => Some(("True", "AddressesRefused".into())),
             Self::NoRule => Some(("True", NO_RULE.into())),
+            Self::LimitExceeded => Some(("True", LIMIT_EXCEEDED.into())),
         }
     }
 
@@ -147,6 +152,10 @@ impl Verdict {
             Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
             Self::Expired => "the addresses expired and no answer renewed them".into(),
             Self::Refused => "the guards refuse the addresses that were known".into(),
+            Self::LimitExceeded => {
+                "the namespaces that use the name have too many addresses or names: it is left out"
+                    .into()
+            }
             Self::NoRule => {
                 "no EgressFirewall uses the name: the collector deletes this object next".into()
             }

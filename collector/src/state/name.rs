@@ -53,6 +53,8 @@ pub(super) enum Verdict {
     Refused,
     /// No EgressFirewall uses the name any more.
     NoRule,
+    /// The namespaces that use it have too much.
+    LimitExceeded,
 }
 
 #[derive(Clone, Copy, Debug)]

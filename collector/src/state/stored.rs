@@ -9,7 +9,7 @@ use smol_str::ToSmolStr;
 
 use super::{
     Memory,
-    condition::{NO_RULE, Told},
+    condition::{LIMIT_EXCEEDED, NO_RULE, Told},
     name::Verdict,
 };
 
@@ -95,6 +95,16 @@ impl Stored {
     pub fn is_no_rule(&self, spec: &DnsName) -> bool {
         let own = self.without_addresses(spec);
         own.is_some_and(|own| own.told.reason().is_some_and(|reason| reason == NO_RULE))
+    }
+
+    /// Whether it tells that the name is left out, as its namespaces have too much.
+    pub fn is_over_limit(&self, spec: &DnsName) -> bool {
+        let own = self.without_addresses(spec);
+        own.is_some_and(|own| {
+            own.told
+                .reason()
+                .is_some_and(|reason| reason == LIMIT_EXCEEDED)
+        })
     }
 
     /// The entry of `spec.name`, if neither it nor any other has an address.

@@ -1,5 +1,7 @@
 //! An object without any address: the entry of its `spec.name` stays and says why, since an empty status says nothing.
 
+use std::net::IpAddr;
+
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
@@ -38,6 +40,16 @@ impl Memory {
         {
             self.without_addresses = Some(Box::new(why));
         }
+    }
+
+    /// Nothing of the name is kept from now on, as its namespaces have too much. Returns what was known.
+    pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
+        let gone = self.take_away(now, |_, _| true);
+        self.without_addresses = Some(Box::new(WithoutAddresses {
+            verdict: Verdict::LimitExceeded,
+            failures: 0,
+        }));
+        gone
     }
 
     /// Goes on where the status says that the object has lost its last address.

@@ -1,0 +1,56 @@
+//! What answers bring.
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::Owner;
+use crate::observation::Observation;
+
+impl Owner {
+    /// Takes in an answer: for the name itself, and for the wildcard above it.
+    pub fn observe(&mut self, observation: &Observation) {
+        let left = self.guarded(observation);
+        let observation = left.as_ref().unwrap_or(observation);
+        if observation.addresses.is_empty() {
+            return;
+        }
+        let wildcard = observation.name.wildcard();
+        for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {
+            let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
+                continue;
+            };
+            let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
+            let learned = memory.observe(observation, limits, crowd);
+            let is_crowded = memory.is_crowded(limits);
+            if learned.urgent && self.leader {
+                entry.unwritten_since.get_or_insert(observation.at);
+            }
+            self.learned(spec, learned, observation.at);
+            if is_crowded {
+                self.enforce(spec, observation.at);
+            }
+            if !self.leader {
+                self.compare_with_status(spec, observation);
+            }
+        }
+        if observation.client.is_some() {
+            self.schedule.answered(&observation.name);
+        }
+        self.reschedule(&observation.name);
+        // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
+        if observation.truncated && observation.client.is_some() && self.looks_up() {
+            self.schedule.hurry(&observation.name, observation.at);
+            self.schedule.use_tcp(&observation.name);
+        }
+    }
+
+    /// Brings what is known of a name into its limits.
+    pub(super) fn enforce(&mut self, spec: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return;
+        };
+        let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
+        let learned = memory.enforce(limits, now, crowd);
+        self.learned(spec, learned, now);
+    }
+}

@@ -1,0 +1,316 @@
+//! What a namespace may have, so that none takes the room of others in the store, the databases and the memory.
+//!
+//! A name in rules is charged to each namespace whose rules have it, and a name that a wildcard found to those whose pods asked for it.
+//! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last. A name
+//! that another namespace pays for stays. What is left out comes back when the namespace has room for it, for ten minutes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use metrics::gauge;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::Owner;
+use crate::{
+    clients::{Client, Namespace},
+    observation::Source,
+    policy::left_out::Kind,
+    recent::What,
+};
+
+/// How often it is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A namespace has room again for names that were left out when it has had so much for so long.
+const ROOM_FOR: Duration = Duration::from_secs(600);
+const ROOM: f64 = 0.9;
+
+/// The limits.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceLimits {
+    /// `--max-addresses`: addresses of all names.
+    pub addresses: usize,
+    /// `--max-addresses-per-namespace`: addresses that are charged to a namespace.
+    pub addresses_per_namespace: usize,
+    /// `--max-names-per-namespace`: names in its rules.
+    pub names_per_namespace: usize,
+}
+
+impl Default for NamespaceLimits {
+    fn default() -> Self {
+        Self {
+            addresses: 1_000_000,
+            addresses_per_namespace: 20_000,
+            names_per_namespace: 10_000,
+        }
+    }
+}
+
+/// What is known of namespaces at their limits.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    looked_at: Timestamp,
+    /// The names of each namespace, in the order in which they are left out.
+    pub(super) order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    /// Names that are left out, with how many addresses they had.
+    left_out: HashMap<DnsName, usize>,
+    /// Namespaces that had too much, with since when they have had room.
+    over: BTreeMap<Namespace, Option<Timestamp>>,
+}
+
+/// What namespaces have.
+#[derive(Debug, Default)]
+struct Charged {
+    /// Addresses of all names.
+    all: usize,
+    addresses: HashMap<Namespace, usize>,
+    names: HashMap<Namespace, usize>,
+}
+
+impl Charged {
+    fn give_back(&mut self, namespaces: &[Namespace], addresses: usize) {
+        self.all = self.all.saturating_sub(addresses);
+        for namespace in namespaces {
+            if let Some(charged) = self.addresses.get_mut(namespace) {
+                *charged = charged.saturating_sub(addresses);
+            }
+            if let Some(charged) = self.names.get_mut(namespace) {
+                *charged = charged.saturating_sub(1);
+            }
+        }
+    }
+
+    fn has_room(&self, namespace: Namespace, more: usize, limits: &NamespaceLimits) -> bool {
+        let part = |limit: usize| (limit as f64 * ROOM) as usize;
+        let of =
+            |charged: &HashMap<Namespace, usize>| charged.get(&namespace).copied().unwrap_or(0);
+        of(&self.addresses) + more <= part(limits.addresses_per_namespace)
+            && of(&self.names) < part(limits.names_per_namespace)
+            && self.all + more <= part(limits.addresses)
+    }
+}
+
+impl Owner {
+    /// Leaves names out of namespaces that have too much, and takes them in again.
+    pub(super) fn look_at_namespaces(&mut self, now: Timestamp) {
+        if !self.leader || self.shares.looked_at + INTERVAL > now {
+            return;
+        }
+        self.shares.looked_at = now;
+        let limits = self.config.namespace_limits;
+        let mut charged = self.charged();
+        let is_over = |(_, names): (&Namespace, &usize)| *names > limits.names_per_namespace;
+        let any_over = charged.all > limits.addresses_per_namespace.min(limits.addresses)
+            || charged.names.iter().any(is_over);
+        if any_over {
+            self.cut(&mut charged, &limits, now);
+        }
+        if !self.shares.left_out.is_empty() {
+            self.take_in_again(&mut charged, &limits, now);
+        }
+        gauge!("collector_names_left_out").set(self.shares.left_out.len() as f64);
+    }
+
+    fn charged(&self) -> Charged {
+        let mut charged = Charged::default();
+        let clients = &self.config.shared.clients;
+        for (spec, entry) in &self.entries {
+            let all = entry.memory.addresses();
+            charged.all += all;
+            let own = if spec.is_wildcard() {
+                entry.memory.addresses_of(spec)
+            } else {
+                all
+            };
+            let is_counted = usize::from(!entry.left_out);
+            for namespace in &entry.with_rule {
+                *charged.addresses.entry(*namespace).or_default() += own;
+                *charged.names.entry(*namespace).or_default() += is_counted;
+            }
+            if own == all {
+                continue;
+            }
+            entry.memory.for_each_found(|askers, addresses| {
+                let pods = askers.filter_map(|client| match clients.who(client) {
+                    Client::PodOf(namespace) => Some(namespace),
+                    Client::OtherPod | Client::NoPod => None,
+                });
+                for namespace in pods.collect::<BTreeSet<Namespace>>() {
+                    *charged.addresses.entry(namespace).or_default() += addresses;
+                }
+            });
+        }
+        charged
+    }
+
+    /// Leaves out what is too much.
+    fn cut(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
+        let too_much = |charged: &Charged, namespace: &Namespace| {
+            let of = |all: &HashMap<Namespace, usize>| all.get(namespace).copied().unwrap_or(0);
+            of(&charged.addresses) > limits.addresses_per_namespace
+                || of(&charged.names) > limits.names_per_namespace
+        };
+        let mut over: BTreeSet<Namespace> = BTreeSet::new();
+        let known = charged.addresses.keys().chain(charged.names.keys());
+        over.extend(known.copied().filter(|it| too_much(charged, it)));
+        for namespace in over.clone() {
+            self.cut_one(
+                namespace,
+                &over,
+                charged,
+                &|charged| too_much(charged, &namespace),
+                now,
+            );
+        }
+        // All together have too much: who has most is next, until it is enough.
+        let mut most: Vec<(usize, Namespace)> = Vec::new();
+        if charged.all > limits.addresses {
+            most.extend(
+                charged
+                    .addresses
+                    .iter()
+                    .map(|(namespace, count)| (*count, *namespace)),
+            );
+            most.sort_unstable();
+        }
+        while charged.all > limits.addresses
+            && let Some((_, namespace)) = most.pop()
+        {
+            over.insert(namespace);
+            self.cut_one(
+                namespace,
+                &over,
+                charged,
+                &|charged| charged.all > limits.addresses,
+                now,
+            );
+        }
+    }
+
+    /// Leaves out names of a namespace as long as it has too much; of these, those that only namespaces `over` their limits have.
+    fn cut_one(
+        &mut self,
+        namespace: Namespace,
+        over: &BTreeSet<Namespace>,
+        charged: &mut Charged,
+        too_much: &dyn Fn(&Charged) -> bool,
+        now: Timestamp,
+    ) {
+        let Some(order) = self.shares.order.get(&namespace).cloned() else {
+            return;
+        };
+        let mut first: Option<DnsName> = None;
+        let mut count = 0;
+        for name in order.iter() {
+            if !too_much(charged) {
+                break;
+            }
+            let Some(entry) = self.entries.get(name) else {
+                continue;
+            };
+            if entry.left_out || !entry.with_rule.iter().all(|it| over.contains(it)) {
+                continue;
+            }
+            let with_rule = entry.with_rule.clone();
+            let addresses = self.leave_out(name, now);
+            charged.give_back(&with_rule, addresses);
+            first.get_or_insert_with(|| name.clone());
+            count += 1;
+        }
+        if let Some(first) = first {
+            self.shares.over.extend(over.iter().map(|it| (*it, None)));
+            tracing::info!(names = count, name = %first, "names are left out: their namespace has too many addresses or names");
+            let kind = Kind::OverLimit;
+            self.config.shared.notices.tell(&first, kind);
+        }
+    }
+
+    /// Nothing of the name is kept, and its object says why. Returns how many addresses it had.
+    fn leave_out(&mut self, name: &DnsName, now: Timestamp) -> usize {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return 0;
+        };
+        entry.left_out = true;
+        let gone = entry.memory.leave_out(now);
+        let count = gone.len();
+        self.shares.left_out.insert(name.clone(), count);
+        for (found, ip) in gone {
+            self.reschedule(&found);
+            self.note(found, Some(ip), What::Evicted, Source::STATUS, now);
+        }
+        self.reschedule(name);
+        self.dirty.insert(name.clone());
+        count
+    }
+
+    fn take_in_again(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
+        let (entries, over) = (&self.entries, &self.shares.over);
+        // Nobody wants it any more, or another namespace pays for it.
+        let is_free = |name: &DnsName| {
+            let entry = entries.get(name).filter(|entry| entry.wanted);
+            entry.is_none_or(|entry| !entry.with_rule.iter().all(|it| over.contains_key(it)))
+        };
+        let names = self.shares.left_out.keys();
+        let free: Vec<DnsName> = names.filter(|it| is_free(it)).cloned().collect();
+        for name in &free {
+            self.take_in(name, charged);
+        }
+        let mut with_room = Vec::new();
+        for (namespace, since) in &mut self.shares.over {
+            if !charged.has_room(*namespace, 0, limits) {
+                *since = None;
+            } else if *since.get_or_insert(now) + ROOM_FOR <= now {
+                with_room.push(*namespace);
+            }
+        }
+        for namespace in with_room {
+            let order = self.shares.order.get(&namespace).cloned();
+            let mut is_whole = true;
+            for name in order.iter().flat_map(|order| order.iter().rev()) {
+                let Some(had) = self.shares.left_out.get(name).copied() else {
+                    continue;
+                };
+                is_whole = charged.has_room(namespace, had, limits);
+                if !is_whole {
+                    break;
+                }
+                self.take_in(name, charged);
+            }
+            if is_whole {
+                self.shares.over.remove(&namespace);
+            }
+        }
+    }
+
+    fn take_in(&mut self, name: &DnsName, charged: &mut Charged) {
+        let had = self.shares.left_out.remove(name).unwrap_or(0);
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        entry.left_out = false;
+        for namespace in &entry.with_rule {
+            *charged.addresses.entry(*namespace).or_default() += had;
+            *charged.names.entry(*namespace).or_default() += 1;
+        }
+        charged.all += had;
+        self.reschedule(name);
+        self.dirty.insert(name.clone());
+    }
+
+    /// This collector leads from now on: it goes on with what the last leader left out, as the statuses say.
+    pub(super) fn take_over_left_out(&mut self) {
+        for (name, entry) in &mut self.entries {
+            let mut objects = entry.objects.iter();
+            entry.left_out = objects.any(|object| object.status.is_over_limit(name));
+            if entry.left_out {
+                self.shares.left_out.insert(name.clone(), 0);
+                let with_rule = entry.with_rule.iter();
+                self.shares.over.extend(with_rule.map(|it| (*it, None)));
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a namespace may have, on the owner.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use super::{
+    NamespaceLimits,
+    tests::{World, answer, at, name, wanted},
+};
+use crate::{args::ManageObjects, clients::Namespace};
+
+const LIMITS: NamespaceLimits = NamespaceLimits {
+    addresses: 100,
+    addresses_per_namespace: 40,
+    names_per_namespace: 6,
+};
+
+struct Cluster {
+    world: World,
+    /// The names of each namespace in the order of its rules.
+    rules: BTreeMap<&'static str, Vec<&'static str>>,
+}
+
+impl Cluster {
+    fn new(rules: &[(&'static str, &[&'static str])]) -> Self {
+        let world = World::with(ManageObjects::Auto, |config| {
+            config.namespace_limits = LIMITS
+        });
+        let rules = rules
+            .iter()
+            .map(|(namespace, names)| (*namespace, names.to_vec()));
+        let mut cluster = Self {
+            world,
+            rules: rules.collect(),
+        };
+        cluster.want();
+        cluster
+    }
+
+    fn number(&self, namespace: &str) -> Namespace {
+        self.world.owner.config.shared.clients.number(namespace)
+    }
+
+    fn want(&mut self) {
+        let names: Vec<&str> = self.rules.values().flatten().copied().collect();
+        let mut wanted = wanted(&names, 0);
+        for (namespace, names) in &self.rules {
+            let number = self.number(namespace);
+            for text in names {
+                let with_rule = wanted.namespaces.entry(name(text)).or_default();
+                let mut all = with_rule.to_vec();
+                all.push(number);
+                all.sort_unstable();
+                *with_rule = all.into();
+            }
+            let order = names.iter().rev().map(|text| name(text));
+            wanted.order.insert(number, order.collect());
+        }
+        self.world.owner.want(&wanted, at(self.world.now));
+        self.world.settle();
+    }
+
+    /// An answer with so many addresses.
+    fn answer(&mut self, asked: &str, count: u8) {
+        let mut observation = answer(asked, "1.1.1.1", self.world.now);
+        let own = asked.as_bytes()[0];
+        let ip = |i| IpAddr::from([203, 0, own, i]);
+        observation.addresses = (0..count).map(|i| (ip(i), 86_400)).collect();
+        self.world.owner.observe(&observation);
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.world.now += seconds * 1000;
+        self.world.settle();
+    }
+
+    /// How many addresses each object has in the store, and the reason if it has none.
+    fn stored(&self) -> Vec<String> {
+        let objects = self.world.store.values().map(|object| {
+            let entries = object.status.iter().flat_map(|it| &it.resolved_names);
+            let count: usize = entries.clone().map(|it| it.resolved_addresses.len()).sum();
+            let conditions = entries.flat_map(|entry| &entry.conditions);
+            let mut reasons = conditions.filter(|it| it.status == "True");
+            let label = object.spec.name.split('.').next().unwrap();
+            match reasons.next() {
+                Some(condition) => format!("{label} {}", condition.reason),
+                None => format!("{label} {count}"),
+            }
+        });
+        let mut stored: Vec<_> = objects.collect();
+        stored.sort();
+        stored
+    }
+}
+
+#[test]
+fn names_of_a_namespace_with_too_many_addresses_are_left_out_the_last_first() {
+    let mut cluster = Cluster::new(&[
+        ("greedy", &["a.test.", "b.test.", "c.test.", "d.test."]),
+        ("honest", &["x.test."]),
+    ]);
+    for asked in ["a.test", "b.test", "c.test", "d.test"] {
+        cluster.answer(asked, 15);
+    }
+    cluster.answer("x.test", 30);
+    cluster.pass(2);
+    let expected = ["a 15", "b 15", "c LimitExceeded", "d LimitExceeded", "x 30"];
+    assert_eq!(cluster.stored(), expected);
+    // What comes for them is not taken in.
+    cluster.answer("d.test", 15);
+    cluster.pass(60);
+    assert_eq!(cluster.stored(), expected);
+    // With 30 of 40 there is no room for 15 more, and nothing flaps.
+    cluster.pass(3600);
+    assert_eq!(cluster.stored(), expected);
+}
+
+#[test]
+fn what_was_left_out_comes_back_ten_minutes_after_there_is_room() {
+    let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
+    for asked in ["a.test", "b.test", "c.test"] {
+        cluster.answer(asked, 15);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
+    cluster.rules.get_mut("greedy").unwrap().remove(1);
+    cluster.want();
+    cluster.pass(500);
+    cluster.answer("c.test", 15);
+    cluster.pass(10);
+    assert_eq!(cluster.stored(), ["a 15", "c LimitExceeded"]);
+    cluster.pass(100);
+    cluster.answer("c.test", 15);
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 15", "c 15"]);
+}
+
+#[test]
+fn a_name_that_another_namespace_pays_for_is_never_left_out() {
+    let mut cluster = Cluster::new(&[
+        ("greedy", &["a.test.", "b.test.", "s.test."]),
+        ("honest", &["s.test."]),
+    ]);
+    for asked in ["a.test", "b.test", "s.test"] {
+        cluster.answer(asked, 15);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 15", "b LimitExceeded", "s 15"]);
+    // Another one uses what was left out.
+    cluster.rules.get_mut("honest").unwrap().push("b.test.");
+    cluster.want();
+    cluster.pass(2);
+    cluster.answer("b.test", 15);
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a LimitExceeded", "b 15", "s 15"]);
+}
+
+#[test]
+fn a_namespace_has_so_many_names() {
+    let names = [
+        "a.test.", "b.test.", "c.test.", "d.test.", "e.test.", "f.test.", "g.test.",
+    ];
+    let mut cluster = Cluster::new(&[("greedy", &names)]);
+    for asked in names {
+        cluster.answer(asked, 1);
+    }
+    cluster.pass(2);
+    let stored = cluster.stored();
+    assert_eq!(stored[5..], ["f 1", "g LimitExceeded"], "{stored:?}");
+}
+
+#[test]
+fn when_all_together_have_too_much_who_has_most_gives_way() {
+    let mut cluster = Cluster::new(&[
+        ("one", &["a.test.", "b.test."]),
+        ("two", &["c.test.", "d.test."]),
+        ("three", &["e.test."]),
+        ("most", &["f.test.", "g.test."]),
+    ]);
+    for (asked, count) in [
+        ("a", 15),
+        ("b", 15),
+        ("c", 15),
+        ("d", 15),
+        ("e", 10),
+        ("f", 20),
+        ("g", 15),
+    ] {
+        cluster.answer(&format!("{asked}.test"), count);
+    }
+    cluster.pass(2);
+    let expected = [
+        "a 15",
+        "b 15",
+        "c 15",
+        "d 15",
+        "e 10",
+        "f 20",
+        "g LimitExceeded",
+    ];
+    assert_eq!(cluster.stored(), expected);
+}
+
+#[test]
+fn another_leader_goes_on_with_what_is_left_out() {
+    let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
+    for asked in ["a.test", "b.test", "c.test"] {
+        cluster.answer(asked, 15);
+    }
+    cluster.pass(2);
+    let expected = ["a 15", "b 15", "c LimitExceeded"];
+    assert_eq!(cluster.stored(), expected);
+    let mut next = Cluster::new(&[]);
+    next.world.now = cluster.world.now;
+    next.world.owner.lead(false, at(next.world.now));
+    next.world.store = std::mem::take(&mut cluster.world.store);
+    next.rules = cluster.rules;
+    let objects = next.world.store.values().cloned().collect();
+    let synced = runtime::store::Event::Synced(objects);
+    next.world.owner.event(synced, at(next.world.now));
+    next.want();
+    // A standby adds nothing to it.
+    let mut told = answer("c.test", "203.0.113.1", next.world.now);
+    told.client = Some([10, 0, 0, 1].into());
+    next.world.owner.observe(&told);
+    next.pass(10);
+    assert_eq!(next.stored(), expected);
+    next.world.owner.lead(true, at(next.world.now));
+    next.pass(10);
+    next.answer("c.test", 15);
+    next.pass(10);
+    assert_eq!(next.stored(), expected);
+}
