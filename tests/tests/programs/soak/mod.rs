@@ -16,6 +16,7 @@ mod restarted;
 mod rotating;
 mod shutdown;
 mod skew;
+mod tenants;
 mod wildcard;
 
 use std::{

@@ -53,6 +53,10 @@ async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::start(Setup {
         allow: &names,
+        collector: &[
+            "--max-addresses-per-namespace=1000000",
+            "--status-write-bytes=1000000000",
+        ],
         ..Setup::default()
     })
     .await;

@@ -1,0 +1,95 @@
+//! What one tenant does, and what others keep.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use proto::api::Family;
+use tests::{
+    dnstap::{Sender, answer, data, event},
+    soak,
+    wait::eventually,
+    world::{Setup, World},
+};
+
+/// One less than a name may have.
+const ADDRESSES: u32 = 999;
+
+/// What a namespace may have.
+const SHARE: f64 = 20_000.0;
+
+const OTHER: &str = "www.other.example.com.";
+
+fn name(number: u32) -> String {
+    format!("n{number:03}.example.com.")
+}
+
+fn frame(number: u32) -> Vec<u8> {
+    let first = Ipv4Addr::new(11, 0, 0, 0).to_bits() + number * ADDRESSES;
+    let addresses = (first..first + ADDRESSES).map(|bits| Ipv4Addr::from_bits(bits).into());
+    let addresses: Vec<IpAddr> = addresses.collect();
+    data(&event(answer(&name(number), &addresses, 300)))
+}
+
+/// The reason that the object gives for having no address.
+fn reason(world: &World, asked: &str) -> Option<String> {
+    let entry = world.store.resolved(asked, asked)?;
+    let degraded = entry.conditions.iter().find(|it| it.status == "True")?;
+    Some(degraded.reason.clone())
+}
+
+#[tokio::test]
+async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
+    let count = soak::or_long(40, 800);
+    let names: Vec<String> = (0..count).map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = World::start(Setup {
+        allow: &names,
+        ..Setup::default()
+    })
+    .await;
+    world.store.allow("other", &[OTHER]);
+    eventually("every name has an object", async || {
+        let objects = world.store.objects().len();
+        // And the wildcard of the fences.
+        (objects == names.len() + 2)
+            .then_some(())
+            .ok_or_else(|| objects.to_string())
+    })
+    .await;
+    let mut sender = Sender::open(&world.dnstap_socket()).await;
+    for number in 0..count {
+        sender.send(&frame(number)).await.unwrap();
+    }
+    let admin = world.collector.admin();
+    eventually("the tenant has its share", async || {
+        let left_out = admin.metric("collector_names_left_out", &[]).await;
+        let left_out = left_out.map_err(|error| error.to_string())?;
+        let addresses = admin.metric("collector_addresses", &[]).await;
+        let addresses = addresses.map_err(|error| error.to_string())?;
+        let is_cut =
+            addresses <= SHARE && left_out >= f64::from(count) - SHARE / f64::from(ADDRESSES);
+        is_cut
+            .then_some(())
+            .ok_or_else(|| format!("{addresses} addresses, {left_out} names left out"))
+    })
+    .await;
+    // Of its rules the last ones are left out, and it is told.
+    eventually("the last name says why it has no address", async || {
+        let said = reason(&world, names[names.len() - 1]);
+        (said.as_deref() == Some("LimitExceeded"))
+            .then_some(())
+            .ok_or(format!("{said:?}"))
+    })
+    .await;
+    let first = Ipv4Addr::new(11, 0, 0, 0);
+    world
+        .expect_flow(names[0], Family::V4, &first.to_string())
+        .await;
+    let messages = world.collector.messages();
+    let told = messages.iter().filter(|it| it["reason"] == "LimitExceeded");
+    let told: Vec<_> = told.collect();
+    assert!((1..=3).contains(&told.len()), "{told:?}");
+    // What another tenant's pod is told is there as ever.
+    let other = data(&event(answer(OTHER, &[[192, 0, 2, 1].into()], 300)));
+    sender.send(&other).await.unwrap();
+    world.expect_set(OTHER, Family::V4, &["192.0.2.1"]).await;
+}
