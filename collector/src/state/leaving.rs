@@ -8,29 +8,43 @@
 //!
 //! A name from a status is of nobody until somebody asks for it: it stands for itself, beside the namespaces.
 
-use std::{cmp::Reverse, collections::HashMap, hash::Hash};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::Hash,
+};
 
 use super::{Crowd, Memory, name::Name};
 
 /// The names under a wildcard, in the order in which they leave.
 pub(super) struct Leaving<'a> {
-    /// By class, in the order in which these leave.
-    candidates: [Vec<Candidate<'a>>; 3],
+    candidates: Vec<Candidate<'a>>,
+    /// How many of each class are left.
+    left: [usize; 3],
     /// What each namespace has, and each client.
     groups: Vec<usize>,
     clients: Vec<usize>,
+    /// The largest name that nobody asked for.
+    alone: usize,
+    /// Places of candidates by class, group and how many namespaces asked for them; then by client, those first that were seen longest ago.
+    queues: BTreeMap<(usize, usize, usize), BTreeMap<usize, VecDeque<usize>>>,
 }
 
 const NO_LOSS: usize = 0;
 const WITHOUT_RULE: usize = 1;
 const WITH_RULE: usize = 2;
 
+/// Of names that nobody asked for, and of those whose namespaces do not matter.
+const NONE: usize = usize::MAX;
+
 struct Candidate<'a> {
     name: &'a Name,
+    class: usize,
     weight: usize,
-    /// Who asked for it, by places in the lists: nobody if it came from a status.
+    /// Who asked for it, by places in the lists.
     groups: Box<[usize]>,
     clients: Box<[usize]>,
+    is_gone: bool,
 }
 
 /// Gives each thing a place in a list.
@@ -46,9 +60,9 @@ impl<T: Eq + Hash> Places<T> {
 impl<'a> Leaving<'a> {
     /// The names of the memory but for its own. `weigh`: how much each takes of what is scarce.
     pub(super) fn of(memory: &'a Memory, crowd: Crowd<'_>, weigh: impl Fn(&Name) -> usize) -> Self {
-        let mut candidates = [Vec::new(), Vec::new(), Vec::new()];
         let (mut groups, mut clients) = (Places(HashMap::new()), Places(HashMap::new()));
         let mut known = HashMap::new();
+        let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(memory.names.len());
         for name in memory.names.iter().filter(|it| it.dns_name != memory.spec) {
             let mut of_groups = Vec::new();
             let mut is_without_rule = !name.askers.is_empty();
@@ -61,68 +75,110 @@ impl<'a> Leaving<'a> {
                 }
             }
             let is_loss = name.addresses.iter().any(|it| !memory.is_covered(it));
-            let class = match (is_loss, is_without_rule) {
-                (false, _) => NO_LOSS,
-                (true, true) => WITHOUT_RULE,
-                (true, false) => WITH_RULE,
-            };
-            if let Some(class) = candidates.get_mut(class) {
-                class.push(Candidate {
-                    name,
-                    weight: weigh(name),
-                    groups: of_groups.into(),
-                    clients: name.askers.iter().map(|it| clients.of(it)).collect(),
-                });
-            }
+            candidates.push(Candidate {
+                name,
+                class: match (is_loss, is_without_rule) {
+                    (false, _) => NO_LOSS,
+                    (true, true) => WITHOUT_RULE,
+                    (true, false) => WITH_RULE,
+                },
+                weight: weigh(name),
+                groups: of_groups.into(),
+                clients: name.askers.iter().map(|it| clients.of(it)).collect(),
+                is_gone: false,
+            });
         }
+        candidates.sort_unstable_by_key(|it| (it.name.seen, &it.name.dns_name));
         let mut leaving = Self {
             groups: vec![0; groups.0.len()],
             clients: vec![0; clients.0.len()],
-            candidates,
+            left: [0; 3],
+            alone: 0,
+            queues: BTreeMap::new(),
+            candidates: Vec::new(),
         };
-        for candidate in leaving.candidates.iter().flatten() {
-            let weight = candidate.weight;
-            change(&mut leaving.groups, &candidate.groups, |it| it + weight);
-            change(&mut leaving.clients, &candidate.clients, |it| it + weight);
+        for (place, candidate) in candidates.iter().enumerate() {
+            leaving.add(place, candidate);
         }
+        leaving.candidates = candidates;
         leaving
     }
 
-    /// The place of the first of some names of a class.
-    fn first(&self, class: &[Candidate<'_>], among: impl Fn(&Candidate<'_>) -> bool) -> usize {
-        let of_client = |place: &usize| self.clients.get(*place).copied().unwrap_or(0);
-        let among = class.iter().enumerate().filter(|(_, it)| among(it));
-        let first = among.min_by_key(|(_, candidate)| {
-            let most = candidate.clients.iter().map(of_client).max();
-            let name = candidate.name;
-            (
-                candidate.groups.len(),
-                Reverse(most),
-                name.seen,
-                &name.dns_name,
-            )
-        });
-        first.map_or(0, |(place, _)| place)
+    fn add(&mut self, place: usize, candidate: &Candidate<'_>) {
+        let Candidate {
+            class,
+            weight,
+            groups,
+            clients,
+            ..
+        } = candidate;
+        change(&mut self.groups, groups, |it| it + weight);
+        change(&mut self.clients, clients, |it| it + weight);
+        if let Some(left) = self.left.get_mut(*class) {
+            *left += 1;
+        }
+        if *class == WITH_RULE && groups.is_empty() {
+            self.alone = self.alone.max(*weight);
+        }
+        let none = &[NONE][..];
+        let of_class = if *class == WITH_RULE && !groups.is_empty() {
+            groups
+        } else {
+            none
+        };
+        for group in of_class {
+            let queues = self
+                .queues
+                .entry((*class, *group, groups.len()))
+                .or_default();
+            for client in if clients.is_empty() { none } else { clients } {
+                queues.entry(*client).or_default().push_back(place);
+            }
+        }
     }
 
-    /// The class and the place of the next name.
-    fn next_place(&self) -> Option<(usize, usize)> {
-        let mut classes = self.candidates.iter().enumerate();
-        let (number, class) = classes.find(|(_, class)| !class.is_empty())?;
-        if number < WITH_RULE {
-            return Some((number, self.first(class, |_| true)));
-        }
-        let groups = self.groups.iter().enumerate();
-        let most = groups.max_by_key(|(_, weight)| **weight);
-        let alone = class.iter().filter(|it| it.groups.is_empty());
-        let alone = alone.map(|it| it.weight).max().unwrap_or(0);
-        let place = match most {
-            Some((group, weight)) if *weight >= alone => {
-                self.first(class, |it| it.groups.contains(&group))
+    /// The first candidate of a class and a group.
+    fn first(&mut self, class: usize, group: usize) -> Option<usize> {
+        let (candidates, clients) = (&self.candidates, &self.clients);
+        let is_gone = |place: &usize| candidates.get(*place).is_none_or(|it| it.is_gone);
+        let weight = |client: &usize| clients.get(*client).copied().unwrap_or(0);
+        for (_, queues) in self
+            .queues
+            .range_mut((class, group, 0)..=(class, group, usize::MAX))
+        {
+            queues.retain(|_, queue| {
+                while queue.front().is_some_and(is_gone) {
+                    queue.pop_front();
+                }
+                !queue.is_empty()
+            });
+            let fronts = queues
+                .iter()
+                .filter_map(|(client, queue)| Some((client, *queue.front()?)));
+            // The places are in the order of time.
+            let first = fronts.max_by_key(|(client, place)| (weight(client), Reverse(*place)));
+            if let Some((_, place)) = first {
+                return Some(place);
             }
-            _ => self.first(class, |it| it.groups.is_empty()),
-        };
-        Some((number, place))
+        }
+        None
+    }
+
+    fn next_place(&mut self) -> Option<usize> {
+        let class = self.left.iter().position(|left| *left > 0)?;
+        if class < WITH_RULE {
+            return self.first(class, NONE);
+        }
+        let groups = self.groups.iter().copied().enumerate();
+        let most = groups.max_by_key(|(_, weight)| *weight);
+        if most.is_none_or(|(_, weight)| weight < self.alone) {
+            if let Some(place) = self.first(class, NONE) {
+                return Some(place);
+            }
+            self.alone = 0;
+        }
+        let (group, _) = most?;
+        self.first(class, group)
     }
 }
 
@@ -138,8 +194,9 @@ impl<'a> Iterator for Leaving<'a> {
     type Item = &'a Name;
 
     fn next(&mut self) -> Option<&'a Name> {
-        let (class, place) = self.next_place()?;
-        let gone = self.candidates.get_mut(class)?.swap_remove(place);
+        let place = self.next_place()?;
+        let gone = self.candidates.get_mut(place)?;
+        gone.is_gone = true;
         let weight = gone.weight;
         change(&mut self.groups, &gone.groups, |it| {
             it.saturating_sub(weight)
@@ -147,6 +204,9 @@ impl<'a> Iterator for Leaving<'a> {
         change(&mut self.clients, &gone.clients, |it| {
             it.saturating_sub(weight)
         });
+        if let Some(left) = self.left.get_mut(gone.class) {
+            *left = left.saturating_sub(1);
+        }
         Some(gone.name)
     }
 }
