@@ -43,6 +43,8 @@ struct Table {
     ended: VecDeque<IpAddr>,
     /// Where pods have their addresses, while pods are watched.
     networks: Option<Arc<Networks>>,
+    /// The pods of all namespaces with rules by name are known, so that any other pod is of none of them.
+    is_complete: bool,
 }
 
 /// Who has an address, or had it last.
@@ -65,7 +67,7 @@ impl Clients {
         if let Some(holder) = table.by_address.get(&address) {
             return Client::PodOf(holder.namespace);
         }
-        let networks = table.networks.as_ref();
+        let networks = table.networks.as_ref().filter(|_| table.is_complete);
         let purpose = networks.and_then(|networks| networks.purpose(address));
         match purpose {
             Some(Purpose::Pods | Purpose::UserDefinedNetworks) => Client::OtherPod,
@@ -79,8 +81,16 @@ impl Clients {
         if networks.is_none() {
             (table.by_address, table.addresses) = Default::default();
             table.ended.clear();
+            table.is_complete = false;
         }
         table.networks = networks;
+    }
+
+    /// Whether the pods of all namespaces with rules by name are known.
+    pub fn set_complete(&self, is_complete: bool) {
+        if self.read().is_complete != is_complete {
+            self.write().is_complete = is_complete;
+        }
     }
 
     /// A pod has these addresses.
@@ -215,6 +225,7 @@ pub(crate) mod tests {
         let clients = Clients::default();
         let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
         clients.watch(Some(Arc::new(Networks::new([pods]))));
+        clients.set_complete(true);
         clients
     }
 
@@ -228,6 +239,10 @@ pub(crate) mod tests {
         assert_eq!(clients.who(ip(3)), Client::OtherPod);
         assert_eq!(clients.who([192, 0, 2, 1].into()), Client::NoPod);
         assert_ne!(clients.number("other"), clients.number("team"));
+        // It may be of a namespace with rules that was not read yet.
+        clients.set_complete(false);
+        assert_eq!(clients.who(ip(3)), Client::NoPod);
+        assert_eq!(clients.who(ip(1)), team);
         clients.watch(None);
         assert_eq!(clients.who(ip(1)), Client::NoPod);
         assert_eq!(Client::PodOf(clients.number("team")), team);

@@ -153,6 +153,8 @@ struct Task {
     table: Table,
     /// Namespaces whose pods are watched.
     watched: BTreeMap<String, CancellationToken>,
+    /// Of which the pods were listed.
+    listed: BTreeSet<String>,
     changes: Changes,
     networks: Option<Arc<Networks>>,
     services: BTreeMap<ObjectKey, Vec<IpAddr>>,
@@ -176,6 +178,7 @@ impl Task {
             cluster,
             outputs,
             watched: BTreeMap::new(),
+            listed: BTreeSet::new(),
             changes: SelectAll::new(),
             networks: None,
             services: BTreeMap::new(),
@@ -213,6 +216,7 @@ impl Task {
                 self.leading = None;
                 self.changes = SelectAll::new();
                 self.watched.clear();
+                self.listed.clear();
                 self.services.clear();
                 self.table = Table::new(self.config.trusted.clone());
                 self.table.set_networks(self.networks.clone());
@@ -259,6 +263,8 @@ impl Task {
                 self.changes.push(events.boxed());
             }
         }
+        self.listed.retain(|name| self.watched.contains_key(name));
+        self.look_whether_all_are_known(namespaces.len());
         let unwatched = namespaces.len() - self.watched.len();
         self.unwatched.replace([([], unwatched as f64)]);
     }
@@ -286,6 +292,12 @@ impl Task {
         self.touch();
     }
 
+    /// Whether the pods of all of so many namespaces were listed.
+    fn look_whether_all_are_known(&self, namespaces: usize) {
+        let is_complete = self.listed.len() == namespaces;
+        self.outputs.clients.set_complete(is_complete);
+    }
+
     fn set_pod(&mut self, pod: &PodDns) {
         let key = ObjectKey::of(pod);
         let counts = pod.runs() && !pod.is_on_host();
@@ -298,6 +310,7 @@ impl Task {
             Event::Synced(pods) => {
                 let keys = pods.iter().map(ObjectKey::of).collect();
                 self.outputs.clients.retain(namespace, &keys);
+                self.listed.insert(namespace.to_owned());
                 self.table.forget(namespace);
                 pods.iter().for_each(|pod| self.set_pod(pod));
             }
