@@ -333,7 +333,7 @@ fn full_wildcard() {
     for (addresses, clients) in [(1, 1), (8, 1), (1, 100)] {
         let (mut owner, _) = owner(std::slice::from_ref(&wildcard), false);
         let (mut store, mut millis) = (Store::default(), 0);
-        let mut seen = |owner: &mut Owner, name: &DnsName, number: usize, millis| {
+        let seen = |owner: &mut Owner, name: &DnsName, number: usize, millis| {
             let mut observation = observation(name, number, addresses, millis);
             let client = u8::try_from(number % clients).unwrap();
             observation.client = Some([10, 0, 0, client].into());

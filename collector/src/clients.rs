@@ -12,7 +12,7 @@ use runtime::{
     store::ObjectKey,
 };
 
-/// So many addresses of pods that ended are known still: what they asked for is their namespace's.
+/// So many addresses of pods that ended are known still: what they asked for is not taken for that of a pod without rules.
 const MOST_ENDED: usize = 1 << 16;
 
 /// A namespace, by a number that holds for the life of the process.
@@ -65,7 +65,11 @@ impl Clients {
     pub fn who(&self, address: IpAddr) -> Client {
         let table = self.read();
         if let Some(holder) = table.by_address.get(&address) {
-            return Client::PodOf(holder.namespace);
+            // After its end another pod may have the address, of whatever namespace.
+            return match holder.pods {
+                0 => Client::NoPod,
+                _ => Client::PodOf(holder.namespace),
+            };
         }
         let networks = table.networks.as_ref().filter(|_| table.is_complete);
         let purpose = networks.and_then(|networks| networks.purpose(address));
@@ -249,17 +253,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_address_of_a_pod_that_ended_is_its_namespaces_until_another_has_it() {
+    fn the_address_of_a_pod_that_ended_is_nobodys_until_another_has_it() {
         let clients = watched();
         let [team, other] = ["team", "other"].map(|it| Client::PodOf(clients.number(it)));
         clients.set(pod("team/a"), &[ip(1)]);
         clients.set(pod("team/b"), &[ip(2)]);
         clients.retain("team", &[pod("team/b")].into());
-        assert_eq!(clients.who(ip(1)), team);
+        assert_eq!(clients.who(ip(1)), Client::NoPod);
         clients.set(pod("other/a"), &[ip(1)]);
         assert_eq!(clients.who(ip(1)), other);
-        clients.end(&pod("team/b"));
         assert_eq!(clients.who(ip(2)), team);
+        clients.end(&pod("team/b"));
+        assert_eq!(clients.who(ip(2)), Client::NoPod);
     }
 
     #[test]

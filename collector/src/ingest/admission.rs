@@ -113,8 +113,13 @@ impl Standing {
 
     /// Whether it may speak as soon as it shows the secret.
     pub(super) fn awaits_secret(&self) -> bool {
+        self.is_refused_on_host_network() && self.may_prove_itself()
+    }
+
+    /// Whether it matters, now or later, that it shows the secret.
+    pub(super) fn may_prove_itself(&self) -> bool {
         let listed = self.listed.as_ref();
-        self.is_refused_on_host_network()
+        !self.has_shown_secret
             && listed.is_some_and(|it| it.on_host_network == OnHostNetwork::ShowsSecret)
     }
 

@@ -30,7 +30,7 @@ use super::{
     admission::Standing,
     error::Error,
     losses::Watched,
-    metrics::Counts,
+    metrics::{Counts, Outcome},
     pipeline::{Batch, Context, StreamHistory},
     queue::{self, Full},
     seats::Seat,
@@ -38,6 +38,7 @@ use super::{
 };
 use crate::{
     flush::streams::Stream,
+    new_names::NewNames,
     observation::{Observation, Source},
     remember::Remembered,
 };
@@ -117,8 +118,8 @@ pub(super) async fn read(
         let frames = reader.data_frames;
         reader.last_read = Instant::now();
         let finished = reader.consume(&mut window, &mut answer, began);
-        if reader.standing.awaits_secret() {
-            reader.look_for_secret(frames);
+        if reader.standing.may_prove_itself() {
+            reader.look_for_secret();
         }
         reader.hand_over();
         reader.flush();
@@ -161,6 +162,8 @@ struct Reader<'a> {
     source: Source,
     /// Since when the peer may not speak.
     unknown_since: Option<Instant>,
+    /// An event came that should have shown the secret.
+    lacks_secret: bool,
     /// What was matched of a peer that may not speak yet.
     held: Vec<Observation>,
     held_bytes: usize,
@@ -210,6 +213,7 @@ impl<'a> Reader<'a> {
             seat,
             unknown_since: (!is_known).then_some(now),
             standing,
+            lacks_secret: false,
             held: Vec::new(),
             held_bytes: 0,
             lost_held: false,
@@ -251,7 +255,12 @@ impl<'a> Reader<'a> {
             },
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
-            new_names: &self.ingest.new_names,
+            // Whoever connects could spend the budgets of others.
+            new_names: if self.standing.is_known() {
+                &self.ingest.new_names
+            } else {
+                &NewNames::default()
+            },
         };
         let filled = window.filled();
         let mut rest = filled;
@@ -406,8 +415,11 @@ impl<'a> Reader<'a> {
 
     /// Whether the peer may speak now. What it said before is handed over if so.
     fn look_at_standing(&mut self) -> Result<(), Error> {
+        let was_awaited = self.standing.awaits_secret();
         if self.standing.refresh() {
             self.standing_changed();
+        } else if was_awaited && !self.standing.awaits_secret() {
+            self.unknown_since = Some(Instant::now());
         }
         match self.known_by() {
             Some(known_by) if known_by <= Instant::now() => {
@@ -421,13 +433,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the peer, which is to show the secret, has done so with the last read. Before that so many frames had come.
+    /// Whether the peer, which is to show the secret, has done so with the last read.
     #[cold]
-    fn look_for_secret(&mut self, before: u64) {
-        if self.counts.shows_secret() && self.standing.show_secret() {
-            self.standing_changed();
-        } else if before == 0 && self.data_frames > 0 {
+    fn look_for_secret(&mut self) {
+        if self.counts.shows_secret() {
+            if self.standing.show_secret() {
+                self.standing_changed();
+            }
+        } else if !self.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
             // A DNS server that nobody asks has nothing to show it with.
+            self.lacks_secret = true;
             self.unknown_since = Some(Instant::now());
         }
     }
@@ -443,12 +458,13 @@ impl<'a> Reader<'a> {
             self.held.append(&mut self.observed);
             self.observed = std::mem::take(&mut self.held);
             self.hand_over();
+            // By what was counted it is seen that it may speak.
+            if self.frames.phase() == Phase::Streaming {
+                self.watch();
+            }
             self.flush();
             if std::mem::take(&mut self.lost_held) {
                 self.ingest.losses.gap("unknown_peer");
-            }
-            if self.frames.phase() == Phase::Streaming {
-                self.watch();
             }
             info!("the peer has become known");
         } else {

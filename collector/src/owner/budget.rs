@@ -20,7 +20,7 @@ const SAVED: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// An object of this size waits for none that is larger, and is written then whatever the debt is.
-const SMALL: f64 = (64 << 10) as f64;
+const SMALL: usize = 64 << 10;
 
 /// The rates.
 #[derive(Clone, Copy, Debug)]
@@ -46,22 +46,58 @@ impl Rates {
         (ETCD_QUOTA / 2.0 - OBJECTS) / (HISTORY.as_secs() + 2 * SAVED.as_secs()) as f64;
 }
 
-/// Token buckets of writes and of bytes.
+/// Token buckets of writes and of bytes. Small and large objects have half of the bytes each, so that neither keep the others waiting.
 #[derive(Debug)]
 pub(super) struct Budget {
     rates: Rates,
     writes: f64,
-    /// Less than nothing is a debt.
-    bytes: f64,
+    small: Bucket,
+    large: Bucket,
     filled: Timestamp,
+}
+
+/// Bytes. Less than nothing is a debt.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: f64,
+    bytes: f64,
+}
+
+impl Bucket {
+    fn new(rate: f64) -> Self {
+        Self {
+            rate,
+            bytes: rate * SAVED.as_secs_f64(),
+        }
+    }
+
+    fn most(&self) -> f64 {
+        self.rate * SAVED.as_secs_f64()
+    }
+
+    fn fill(&mut self, seconds: f64) {
+        self.bytes = (self.bytes + seconds * self.rate).min(self.most());
+    }
+
+    /// Takes so many bytes if there are `least`, or tells for how many seconds to wait.
+    fn take(&mut self, bytes: f64, least: f64) -> Result<(), f64> {
+        if self.bytes < least {
+            return Err((least - self.bytes) / self.rate);
+        }
+        // A debt that nobody can pay would keep all others waiting for ever.
+        self.bytes = (self.bytes - bytes).max(-2.0 * self.most());
+        Ok(())
+    }
 }
 
 impl Budget {
     pub(super) fn new(rates: Rates) -> Self {
+        let half = Bucket::new(rates.bytes / 2.0);
         Self {
             rates,
             writes: rates.writes,
-            bytes: rates.bytes * SAVED.as_secs_f64(),
+            small: half,
+            large: half,
             filled: Timestamp::default(),
         }
     }
@@ -69,20 +105,20 @@ impl Budget {
     /// Takes a write of this size that changes nothing but times, or tells when to come again. It leaves half of what can be saved.
     pub(super) fn take_times(&mut self, bytes: usize, now: Timestamp) -> Result<(), Timestamp> {
         self.fill(now);
-        let needed = self.most() / 2.0;
-        let short = |have: f64, need: f64, rate: f64| ((need - have) / rate).clamp(0.0, 60.0);
-        let wait = short(self.writes, 1.0, self.rates.writes);
-        let wait = wait.max(short(self.bytes, needed, self.rates.bytes));
-        if wait > 0.0 {
-            return Err(later(now, wait));
+        if self.writes < 1.0 {
+            return Err(later(now, (1.0 - self.writes) / self.rates.writes));
         }
+        let bucket = self.bucket(bytes);
+        let least = bucket.most() / 2.0;
+        bucket
+            .take(bytes as f64, least)
+            .map_err(|wait| later(now, wait))?;
         self.writes -= 1.0;
-        self.bytes -= bytes as f64;
         Ok(())
     }
 
-    /// Takes a write of this size that changes addresses, and has waited since a time; or tells when to come again. What is small finds
-    /// room before what is large.
+    /// Takes a write of this size that changes addresses, and has waited since a time; or tells when to come again. What is small leaves
+    /// a debt at once, and what is large only when it is late, and half as much.
     pub(super) fn take_addresses(
         &mut self,
         bytes: usize,
@@ -90,41 +126,42 @@ impl Budget {
         now: Timestamp,
     ) -> Result<(), Timestamp> {
         self.fill(now);
-        let bytes = bytes as f64;
         let is_late = since + LONGEST_WAIT <= now;
-        // What is small leaves a debt at once, and what is large only when it is late, and half as much.
+        let bucket = self.bucket(bytes);
+        let (size, most) = (bytes as f64, bucket.most());
         let least = match (bytes <= SMALL, is_late) {
             (true, true) => f64::NEG_INFINITY,
-            (true, false) => -self.most(),
-            (false, true) => -self.most() / 2.0,
-            (false, false) => bytes.min(self.most()),
+            (true, false) => -most,
+            (false, true) => -most / 2.0,
+            (false, false) => size.min(most),
         };
-        if self.bytes < least {
-            let wait = (least - self.bytes) / self.rates.bytes;
-            let at = later(now, wait.clamp(0.0, 60.0));
-            return Err(match is_late {
+        bucket.take(size, least).map_err(|wait| {
+            let at = later(now, wait);
+            match is_late {
                 true => at,
                 false => at.min(since + LONGEST_WAIT),
-            });
-        }
-        self.bytes -= bytes;
-        Ok(())
+            }
+        })
     }
 
-    fn most(&self) -> f64 {
-        self.rates.bytes * SAVED.as_secs_f64()
+    fn bucket(&mut self, bytes: usize) -> &mut Bucket {
+        match bytes <= SMALL {
+            true => &mut self.small,
+            false => &mut self.large,
+        }
     }
 
     fn fill(&mut self, now: Timestamp) {
         let elapsed = now.since(self.filled).as_secs_f64();
         self.filled = now;
         self.writes = (self.writes + elapsed * self.rates.writes).min(self.rates.writes.max(1.0));
-        self.bytes = (self.bytes + elapsed * self.rates.bytes).min(self.most());
+        self.small.fill(elapsed);
+        self.large.fill(elapsed);
     }
 }
 
 fn later(now: Timestamp, seconds: f64) -> Timestamp {
-    now + Duration::from_secs_f64(seconds) + Duration::from_millis(1)
+    now + Duration::from_secs_f64(seconds.clamp(0.0, 60.0)) + Duration::from_millis(1)
 }
 
 #[cfg(test)]
@@ -140,7 +177,7 @@ mod tests {
     fn budget() -> Budget {
         let mut budget = Budget::new(Rates {
             writes: 20.0,
-            bytes: 1e6,
+            bytes: 2e6,
         });
         budget.fill(START);
         budget
@@ -181,19 +218,19 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(budget.take_addresses(50_000, START, after(0.1)), Ok(()));
         }
-        let large = budget.take_addresses(1_000_000, START, after(1.0));
+        let large = budget.take_addresses(1_000_000, START, after(0.9));
         assert!(large.is_err());
         let huge = budget.take_addresses(400_000_000, START, after(1.0));
         assert_eq!(huge.unwrap_err(), after(10.0));
-        let huge = budget.take_addresses(25_000_000, START, after(10.0));
+        let huge = budget.take_addresses(40_000_000, START, after(10.0));
         assert_eq!(huge, Ok(()));
         // So much debt is enough for what is large.
-        let large = budget.take_addresses(25_000_000, START, after(11.0));
+        let large = budget.take_addresses(40_000_000, START, after(11.0));
         assert!(large.unwrap_err() > after(12.0));
         for _ in 0..1000 {
             assert_eq!(budget.take_addresses(60_000, START, after(11.0)), Ok(()));
         }
-        assert!(budget.take_times(1, after(60.0)).is_err());
+        assert!(budget.take_times(1, after(40.0)).is_err());
     }
 
     #[test]
@@ -227,6 +264,7 @@ mod tests {
         }
         let half = ETCD_QUOTA / 2.0 - OBJECTS;
         assert!((most as f64) < half * 1.01, "{most} of {half}");
-        assert!(most as f64 > half / 2.0, "{most} of {half}: it is used");
+        // Small objects have the other half.
+        assert!(most as f64 > half * 0.4, "{most} of {half}: it is used");
     }
 }

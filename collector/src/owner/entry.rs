@@ -106,6 +106,11 @@ impl Entry {
         (&mut self.memory, &self.limits, crowd)
     }
 
+    /// Whether the namespace has a rule for it.
+    pub(super) fn has_rule_of(&self, namespace: Namespace) -> bool {
+        self.with_rule.binary_search(&namespace).is_ok()
+    }
+
     /// The object of that name.
     pub(super) fn object_mut(&mut self, name: &str) -> Option<&mut Object> {
         self.objects.iter_mut().find(|object| *object.name == *name)

@@ -33,6 +33,7 @@ impl Owner {
         for entry in self.entries.values_mut() {
             entry.gap(now);
         }
+        self.shares_gap(now);
         let was_asking = self.schedule.gap(now);
         self.repairs.gap(now, was_asking);
         self.paused_until = None;
@@ -104,7 +105,8 @@ impl Owner {
             started: round.started.min(now),
         };
         for spec in once(round.name.clone()).chain(round.name.wildcard()) {
-            let Some(entry) = self.entries.get_mut(&spec).filter(|_| self.leader) else {
+            let is_kept = |entry: &&mut Box<super::Entry>| self.leader && !entry.left_out;
+            let Some(entry) = self.entries.get_mut(&spec).filter(is_kept) else {
                 continue;
             };
             // Whatever it gave, addresses that waited to be asked for may go now.

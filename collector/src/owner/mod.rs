@@ -216,9 +216,7 @@ impl Owner {
             }
             entry.additions = None;
         }
-        if leader {
-            self.take_over_left_out();
-        }
+        self.take_over_left_out(now);
         self.gap(now);
     }
 

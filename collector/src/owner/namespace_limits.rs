@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -16,7 +17,7 @@ use runtime::clock::Timestamp;
 
 use super::Owner;
 use crate::{
-    clients::{Client, Namespace},
+    clients::{Client, Clients, Namespace},
     observation::Source,
     policy::left_out::Kind,
     recent::What,
@@ -56,8 +57,10 @@ pub(super) struct Shares {
     looked_at: Timestamp,
     /// The names of each namespace, in the order in which they are left out.
     pub(super) order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    /// Names that are left out, with how many addresses they had.
+    /// Names that are left out, with how many addresses they had; 0 if another leader left them out.
     left_out: HashMap<DnsName, usize>,
+    /// Those that another leader left out, and whose namespaces are still to be looked for.
+    taken_over: Vec<DnsName>,
     /// Namespaces that had too much, with since when they have had room.
     over: BTreeMap<Namespace, Option<Timestamp>>,
 }
@@ -126,6 +129,9 @@ impl Owner {
             } else {
                 all
             };
+            if !entry.wanted {
+                continue;
+            }
             let is_counted = usize::from(!entry.left_out);
             for namespace in &entry.with_rule {
                 *charged.addresses.entry(*namespace).or_default() += own;
@@ -135,9 +141,10 @@ impl Owner {
                 continue;
             }
             entry.memory.for_each_found(|askers, addresses| {
+                // What others' rules bring in is not a namespace's own doing.
                 let pods = askers.filter_map(|client| match clients.who(client) {
-                    Client::PodOf(namespace) => Some(namespace),
-                    Client::OtherPod | Client::NoPod => None,
+                    Client::PodOf(namespace) if entry.has_rule_of(namespace) => Some(namespace),
+                    _ => None,
                 });
                 for namespace in pods.collect::<BTreeSet<Namespace>>() {
                     *charged.addresses.entry(namespace).or_default() += addresses;
@@ -165,6 +172,9 @@ impl Owner {
                 &|charged| too_much(charged, &namespace),
                 now,
             );
+        }
+        if charged.all > limits.addresses {
+            self.drop_unasked(charged, limits, now);
         }
         // All together have too much: who has most is next, until it is enough.
         let mut most: Vec<(usize, Namespace)> = Vec::new();
@@ -203,6 +213,7 @@ impl Owner {
         let Some(order) = self.shares.order.get(&namespace).cloned() else {
             return;
         };
+        let most_names = self.config.namespace_limits.names_per_namespace;
         let mut first: Option<DnsName> = None;
         let mut count = 0;
         for name in order.iter() {
@@ -212,7 +223,10 @@ impl Owner {
             let Some(entry) = self.entries.get(name) else {
                 continue;
             };
-            if entry.left_out || !entry.with_rule.iter().all(|it| over.contains(it)) {
+            let has_many_names = charged.names.get(&namespace) > Some(&most_names);
+            let frees_nothing = entry.memory.is_empty() && !has_many_names;
+            let is_free = entry.with_rule.iter().all(|it| over.contains(it));
+            if entry.left_out || frees_nothing || !is_free {
                 continue;
             }
             let with_rule = entry.with_rule.clone();
@@ -229,6 +243,42 @@ impl Owner {
         }
     }
 
+    /// Takes out what wildcards found that no namespace with a rule for them asked for, of those with most of it first.
+    fn drop_unasked(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
+        let clients = self.config.shared.clients.clone();
+        let mut most: Vec<(usize, DnsName)> = Vec::new();
+        for (spec, entry) in self.entries.iter().filter(|(spec, _)| spec.is_wildcard()) {
+            let mut count = 0;
+            entry.memory.for_each_found(|askers, addresses| {
+                count += match has_asker(&clients, &entry.with_rule, askers) {
+                    true => 0,
+                    false => addresses,
+                };
+            });
+            if count > 0 {
+                most.push((count, spec.clone()));
+            }
+        }
+        most.sort_unstable();
+        while charged.all > limits.addresses
+            && let Some((_, spec)) = most.pop()
+        {
+            let Some(entry) = self.entries.get_mut(&spec) else {
+                continue;
+            };
+            let with_rule = entry.with_rule.clone();
+            let gone = entry
+                .memory
+                .drop_found(now, |askers| !has_asker(&clients, &with_rule, askers));
+            charged.all = charged.all.saturating_sub(gone.len());
+            let names: BTreeSet<DnsName> = gone.into_iter().map(|(name, _)| name).collect();
+            for name in &names {
+                self.reschedule(name);
+            }
+            self.dirty.insert(spec);
+        }
+    }
+
     /// Nothing of the name is kept, and its object says why. Returns how many addresses it had.
     fn leave_out(&mut self, name: &DnsName, now: Timestamp) -> usize {
         let Some(entry) = self.entries.get_mut(name) else {
@@ -238,9 +288,10 @@ impl Owner {
         let gone = entry.memory.leave_out(now);
         let count = gone.len();
         self.shares.left_out.insert(name.clone(), count);
-        for (found, ip) in gone {
+        let found: BTreeSet<DnsName> = gone.into_iter().map(|(found, _)| found).collect();
+        for found in found {
             self.reschedule(&found);
-            self.note(found, Some(ip), What::Evicted, Source::STATUS, now);
+            self.note(found, None, What::Evicted, Source::STATUS, now);
         }
         self.reschedule(name);
         self.dirty.insert(name.clone());
@@ -248,6 +299,14 @@ impl Owner {
     }
 
     fn take_in_again(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
+        if !self.wanted_in_sync {
+            return;
+        }
+        for name in std::mem::take(&mut self.shares.taken_over) {
+            let with_rule = self.entries.get(&name).map(|it| it.with_rule.clone());
+            let with_rule = with_rule.iter().flatten();
+            self.shares.over.extend(with_rule.map(|it| (*it, None)));
+        }
         let (entries, over) = (&self.entries, &self.shares.over);
         // Nobody wants it any more, or another namespace pays for it.
         let is_free = |name: &DnsName| {
@@ -301,16 +360,52 @@ impl Owner {
         self.dirty.insert(name.clone());
     }
 
-    /// This collector leads from now on: it goes on with what the last leader left out, as the statuses say.
-    pub(super) fn take_over_left_out(&mut self) {
+    /// This collector leads from now on, and goes on with what the last leader left out, as the statuses say; or it does not lead any
+    /// more.
+    pub(super) fn take_over_left_out(&mut self, now: Timestamp) {
+        self.shares = Shares {
+            order: std::mem::take(&mut self.shares.order),
+            ..Shares::default()
+        };
+        let leader = self.leader;
+        let mut left_out = Vec::new();
         for (name, entry) in &mut self.entries {
             let mut objects = entry.objects.iter();
-            entry.left_out = objects.any(|object| object.status.is_over_limit(name));
+            entry.left_out = leader && objects.any(|object| object.status.is_over_limit(name));
             if entry.left_out {
-                self.shares.left_out.insert(name.clone(), 0);
-                let with_rule = entry.with_rule.iter();
-                self.shares.over.extend(with_rule.map(|it| (*it, None)));
+                entry.memory.leave_out(now);
+                left_out.push(name.clone());
             }
         }
+        for name in left_out {
+            self.goes_on_left_out(name);
+        }
     }
+
+    /// Another leader left this name out.
+    pub(super) fn goes_on_left_out(&mut self, name: DnsName) {
+        self.reschedule(&name);
+        self.shares.left_out.insert(name.clone(), 0);
+        self.shares.taken_over.push(name);
+    }
+
+    /// The clock was set.
+    pub(super) fn shares_gap(&mut self, now: Timestamp) {
+        self.shares.looked_at = self.shares.looked_at.min(now);
+        for since in self.shares.over.values_mut().flatten() {
+            *since = (*since).min(now);
+        }
+    }
+}
+
+/// Whether a pod of one of these namespaces is among them.
+fn has_asker(
+    clients: &Clients,
+    namespaces: &[Namespace],
+    mut askers: &mut dyn Iterator<Item = IpAddr>,
+) -> bool {
+    Iterator::any(&mut askers, |client| match clients.who(client) {
+        Client::PodOf(namespace) => namespaces.binary_search(&namespace).is_ok(),
+        Client::OtherPod | Client::NoPod => false,
+    })
 }

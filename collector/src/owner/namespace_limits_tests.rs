@@ -81,9 +81,10 @@ impl Cluster {
             let conditions = entries.flat_map(|entry| &entry.conditions);
             let mut reasons = conditions.filter(|it| it.status == "True");
             let label = object.spec.name.split('.').next().unwrap();
-            match reasons.next() {
-                Some(condition) => format!("{label} {}", condition.reason),
-                None => format!("{label} {count}"),
+            match (reasons.next(), count) {
+                (Some(condition), 0) => format!("{label} {}", condition.reason),
+                (Some(condition), count) => format!("{label} {} {count}", condition.reason),
+                (None, count) => format!("{label} {count}"),
             }
         });
         let mut stored: Vec<_> = objects.collect();

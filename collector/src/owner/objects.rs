@@ -130,6 +130,9 @@ impl Owner {
             true => After::Change,
             false => After::Gap,
         };
+        let goes_on_left_out =
+            self.leader && after == After::Gap && !entry.left_out && status.is_over_limit(&spec);
+        entry.left_out |= goes_on_left_out;
         let learned = match entry.left_out {
             true => Learned::default(),
             false => entry
@@ -159,6 +162,13 @@ impl Owner {
             }
         }
         let fresh = std::mem::take(&mut entry.fresh);
+        if goes_on_left_out {
+            entry.memory.leave_out(now);
+            self.goes_on_left_out(spec.clone());
+        }
+        let Some(entry) = self.entries.get(&spec) else {
+            return;
+        };
         let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
         self.learned_from_status(&spec, learned, now);
         self.follow_status(&spec, now);

@@ -142,7 +142,9 @@ impl Schedule {
             return;
         }
         self.put(name, None, false);
-        if forgotten {
+        // One that is under way is forgotten when it is over, so that it is not asked for twice.
+        let is_running = self.names.get(name).is_some_and(|lookup| lookup.running);
+        if forgotten && !is_running {
             let lookup = self.names.remove(name);
             self.lost -= usize::from(lookup.is_some_and(|lookup| lookup.lost));
             self.budgets.remove(name);

@@ -192,6 +192,8 @@ impl World {
                     _ => return count,
                 }
             }
+            let keys: BTreeSet<_> = writes.iter().map(Write::key).collect();
+            assert_eq!(keys.len(), writes.len(), "two writes of an object");
             for write in writes {
                 count += 1;
                 assert!(count < 100, "it does not settle: {write:?}");

@@ -77,11 +77,15 @@ impl Owner {
             true => self.window.size(),
             false => self.standby.at_once(self.window.size(), now),
         };
-        let room = most.saturating_sub(self.in_flight.len());
-        while writes.len() < room
+        while self.in_flight.len() < most
             && let Some(spec) = self.next_dirty()
         {
+            let before = writes.len();
             let again = self.writes_of(&spec, now, &mut writes, &mut refreshes);
+            // What was evicted for it makes the name dirty again, which shall start no second write.
+            let begun = writes.iter().skip(before).map(Write::key);
+            self.in_flight
+                .extend(begun.map(|key| (key, VecDeque::new())));
             self.wake(&spec, again, now);
         }
         refreshes.sort_by(|one, other| (one.nearest, &one.spec).cmp(&(other.nearest, &other.spec)));
@@ -90,15 +94,15 @@ impl Owner {
                 spec, cost, write, ..
             } = refresh;
             match self.budget.take_times(cost, now) {
-                Ok(()) => writes.push(write),
+                Ok(()) => {
+                    self.in_flight.insert(write.key(), VecDeque::new());
+                    writes.push(write);
+                }
                 Err(later) => {
                     let wake = self.entries.get(&spec).and_then(|entry| entry.wake);
                     self.wake(&spec, wake.into_iter().chain([later]).min(), now);
                 }
             }
-        }
-        for write in &writes {
-            self.in_flight.insert(write.key(), VecDeque::new());
         }
         writes
     }

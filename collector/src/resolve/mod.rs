@@ -45,8 +45,7 @@ pub use self::{
 };
 use crate::{guards::SharedGuards, policy::rebinding::Rebindings};
 
-/// How many requests should wait between the owner and the look-ups at most: what waits here has its turn before what is due
-/// meanwhile.
+/// How many requests wait between the owner and the look-ups at most.
 pub const QUEUE: usize = 16;
 
 /// The limits of look-ups.
@@ -75,13 +74,18 @@ pub struct Config {
 }
 
 impl Config {
-    fn room(&self) -> Room {
+    /// The room at so many servers.
+    fn room(&self, servers: usize) -> Room {
         let all = self.concurrency.max(1);
+        // A name is two questions.
+        let at_servers = servers
+            .max(1)
+            .saturating_mul(self.per_server / 2)
+            .clamp(1, all);
         Room {
             all,
-            // A name is two questions: this is a quarter of a server's room.
-            least: (self.per_server / 8).clamp(1, all),
-            most: (all - all / 4).max(1),
+            least: (self.per_server / 8).clamp(1, at_servers),
+            most: (at_servers - at_servers / 4).max(1),
             unanswered: (self.per_server / 4).max(1),
         }
     }
@@ -169,7 +173,7 @@ impl Resolver {
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
         let (mut beside, mut besides) = (beside::Asking::new(&this.config), JoinSet::new());
-        let mut turns = Turns::new(this.config.room());
+        let mut turns = Turns::new(this.config.room(pool.count().0));
         loop {
             this.metrics.in_flight(rounds.len());
             tokio::select! {
@@ -177,6 +181,7 @@ impl Resolver {
                     lists_come = changed.is_ok();
                     listed = true;
                     pool = Arc::new(this.pool(&pool, &mut inputs));
+                    turns.resize(this.config.room(pool.count().0));
                 }
                 Some(ended) = rounds.join_next() => {
                     turns.ended(check(ended)?);
@@ -186,11 +191,13 @@ impl Resolver {
                 request = inputs.requests.recv(), if listed => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
-                    this.ask_beside(beside.as_mut(), &request, &mut besides);
-                    turns.take(request);
+                    if let Some(left_out) = turns.take(request) {
+                        this.give_up(left_out, &mut retries);
+                    }
                 }
             }
             while let Some(turn) = turns.next() {
+                this.ask_beside(beside.as_mut(), &turn.request, &mut besides);
                 this.begin(turn, &pool, &mut rounds);
             }
         }
@@ -215,6 +222,24 @@ impl Resolver {
         rounds.spawn(async move {
             let failed = this.round(turn.request.clone(), &pool).await;
             turn.ended(failed == Some(Failure::Timeout))
+        });
+    }
+
+    /// Tells that nobody was asked for a name, as too many others of its namespace waited.
+    fn give_up(self: &Arc<Self>, request: Request, tasks: &mut JoinSet<()>) {
+        let this = Arc::clone(self);
+        let now = self.clock.now();
+        let failed = || FamilyOutcome::Failed(Failure::Timeout);
+        let round = Round {
+            name: request.name,
+            v4: failed(),
+            v6: failed(),
+            started: now,
+            finished: now,
+        };
+        tasks.spawn(async move {
+            // Without a reader, the owner has ended, and says why itself.
+            let _ = this.rounds.send(round).await;
         });
     }
 

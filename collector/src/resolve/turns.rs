@@ -7,10 +7,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     num::NonZeroUsize,
+    time::Duration,
 };
 
 use lru::LruCache;
 use proto::api::DnsName;
+use tokio::time::Instant;
 
 use super::round::Request;
 use crate::clients::Namespace;
@@ -21,6 +23,12 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// Of names of which nothing is known one has its turn after so many others.
 const NEW_IN: u32 = 4;
 
+/// A namespace whose look-ups take longer has no more room for it.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// So many requests of a namespace wait at most.
+const MOST_WAITING: usize = 8_192;
+
 /// A request that may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -28,6 +36,7 @@ pub(super) struct Turn {
     of: Option<Namespace>,
     /// Whether it takes one of the places for names that nobody answered for.
     unanswered: bool,
+    began: Instant,
 }
 
 /// What of a look-up that is over says who may begin.
@@ -37,6 +46,7 @@ pub(super) struct Ended {
     of: Option<Namespace>,
     had_place: bool,
     unanswered: bool,
+    was_slow: bool,
 }
 
 impl Turn {
@@ -47,6 +57,7 @@ impl Turn {
             of: self.of,
             had_place: self.unanswered,
             unanswered,
+            was_slow: self.began.elapsed() > SLOW,
         }
     }
 }
@@ -110,6 +121,14 @@ impl Group {
         self.known.len() + self.new.len() + self.unanswered.len()
     }
 
+    /// What waits in vain first.
+    fn oldest(&mut self) -> Option<Request> {
+        let unanswered = self.unanswered.pop_front();
+        unanswered
+            .or_else(|| self.new.pop_front())
+            .or_else(|| self.known.pop_front())
+    }
+
     fn next(&mut self) -> Option<Request> {
         self.taken = self.taken.wrapping_add(1);
         let (first, second) = match self.taken.is_multiple_of(NEW_IN) {
@@ -134,8 +153,22 @@ impl Turns {
         }
     }
 
-    /// Takes a request. Each name comes once: the owner asks for none again before it was told of the last time.
-    pub(super) fn take(&mut self, request: Request) {
+    /// There is room for so many from now on.
+    pub(super) fn resize(&mut self, room: Room) {
+        self.room = room;
+        for of in self.groups.keys().copied().collect::<Vec<_>>() {
+            let (least, most) = (room.least(of), room.most(of));
+            self.change(of, |group, _| {
+                if let Some(group) = group {
+                    group.room = group.room.clamp(least, most);
+                }
+            });
+        }
+    }
+
+    /// Takes a request, and gives one back for which there is no room. Each name comes once: the owner asks for none again before
+    /// it was told of the last time.
+    pub(super) fn take(&mut self, request: Request) -> Option<Request> {
         // A name of several namespaces is of the one that keeps it waiting least.
         let load = |of: &Namespace| {
             let group = self.groups.get(&Some(*of));
@@ -143,6 +176,7 @@ impl Turns {
         };
         let of = request.namespaces.iter().copied().min_by_key(load);
         let room = self.room.least(of);
+        let mut left_out = None;
         self.change(of, |group, is_unanswered| {
             let group = group.get_or_insert_with(|| Group {
                 known: VecDeque::new(),
@@ -159,7 +193,11 @@ impl Turns {
                 (false, _) => &mut group.known,
             };
             queue.push_back(request);
+            if group.waiting() > MOST_WAITING {
+                left_out = group.oldest();
+            }
         });
+        left_out
     }
 
     /// A look-up is over.
@@ -177,7 +215,7 @@ impl Turns {
         self.change(ended.of, |group, _| {
             if let Some(group) = group {
                 group.running = group.running.saturating_sub(1);
-                group.room = match ended.unanswered {
+                group.room = match ended.unanswered || ended.was_slow {
                     true => (group.room / 2).max(least),
                     false => (group.room + 1).min(most),
                 };
@@ -215,6 +253,7 @@ impl Turns {
             request,
             of,
             unanswered: is_unanswered,
+            began: Instant::now(),
         })
     }
 
@@ -269,6 +308,7 @@ mod tests {
         turns: Turns,
         clients: Clients,
         running: Vec<Turn>,
+        left_out: Vec<Request>,
     }
 
     impl Asking {
@@ -277,18 +317,20 @@ mod tests {
                 turns: Turns::new(ROOM),
                 clients: Clients::default(),
                 running: Vec::new(),
+                left_out: Vec::new(),
             }
         }
 
         fn ask(&mut self, name: &str, known: usize, namespaces: &[&str]) {
             let numbers = namespaces.iter().map(|it| self.clients.number(it));
-            self.turns.take(Request {
+            let left_out = self.turns.take(Request {
                 name: DnsName::parse(&format!("{name}.example.com")).unwrap(),
                 known,
                 over_tcp: false,
                 due: Timestamp::default(),
                 namespaces: numbers.collect(),
             });
+            self.left_out.extend(left_out);
         }
 
         /// Begins what may begin, and returns its names' first labels.
@@ -376,5 +418,21 @@ mod tests {
         }
         assert!(asking.turns.groups.is_empty());
         assert!(asking.turns.ready.is_empty() && asking.turns.ready_unanswered.is_empty());
+    }
+
+    #[test]
+    fn so_many_names_of_a_namespace_wait_and_the_oldest_gives_way() {
+        let mut asking = Asking::new();
+        for i in 0..MOST_WAITING + 3 {
+            asking.ask(&format!("n{i}"), 0, &["silent"]);
+        }
+        let left_out = asking.left_out.iter().map(|it| it.name.as_str());
+        let expected = ["n0.example.com.", "n1.example.com.", "n2.example.com."];
+        assert_eq!(left_out.collect::<Vec<_>>(), expected);
+        // There are fewer servers.
+        asking.turns.resize(Room { most: 2, ..ROOM });
+        assert_eq!(asking.begin().len(), 2);
+        asking.end('-');
+        assert_eq!(asking.begin().len(), 2);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::name::make_room;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{Memory, name::make_room};
 use crate::clients::{Client, Clients, Namespace};
 
 /// So many clients are known of each name.
@@ -96,6 +99,27 @@ impl Askers {
         for client in other.iter() {
             self.add(client, crowd);
         }
+    }
+}
+
+impl Memory {
+    /// Tells of each name that the wildcard found who asked for it, and how many addresses it has.
+    pub fn for_each_found(&self, mut tell: impl FnMut(&mut dyn Iterator<Item = IpAddr>, usize)) {
+        for name in self.names.iter().filter(|it| it.dns_name != self.spec) {
+            tell(&mut name.askers.iter(), name.addresses.len());
+        }
+    }
+
+    /// Forgets the names that the wildcard found of whose askers this says so. Returns what went.
+    pub fn drop_found(
+        &mut self,
+        now: Timestamp,
+        goes: impl Fn(&mut dyn Iterator<Item = IpAddr>) -> bool,
+    ) -> Vec<(DnsName, IpAddr)> {
+        let spec = self.spec.clone();
+        self.take_away(now, |name, _| {
+            name.dns_name != spec && goes(&mut name.askers.iter())
+        })
     }
 }
 

@@ -24,8 +24,6 @@ pub(super) struct Leaving<'a> {
     /// What each namespace has, and each client.
     groups: Vec<usize>,
     clients: Vec<usize>,
-    /// The largest name that nobody asked for.
-    alone: usize,
     /// Places of candidates by class, group and how many namespaces asked for them; then by client, those first that were seen longest ago.
     queues: BTreeMap<(usize, usize, usize), BTreeMap<usize, VecDeque<usize>>>,
 }
@@ -93,7 +91,6 @@ impl<'a> Leaving<'a> {
             groups: vec![0; groups.0.len()],
             clients: vec![0; clients.0.len()],
             left: [0; 3],
-            alone: 0,
             queues: BTreeMap::new(),
             candidates: Vec::new(),
         };
@@ -117,20 +114,20 @@ impl<'a> Leaving<'a> {
         if let Some(left) = self.left.get_mut(*class) {
             *left += 1;
         }
-        if *class == WITH_RULE && groups.is_empty() {
-            self.alone = self.alone.max(*weight);
-        }
         let none = &[NONE][..];
         let of_class = if *class == WITH_RULE && !groups.is_empty() {
             groups
         } else {
             none
         };
+        // Of names that nobody asked for the largest come first, by powers of two.
+        let rank = match *class == WITH_RULE && groups.is_empty() {
+            true => weight.leading_zeros() as usize,
+            false => groups.len(),
+        };
         for group in of_class {
-            let queues = self
-                .queues
-                .entry((*class, *group, groups.len()))
-                .or_default();
+            let queues = self.queues.entry((*class, *group, rank));
+            let queues = queues.or_default();
             for client in if clients.is_empty() { none } else { clients } {
                 queues.entry(*client).or_default().push_back(place);
             }
@@ -171,11 +168,10 @@ impl<'a> Leaving<'a> {
         }
         let groups = self.groups.iter().copied().enumerate();
         let most = groups.max_by_key(|(_, weight)| *weight);
-        if most.is_none_or(|(_, weight)| weight < self.alone) {
-            if let Some(place) = self.first(class, NONE) {
-                return Some(place);
-            }
-            self.alone = 0;
+        let alone = self.first(class, NONE);
+        let alone_weight = alone.and_then(|place| Some(self.candidates.get(place)?.weight));
+        if alone_weight > most.map(|(_, weight)| weight) {
+            return alone;
         }
         let (group, _) = most?;
         self.first(class, group)

@@ -106,13 +106,6 @@ impl Memory {
         self.names.iter().map(|name| &name.dns_name)
     }
 
-    /// Tells of each name that the wildcard found who asked for it, and how many addresses it has.
-    pub fn for_each_found(&self, mut tell: impl FnMut(&mut dyn Iterator<Item = IpAddr>, usize)) {
-        for name in self.names.iter().filter(|it| it.dns_name != self.spec) {
-            tell(&mut name.askers.iter(), name.addresses.len());
-        }
-    }
-
     /// How many addresses of a name are known.
     pub fn addresses_of(&self, dns_name: &DnsName) -> usize {
         self.name(dns_name).map_or(0, |name| name.addresses.len())

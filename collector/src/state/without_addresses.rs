@@ -10,6 +10,7 @@ use super::{
     condition::Told,
     looked_up::{FamilyResult, LookupSummary},
     name::Verdict,
+    removed::Removed,
     render::Count,
     stored::StoredName,
 };
@@ -45,6 +46,8 @@ impl Memory {
     /// Nothing of the name is kept from now on, as its namespaces have too much. Returns what was known.
     pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
         let gone = self.take_away(now, |_, _| true);
+        // Nothing is taken in that could bring one back.
+        self.removed = Removed::default();
         self.without_addresses = Some(Box::new(WithoutAddresses {
             verdict: Verdict::LimitExceeded,
             failures: 0,
@@ -72,7 +75,7 @@ impl Memory {
         let Some(known) = &mut self.without_addresses else {
             return false;
         };
-        if *dns_name != self.spec {
+        if *dns_name != self.spec || known.verdict == Verdict::LimitExceeded {
             return false;
         }
         let before = known.verdict;

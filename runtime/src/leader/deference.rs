@@ -68,6 +68,9 @@ impl Deference {
     pub(super) fn look(&mut self, another_leads: bool, now: Instant) {
         if *self.others.borrow() == Others::NoBetter {
             (self.since, self.has_yielded) = (None, false);
+        } else if another_leads {
+            // Who has just taken the lead has time to lead.
+            self.since = None;
         } else {
             self.since.get_or_insert(now);
         }
@@ -112,7 +115,8 @@ mod tests {
         for after in [10_001, 10_122] {
             deference.look(true, start + seconds(after));
         }
-        assert!(deference.yields(start + seconds(10_130)));
+        assert!(!deference.yields(start + seconds(10_130)));
+        assert!(deference.yields(start + seconds(10_190)));
         // It hears, and then no longer.
         prefers.send_replace(Others::NoBetter);
         assert!(!deference.yields(start + seconds(20_000)));

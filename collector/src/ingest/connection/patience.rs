@@ -24,7 +24,7 @@ impl Reader<'_> {
 
     /// When the peer has to be known, if it is not. One that has only to show the secret may be silent.
     pub(super) fn known_by(&self) -> Option<Instant> {
-        if self.data_frames == 0 && self.standing.awaits_secret() {
+        if !self.lacks_secret && self.standing.awaits_secret() {
             return None;
         }
         self.unknown_since

@@ -133,7 +133,7 @@ fn a_full_wildcard_is_written_once_a_second_and_waits_for_room_while_small_objec
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.names_per_wildcard = 200;
         // The wildcard's object has some 180 kB: there is room for two of it, and then for one in 20 s.
-        config.rates.bytes = 10_000.0;
+        config.rates.bytes = 20_000.0;
     });
     world.want(&["*.wild.example.com", SMALL]);
     world.settle();
