@@ -214,7 +214,6 @@ impl Owner {
             return;
         };
         let most_names = self.config.namespace_limits.names_per_namespace;
-        let mut first: Option<DnsName> = None;
         let mut count = 0;
         for name in order.iter() {
             if !too_much(charged) {
@@ -232,14 +231,21 @@ impl Owner {
             let with_rule = entry.with_rule.clone();
             let addresses = self.leave_out(name, now);
             charged.give_back(&with_rule, addresses);
-            first.get_or_insert_with(|| name.clone());
             count += 1;
         }
-        if let Some(first) = first {
+        // A name of its own, always the same: so the namespace is told once in a while, and no other.
+        let is_own = |name: &&DnsName| {
+            let entry = self.entries.get(*name);
+            entry.is_some_and(|entry| *entry.with_rule == [namespace])
+        };
+        let is_left_out = |name: &&DnsName| self.shares.left_out.contains_key(*name);
+        let own = order.iter().find(is_own);
+        let first = own.or_else(|| order.iter().find(is_left_out));
+        if let Some(first) = first.filter(|_| count > 0) {
             self.shares.over.extend(over.iter().map(|it| (*it, None)));
             tracing::info!(names = count, name = %first, "names are left out: their namespace has too many addresses or names");
             let kind = Kind::OverLimit;
-            self.config.shared.notices.tell(&first, kind);
+            self.config.shared.notices.tell(first, kind);
         }
     }
 

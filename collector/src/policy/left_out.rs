@@ -64,10 +64,9 @@ impl Kind {
                 "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
                  no barrier to a pod that asks for many names"
             ),
-            Self::OverLimit => format!(
-                "this namespace has more addresses or names than it may have (--max-addresses-per-namespace, --max-names-per-namespace), or all \
-                 together have: names of its rules are left out, the last first, such as {name}"
-            ),
+            Self::OverLimit => "this namespace has more addresses or names than it may have (--max-addresses-per-namespace, \
+                --max-names-per-namespace), or all together have: names of its rules are left out, the last first"
+                .to_owned(),
             Self::NewNames => format!(
                 "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
                  that are left out until they are asked for again"
