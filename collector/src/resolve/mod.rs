@@ -82,10 +82,11 @@ impl Config {
             .max(1)
             .saturating_mul(self.per_server / 2)
             .clamp(1, all);
+        let most = at_servers - at_servers / 4;
         Room {
             all,
-            least: (self.per_server / 8).clamp(1, at_servers),
-            most: (at_servers - at_servers / 4).max(1),
+            least: (self.per_server / 8).clamp(1, most),
+            most,
             unanswered: (self.per_server / 4).max(1),
         }
     }

@@ -488,3 +488,21 @@ async fn names_whose_servers_are_silent_hold_up_no_other_namespace() {
     assert!(began.elapsed() < total, "{:?}", began.elapsed());
     resolving.end().await;
 }
+
+#[test]
+fn whatever_the_limits_are_a_namespace_may_have_what_it_begins_with() {
+    for concurrency in 1..=300 {
+        for per_server in [1, 4, 8, 64, 1000] {
+            let config = Config {
+                concurrency,
+                per_server,
+                ..Config::default()
+            };
+            for servers in 0..4 {
+                let room = config.room(servers);
+                let of_namespace = [1, room.least, room.most, room.all];
+                assert!(of_namespace.is_sorted(), "{servers}: {room:?}");
+            }
+        }
+    }
+}
