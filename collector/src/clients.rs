@@ -1,7 +1,7 @@
 //! Whose pods the clients of the DNS servers are.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -38,7 +38,7 @@ pub struct Clients(Arc<RwLock<Table>>);
 struct Table {
     numbers: HashMap<Box<str>, Namespace>,
     by_address: HashMap<IpAddr, Holder>,
-    addresses: HashMap<ObjectKey, Box<[IpAddr]>>,
+    addresses: BTreeMap<ObjectKey, Box<[IpAddr]>>,
     /// The oldest first. A pod may have come back to an address.
     ended: VecDeque<IpAddr>,
     /// Where pods have their addresses, while pods are watched.
@@ -125,8 +125,14 @@ impl Clients {
     /// A namespace has no pods but these.
     pub fn retain(&self, namespace: &str, pods: &HashSet<ObjectKey>) {
         let mut table = self.write();
-        let is_gone = |pod: &&ObjectKey| pod.namespace == namespace && !pods.contains(*pod);
-        let gone: Vec<_> = table.addresses.keys().filter(is_gone).cloned().collect();
+        let first = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let of_namespace = table.addresses.range(first..).map(|(pod, _)| pod);
+        let of_namespace = of_namespace.take_while(|pod| pod.namespace == namespace);
+        let gone = of_namespace.filter(|pod| !pods.contains(*pod));
+        let gone: Vec<_> = gone.cloned().collect();
         for pod in gone {
             table.end(&pod);
         }

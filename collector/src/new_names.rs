@@ -78,7 +78,8 @@ impl KnownNames {
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
         let parts = self.0.parts.iter();
         parts
             .map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).len())

@@ -99,16 +99,13 @@ impl Entry {
         &'a mut self,
         clients: &'a Clients,
     ) -> (&'a mut Memory, &'a Limits, Crowd<'a>) {
-        let crowd = Crowd {
-            clients: Some(clients),
-            with_rule: &self.with_rule,
-        };
+        let crowd = crowd(clients, &self.with_rule);
         (&mut self.memory, &self.limits, crowd)
     }
 
-    /// Whether the namespace has a rule for it.
-    pub(super) fn has_rule_of(&self, namespace: Namespace) -> bool {
-        self.with_rule.binary_search(&namespace).is_ok()
+    /// Who its clients are.
+    pub(super) fn crowd<'a>(&'a self, clients: &'a Clients) -> Crowd<'a> {
+        crowd(clients, &self.with_rule)
     }
 
     /// The object of that name.
@@ -148,6 +145,13 @@ impl Entry {
             },
             status: None,
         }
+    }
+}
+
+fn crowd<'a>(clients: &'a Clients, with_rule: &'a [Namespace]) -> Crowd<'a> {
+    Crowd {
+        clients: Some(clients),
+        with_rule,
     }
 }
 

@@ -14,13 +14,11 @@ use std::{
 use metrics::gauge;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use tracing::info;
 
 use super::Owner;
 use crate::{
-    clients::{Client, Clients, Namespace},
-    observation::Source,
-    policy::left_out::Kind,
-    recent::What,
+    clients::Namespace, observation::Source, policy::left_out::Kind, recent::What, state::Crowd,
 };
 
 /// How often it is looked at.
@@ -87,12 +85,18 @@ impl Charged {
         }
     }
 
+    fn addresses_of(&self, namespace: Namespace) -> usize {
+        self.addresses.get(&namespace).copied().unwrap_or(0)
+    }
+
+    fn names_of(&self, namespace: Namespace) -> usize {
+        self.names.get(&namespace).copied().unwrap_or(0)
+    }
+
     fn has_room(&self, namespace: Namespace, more: usize, limits: &NamespaceLimits) -> bool {
         let part = |limit: usize| (limit as f64 * ROOM) as usize;
-        let of =
-            |charged: &HashMap<Namespace, usize>| charged.get(&namespace).copied().unwrap_or(0);
-        of(&self.addresses) + more <= part(limits.addresses_per_namespace)
-            && of(&self.names) < part(limits.names_per_namespace)
+        self.addresses_of(namespace) + more <= part(limits.addresses_per_namespace)
+            && self.names_of(namespace) < part(limits.names_per_namespace)
             && self.all + more <= part(limits.addresses)
     }
 }
@@ -122,82 +126,57 @@ impl Owner {
         let mut charged = Charged::default();
         let clients = &self.config.shared.clients;
         for (spec, entry) in &self.entries {
-            let all = entry.memory.addresses();
-            charged.all += all;
-            let own = if spec.is_wildcard() {
-                entry.memory.addresses_of(spec)
-            } else {
-                all
-            };
+            charged.all += entry.memory.addresses();
             if !entry.wanted {
                 continue;
             }
+            let own = entry.memory.addresses_of(spec);
             let is_counted = usize::from(!entry.left_out);
             for namespace in &entry.with_rule {
                 *charged.addresses.entry(*namespace).or_default() += own;
                 *charged.names.entry(*namespace).or_default() += is_counted;
             }
-            if own == all {
-                continue;
-            }
-            entry.memory.for_each_found(|askers, addresses| {
-                // What others' rules bring in is not a namespace's own doing.
-                let pods = askers.filter_map(|client| match clients.who(client) {
-                    Client::PodOf(namespace) if entry.has_rule_of(namespace) => Some(namespace),
-                    _ => None,
-                });
-                for namespace in pods.collect::<BTreeSet<Namespace>>() {
+            // What others' rules bring in is not a namespace's own doing.
+            let crowd = entry.crowd(clients);
+            for (askers, addresses) in entry.memory.found() {
+                let who = askers.iter().map(|client| crowd.who(*client));
+                let paying: BTreeSet<Namespace> =
+                    who.filter_map(|it| crowd.with_rule(it)).collect();
+                for namespace in paying {
                     *charged.addresses.entry(namespace).or_default() += addresses;
                 }
-            });
+            }
         }
         charged
     }
 
     /// Leaves out what is too much.
     fn cut(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
-        let too_much = |charged: &Charged, namespace: &Namespace| {
-            let of = |all: &HashMap<Namespace, usize>| all.get(namespace).copied().unwrap_or(0);
-            of(&charged.addresses) > limits.addresses_per_namespace
-                || of(&charged.names) > limits.names_per_namespace
+        let too_much = |charged: &Charged, namespace: Namespace| {
+            charged.addresses_of(namespace) > limits.addresses_per_namespace
+                || charged.names_of(namespace) > limits.names_per_namespace
         };
-        let mut over: BTreeSet<Namespace> = BTreeSet::new();
         let known = charged.addresses.keys().chain(charged.names.keys());
-        over.extend(known.copied().filter(|it| too_much(charged, it)));
+        let over = known.copied().filter(|it| too_much(charged, *it));
+        let mut over: BTreeSet<Namespace> = over.collect();
         for namespace in over.clone() {
-            self.cut_one(
-                namespace,
-                &over,
-                charged,
-                &|charged| too_much(charged, &namespace),
-                now,
-            );
+            let too_much = |charged: &Charged| too_much(charged, namespace);
+            self.cut_one(namespace, &over, charged, &too_much, now);
         }
         if charged.all > limits.addresses {
             self.drop_unasked(charged, limits, now);
         }
-        // All together have too much: who has most is next, until it is enough.
-        let mut most: Vec<(usize, Namespace)> = Vec::new();
-        if charged.all > limits.addresses {
-            most.extend(
-                charged
-                    .addresses
-                    .iter()
-                    .map(|(namespace, count)| (*count, *namespace)),
-            );
-            most.sort_unstable();
-        }
-        while charged.all > limits.addresses
+        // All together have too much: the namespace that has most is next, until it is enough.
+        let addresses = charged.addresses.iter();
+        let mut most: Vec<(usize, Namespace)> =
+            addresses.map(|(it, count)| (*count, *it)).collect();
+        most.sort_unstable();
+        let too_much = |charged: &Charged| charged.all > limits.addresses;
+        while too_much(charged)
             && let Some((_, namespace)) = most.pop()
         {
             over.insert(namespace);
-            self.cut_one(
-                namespace,
-                &over,
-                charged,
-                &|charged| charged.all > limits.addresses,
-                now,
-            );
+            self.cut_one(namespace, &over, charged, &too_much, now);
         }
     }
 
@@ -222,7 +201,7 @@ impl Owner {
             let Some(entry) = self.entries.get(name) else {
                 continue;
             };
-            let has_many_names = charged.names.get(&namespace) > Some(&most_names);
+            let has_many_names = charged.names_of(namespace) > most_names;
             let frees_nothing = entry.memory.is_empty() && !has_many_names;
             let is_free = entry.with_rule.iter().all(|it| over.contains(it));
             if entry.left_out || frees_nothing || !is_free {
@@ -243,28 +222,28 @@ impl Owner {
         let first = own.or_else(|| order.iter().find(is_left_out));
         if let Some(first) = first.filter(|_| count > 0) {
             self.shares.over.extend(over.iter().map(|it| (*it, None)));
-            tracing::info!(names = count, name = %first, "names are left out: their namespace has too many addresses or names");
-            let kind = Kind::OverLimit;
-            self.config.shared.notices.tell(first, kind);
+            info!(names = count, name = %first, "names are left out: their namespace has too many addresses or names");
+            self.config.shared.notices.tell(first, Kind::OverLimit);
         }
     }
 
     /// Takes out what wildcards found that no namespace with a rule for them asked for, of those with most of it first.
     fn drop_unasked(&mut self, charged: &mut Charged, limits: &NamespaceLimits, now: Timestamp) {
         let clients = self.config.shared.clients.clone();
-        let mut most: Vec<(usize, DnsName)> = Vec::new();
-        for (spec, entry) in self.entries.iter().filter(|(spec, _)| spec.is_wildcard()) {
-            let mut count = 0;
-            entry.memory.for_each_found(|askers, addresses| {
-                count += match has_asker(&clients, &entry.with_rule, askers) {
-                    true => 0,
-                    false => addresses,
-                };
-            });
-            if count > 0 {
-                most.push((count, spec.clone()));
-            }
-        }
+        let is_unasked = |askers: &[IpAddr], crowd: Crowd<'_>| {
+            let mut who = askers.iter().map(|client| crowd.who(*client));
+            !who.any(|it| crowd.with_rule(it).is_some())
+        };
+        let unasked = self.entries.iter().filter_map(|(spec, entry)| {
+            let crowd = entry.crowd(&clients);
+            let unasked = entry
+                .memory
+                .found()
+                .filter(|(askers, _)| is_unasked(askers, crowd));
+            let count: usize = unasked.map(|(_, addresses)| addresses).sum();
+            (count > 0).then(|| (count, spec.clone()))
+        });
+        let mut most: Vec<(usize, DnsName)> = unasked.collect();
         most.sort_unstable();
         while charged.all > limits.addresses
             && let Some((_, spec)) = most.pop()
@@ -272,10 +251,8 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(&spec) else {
                 continue;
             };
-            let with_rule = entry.with_rule.clone();
-            let gone = entry
-                .memory
-                .drop_found(now, |askers| !has_asker(&clients, &with_rule, askers));
+            let (memory, _, crowd) = entry.parts(&clients);
+            let gone = memory.drop_found(now, |askers| is_unasked(askers, crowd));
             charged.all = charged.all.saturating_sub(gone.len());
             let names: BTreeSet<DnsName> = gone.into_iter().map(|(name, _)| name).collect();
             for name in &names {
@@ -402,16 +379,4 @@ impl Owner {
             *since = (*since).min(now);
         }
     }
-}
-
-/// Whether a pod of one of these namespaces is among them.
-fn has_asker(
-    clients: &Clients,
-    namespaces: &[Namespace],
-    mut askers: &mut dyn Iterator<Item = IpAddr>,
-) -> bool {
-    Iterator::any(&mut askers, |client| match clients.who(client) {
-        Client::PodOf(namespace) => namespaces.binary_search(&namespace).is_ok(),
-        Client::OtherPod | Client::NoPod => false,
-    })
 }

@@ -147,7 +147,9 @@ impl Owner {
         if !self.leader {
             return self.write_additions(spec, now, writes);
         }
-        if entry.objects.iter().any(|object| spaced(object) <= now) || self.ending {
+        let is_full = entry.memory.is_full(&entry.limits);
+        let mut objects = entry.objects.iter();
+        if self.ending || objects.any(|object| may_be_written(object, is_full) <= now) {
             self.enforce(spec, now);
         }
         let entry = self.entries.get_mut(spec)?;
@@ -202,10 +204,7 @@ impl Owner {
             if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
-            let mut paid = spaced(object).max(object.deferred_until);
-            if memory.is_full(limits) {
-                paid = paid.max(object.written + FULL_INTERVAL);
-            }
+            let paid = may_be_written(object, memory.is_full(limits));
             if paid > now && object.cost > DEAR && !self.ending {
                 waiting |= unwritten_since.is_some();
                 again.push(paid);
@@ -282,6 +281,15 @@ impl Owner {
         }
         entry.wake = wake;
         self.wakes.extend(wake.map(|at| (at, spec.clone())));
+    }
+}
+
+/// When the object may be written again.
+fn may_be_written(object: &Object, is_full: bool) -> Timestamp {
+    let paid = spaced(object).max(object.deferred_until);
+    match is_full {
+        true => paid.max(object.written + FULL_INTERVAL),
+        false => paid,
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Crowd<'a> {
 
 impl Crowd<'_> {
     /// Who has this address.
-    pub(super) fn who(&self, address: IpAddr) -> Client {
+    pub(crate) fn who(&self, address: IpAddr) -> Client {
         self.clients
             .map_or(Client::NoPod, |clients| clients.who(address))
     }
@@ -36,8 +36,16 @@ impl Crowd<'_> {
         }
     }
 
+    /// The namespace of a pod that has a rule, if it has one.
+    pub(crate) fn with_rule(&self, client: Client) -> Option<Namespace> {
+        match client {
+            Client::PodOf(namespace) if !self.is_without_rule(client) => Some(namespace),
+            _ => None,
+        }
+    }
+
     fn has_rule(&self, client: Client) -> bool {
-        matches!(client, Client::PodOf(_)) && !self.is_without_rule(client)
+        self.with_rule(client).is_some()
     }
 }
 
@@ -103,23 +111,20 @@ impl Askers {
 }
 
 impl Memory {
-    /// Tells of each name that the wildcard found who asked for it, and how many addresses it has.
-    pub fn for_each_found(&self, mut tell: impl FnMut(&mut dyn Iterator<Item = IpAddr>, usize)) {
-        for name in self.names.iter().filter(|it| it.dns_name != self.spec) {
-            tell(&mut name.askers.iter(), name.addresses.len());
-        }
+    /// Of each name that the wildcard found, who asked for it and how many addresses it has.
+    pub fn found(&self) -> impl Iterator<Item = (&[IpAddr], usize)> {
+        let found = self.names.iter().filter(|it| it.dns_name != self.spec);
+        found.map(|name| (&*name.askers.0, name.addresses.len()))
     }
 
     /// Forgets the names that the wildcard found of whose askers this says so. Returns what went.
     pub fn drop_found(
         &mut self,
         now: Timestamp,
-        goes: impl Fn(&mut dyn Iterator<Item = IpAddr>) -> bool,
+        goes: impl Fn(&[IpAddr]) -> bool,
     ) -> Vec<(DnsName, IpAddr)> {
         let spec = self.spec.clone();
-        self.take_away(now, |name, _| {
-            name.dns_name != spec && goes(&mut name.askers.iter())
-        })
+        self.take_away(now, |name, _| name.dns_name != spec && goes(&name.askers.0))
     }
 }
 

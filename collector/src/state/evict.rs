@@ -78,9 +78,8 @@ impl Memory {
         learned: &mut Learned,
     ) -> usize {
         let mut going = Vec::new();
-        let most = limits.addresses_per_name;
-        for name in self.names.iter().filter(|it| it.addresses.len() > most) {
-            self.oldest(name, name.addresses.len() - most, &mut going);
+        for name in &self.names {
+            self.surplus(name, limits, &mut going);
         }
         self.evict(going, now, learned)
     }
@@ -93,13 +92,23 @@ impl Memory {
         now: Timestamp,
         learned: &mut Learned,
     ) {
-        let most = limits.addresses_per_name;
         let mut going = Vec::new();
-        if let Some(name) = self.name(dns_name).filter(|it| it.addresses.len() > most) {
-            self.oldest(name, name.addresses.len() - most, &mut going);
-            let evicted = self.evict(going, now, learned);
-            learned.evicted_addresses += evicted;
-            learned.urgent = true;
+        if let Some(name) = self.name(dns_name) {
+            self.surplus(name, limits, &mut going);
+        }
+        let evicted = self.evict(going, now, learned);
+        learned.evicted_addresses += evicted;
+        learned.urgent |= evicted > 0;
+    }
+
+    /// The addresses of a name that it has too many.
+    fn surplus(&self, name: &Name, limits: &Limits, going: &mut Vec<(DnsName, IpAddr)>) {
+        let surplus = name
+            .addresses
+            .len()
+            .saturating_sub(limits.addresses_per_name);
+        if surplus > 0 {
+            self.oldest(name, surplus, going);
         }
     }
 
@@ -107,7 +116,7 @@ impl Memory {
     fn oldest(&self, name: &Name, count: usize, going: &mut Vec<(DnsName, IpAddr)>) {
         let victims = name.addresses.iter();
         let mut victims: Vec<_> = victims.map(|it| self.victim(name, it)).collect();
-        if count > 0 && count < victims.len() {
+        if (1..victims.len()).contains(&count) {
             victims.select_nth_unstable(count - 1);
         }
         going.extend(victims.into_iter().take(count).map(key));
