@@ -3,6 +3,7 @@
 
 mod answers;
 mod limits;
+mod namespaces;
 mod servers;
 
 use std::{
