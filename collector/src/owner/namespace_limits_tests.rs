@@ -202,6 +202,22 @@ fn when_all_together_have_too_much_who_has_most_gives_way() {
 }
 
 #[test]
+fn what_nobody_with_a_rule_asked_for_goes_before_the_names_of_namespaces() {
+    let mut cluster = Cluster::new(&[
+        ("honest", &["a.test.", "b.test."]),
+        ("wild", &["*.w.test.", "c.test."]),
+    ]);
+    for (asked, count) in [("a", 15), ("b", 15), ("c", 15)] {
+        cluster.answer(&format!("{asked}.test"), count);
+    }
+    for found in 1..=8 {
+        cluster.answer(&format!("{found}.w.test"), 10);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["* Expired", "a 15", "b 15", "c 15"]);
+}
+
+#[test]
 fn another_leader_goes_on_with_what_is_left_out() {
     let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
     for asked in ["a.test", "b.test", "c.test"] {
