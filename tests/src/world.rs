@@ -206,6 +206,17 @@ impl World {
         self.coredns.look_up(name).await
     }
 
+    /// Waits until there are so many objects.
+    pub async fn expect_objects(&self, count: usize) {
+        eventually(&format!("{count} objects"), async || {
+            let objects = self.store.objects().len();
+            (objects == count)
+                .then_some(())
+                .ok_or_else(|| objects.to_string())
+        })
+        .await;
+    }
+
     /// Waits until the set of the name holds these addresses and no others, and returns its row.
     pub async fn expect_set(&self, name: &str, family: Family, addresses: &[&str]) -> Row {
         let wanted: Vec<&str> = addresses.to_vec();

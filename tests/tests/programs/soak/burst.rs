@@ -13,7 +13,6 @@ use proto::api::Family;
 use tests::{
     soak,
     upstream::{Scripted, Speech},
-    wait::eventually,
     world::{Setup, World},
 };
 use tokio::time::{Instant, interval, sleep_until};
@@ -33,14 +32,8 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
         ..Setup::default()
     })
     .await;
-    eventually("every name has an object", async || {
-        let objects = world.store.objects().len();
-        (objects > names.len())
-            .then_some(())
-            .ok_or(objects)
-            .map_err(|objects| objects.to_string())
-    })
-    .await;
+    // And the wildcard of the fences.
+    world.expect_objects(names.len() + 1).await;
     let history = world.monitor().await;
 
     let start = Instant::now();

@@ -33,6 +33,7 @@ use hickory_proto::{op::ResponseCode, rr::RecordType};
 use proto::api::Family;
 use tests::{
     dns::ask,
+    dnstap::{answer, data, event},
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
     world::{Setup, World},
@@ -168,4 +169,20 @@ impl Load {
     fn answers(&self) -> u32 {
         self.answers.load(Ordering::SeqCst)
     }
+}
+
+/// One less than a name may have.
+const ADDRESSES: u32 = 999;
+
+fn large_name(number: u32) -> String {
+    format!("n{number:03}.example.com.")
+}
+
+/// The frame of an answer for such a name with so many addresses.
+fn large_answer(number: u32, first: u32, count: u32) -> Vec<u8> {
+    let base = Ipv4Addr::new(11, 0, 0, 0).to_bits() + first;
+    let addresses: Vec<_> = (base..base + count)
+        .map(|bits| Ipv4Addr::from_bits(bits).into())
+        .collect();
+    data(&event(answer(&large_name(number), &addresses, 300)))
 }

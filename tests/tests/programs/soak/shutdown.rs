@@ -1,37 +1,20 @@
 //! The end of programs that have much to write.
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tests::{
-    dnstap::{Sender, answer, data, event},
+    dnstap::Sender,
     programs::Program,
     soak,
-    wait::{eventually, eventually_within},
+    wait::eventually_within,
     world::{Setup, World},
 };
 
-/// One less than a name may have.
-const ADDRESSES: u32 = 999;
+use super::{ADDRESSES, large_answer, large_name};
 
 /// Hundreds of megabytes are written to a folder and a database.
 const LONG: Duration = Duration::from_secs(300);
-
-fn name(number: u32) -> String {
-    format!("n{number:03}.example.com.")
-}
-
-/// The frame of an answer with so many addresses.
-fn frame(number: u32, first: u32, count: u32) -> Vec<u8> {
-    let base = Ipv4Addr::new(11, 0, 0, 0).to_bits() + first;
-    let addresses: Vec<_> = (base..base + count)
-        .map(|bits| Ipv4Addr::from_bits(bits).into())
-        .collect();
-    data(&event(answer(&name(number), &addresses, 300)))
-}
 
 /// It ended in order, however much was left to do, and no task of it was aborted.
 async fn expect_end(name: &str, program: &mut Program, asked: Instant) {
@@ -49,7 +32,7 @@ async fn expect_end(name: &str, program: &mut Program, asked: Instant) {
 #[tokio::test]
 async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_name_are_written() {
     let count = soak::or_long(40, 800);
-    let names: Vec<String> = (0..count).map(name).collect();
+    let names: Vec<String> = (0..count).map(large_name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::start(Setup {
         allow: &names,
@@ -60,18 +43,14 @@ async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_
         ..Setup::default()
     })
     .await;
-    eventually("every name has an object", async || {
-        let objects = world.store.objects().len();
-        // And the wildcard of the fences.
-        (objects == names.len() + 1)
-            .then_some(())
-            .ok_or_else(|| objects.to_string())
-    })
-    .await;
+    // And the wildcard of the fences.
+    world.expect_objects(names.len() + 1).await;
     let mut sender = Sender::open(&world.dnstap_socket()).await;
     // As many at once as the queue holds.
     for part in (0..count).collect::<Vec<_>>().chunks(100) {
-        let frames = part.iter().map(|i| frame(*i, i * ADDRESSES, ADDRESSES));
+        let frames = part
+            .iter()
+            .map(|i| large_answer(*i, i * ADDRESSES, ADDRESSES));
         sender
             .send(&frames.collect::<Vec<_>>().concat())
             .await
@@ -94,7 +73,7 @@ async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_
     )
     .await;
     // One more address of each name: every status is to be written again.
-    let more = (0..count).map(|i| frame(i, count * ADDRESSES + i, 1));
+    let more = (0..count).map(|i| large_answer(i, count * ADDRESSES + i, 1));
     sender
         .send(&more.collect::<Vec<_>>().concat())
         .await

@@ -1,6 +1,6 @@
 //! What one tenant does, and what others keep.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use proto::api::Family;
 use tests::{
@@ -10,24 +10,12 @@ use tests::{
     world::{Setup, World},
 };
 
-/// One less than a name may have.
-const ADDRESSES: u32 = 999;
+use super::{ADDRESSES, large_answer, large_name};
 
 /// What a namespace may have.
 const SHARE: f64 = 20_000.0;
 
 const OTHER: &str = "www.other.example.com.";
-
-fn name(number: u32) -> String {
-    format!("n{number:03}.example.com.")
-}
-
-fn frame(number: u32) -> Vec<u8> {
-    let first = Ipv4Addr::new(11, 0, 0, 0).to_bits() + number * ADDRESSES;
-    let addresses = (first..first + ADDRESSES).map(|bits| Ipv4Addr::from_bits(bits).into());
-    let addresses: Vec<IpAddr> = addresses.collect();
-    data(&event(answer(&name(number), &addresses, 300)))
-}
 
 /// The reason that the object gives for having no address.
 fn reason(world: &World, asked: &str) -> Option<String> {
@@ -39,7 +27,7 @@ fn reason(world: &World, asked: &str) -> Option<String> {
 #[tokio::test]
 async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
     let count = soak::or_long(40, 800);
-    let names: Vec<String> = (0..count).map(name).collect();
+    let names: Vec<String> = (0..count).map(large_name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let world = World::start(Setup {
         allow: &names,
@@ -47,19 +35,16 @@ async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
     })
     .await;
     world.store.allow("other", &[OTHER]);
-    eventually("every name has an object", async || {
-        let objects = world.store.objects().len();
-        // And the wildcard of the fences.
-        (objects == names.len() + 2)
-            .then_some(())
-            .ok_or_else(|| objects.to_string())
-    })
-    .await;
+    // And another tenant's, and the wildcard of the fences.
+    world.expect_objects(names.len() + 2).await;
     let mut sender = Sender::open(&world.dnstap_socket()).await;
     // As many at once as the queue holds.
     for part in (0..count).collect::<Vec<_>>().chunks(40) {
         for number in part {
-            sender.send(&frame(*number)).await.unwrap();
+            sender
+                .send(&large_answer(*number, number * ADDRESSES, ADDRESSES))
+                .await
+                .unwrap();
         }
         let observed = ["outcome=\"observed\""];
         let so_far = f64::from(part[0] + part.len() as u32);
