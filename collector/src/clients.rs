@@ -19,7 +19,7 @@ const MOST_ENDED: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Namespace(NonZeroU32);
 
-/// Who a client is.
+/// What a client is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Client {
     /// A pod of a namespace with rules by name.
@@ -47,7 +47,7 @@ struct Table {
     is_complete: bool,
 }
 
-/// Who has an address, or had it last.
+/// The namespace of the pods that have an address, or of the pod that had it last.
 #[derive(Debug)]
 struct Holder {
     namespace: Namespace,
@@ -61,11 +61,11 @@ impl Clients {
         self.write().number(namespace)
     }
 
-    /// Who has this address.
+    /// The client that has this address.
     pub fn who(&self, address: IpAddr) -> Client {
         let table = self.read();
         if let Some(holder) = table.by_address.get(&address) {
-            // After its end another pod may have the address, of whatever namespace.
+            // A pod of any namespace may have the address of a pod that ended.
             return match holder.pods {
                 0 => Client::NoPod,
                 _ => Client::PodOf(holder.namespace),

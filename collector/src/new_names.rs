@@ -25,7 +25,7 @@ use crate::{
 /// So many parts of the tables, each with a lock: readers and the owner rarely wait for each other.
 const PARTS: usize = 16;
 
-/// Clients that are told apart. Who is forgotten has its whole burst again.
+/// Clients that are told apart. A client that is forgotten has its whole burst again.
 const MOST_CLIENTS: usize = 1 << 16;
 
 /// Wildcards of which it is known what was left out.
@@ -35,7 +35,7 @@ const MOST_WILDCARDS: usize = 1 << 12;
 #[derive(Clone, Debug, Default)]
 pub struct KnownNames(Arc<Parts<HashSet<u64>>>);
 
-/// Tables by hash, each with a lock. Who asks for names cannot make them collide, as the hash has a secret start.
+/// Tables by hash, each with a lock. A client cannot make names collide, as the hash has a secret start.
 #[derive(Debug, Default)]
 struct Parts<T> {
     hasher: RandomState,

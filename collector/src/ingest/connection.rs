@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
             },
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
-            // Whoever connects could spend the budgets of others.
+            // A peer that is not known could spend the budgets of clients.
             new_names: if self.standing.is_known() {
                 &self.ingest.new_names
             } else {
@@ -441,7 +441,7 @@ impl<'a> Reader<'a> {
                 self.standing_changed();
             }
         } else if !self.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
-            // A DNS server that nobody asks has nothing to show it with.
+            // A DNS server without clients sends no event that could show it.
             self.lacks_secret = true;
             self.unknown_since = Some(Instant::now());
         }

@@ -164,7 +164,7 @@ async fn on_the_host_network_who_shows_the_secret_over_tls_speaks_and_others_are
     for peer in [&mut server, &mut other] {
         peer.open().await;
     }
-    // Nobody asks the DNS server for long.
+    // For an hour no client asks the DNS server.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     other.send(&frame_with("0123456789abcdeg").repeat(9)).await;
     server.send(&frame_with(SECRET)).await;

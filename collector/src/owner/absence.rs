@@ -230,7 +230,7 @@ impl Owner {
         if let Some(entry) = self.entries.get_mut(name) {
             (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
             entry.released = true;
-            // Nobody pays for it any more.
+            // No namespace pays for the name any more.
             entry.with_rule = Box::default();
             entry.limits = Arc::clone(&self.limits);
             self.dirty.insert(name.clone());

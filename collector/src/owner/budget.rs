@@ -19,7 +19,7 @@ const SAVED: Duration = Duration::from_secs(30);
 /// Addresses wait for no longer than this, as long as the debt allows it.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// An object of this size waits for none that is larger, and is written then whatever the debt is.
+/// Objects of up to this size have a bucket of their own. After the longest wait they are written whatever the debt is.
 const SMALL: usize = 64 << 10;
 
 /// The rates.
@@ -84,7 +84,7 @@ impl Bucket {
         if self.bytes < least {
             return Err((least - self.bytes) / self.rate);
         }
-        // A debt that nobody can pay would keep all others waiting for ever.
+        // Without a floor, a debt would keep the others waiting for hours after its cause is over.
         self.bytes = (self.bytes - bytes).max(-2.0 * self.most());
         Ok(())
     }

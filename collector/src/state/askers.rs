@@ -21,7 +21,7 @@ pub struct Crowd<'a> {
 }
 
 impl Crowd<'_> {
-    /// Who has this address.
+    /// The client that has this address.
     pub(crate) fn who(&self, address: IpAddr) -> Client {
         self.clients
             .map_or(Client::NoPod, |clients| clients.who(address))
