@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, iter::once, time::Duration};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use smallvec::SmallVec;
 
 use super::Owner;
 use crate::{
+    clients::Namespace,
     observation::Source,
     recent::What,
     resolve::{FamilyOutcome, Request, Round},
@@ -72,12 +74,8 @@ impl Owner {
             .chain(name.wildcard())
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
             .max();
-        let with_rule = once(name.clone())
-            .chain(name.wildcard())
-            .filter_map(|spec| self.entries.get(&spec))
-            .find(|entry| !entry.with_rule.is_empty())
-            .map_or(&[][..], |entry| &entry.with_rule);
-        let namespaces = with_rule.iter().copied().take(MOST_NAMESPACES).collect();
+        let namespaces = self.with_rule(&name).iter().copied();
+        let namespaces = namespaces.take(MOST_NAMESPACES).collect();
         Some(Request {
             namespaces,
             over_tcp: self.schedule.takes_tcp(&name),
@@ -85,6 +83,14 @@ impl Owner {
             known: known.unwrap_or(0),
             due,
         })
+    }
+
+    /// The namespaces that have the name in a rule, or else its wildcard.
+    fn with_rule(&self, name: &DnsName) -> &[Namespace] {
+        let specs = once(name.clone()).chain(name.wildcard());
+        let mut entries = specs.filter_map(|spec| self.entries.get(&spec));
+        let entry = entries.find(|entry| !entry.with_rule.is_empty());
+        entry.map_or(&[], |entry| &entry.with_rule)
     }
 
     /// Takes in what a look-up of a name in both families gave. Failures count only for who leads.
@@ -163,7 +169,12 @@ impl Owner {
             }
         }
         match at {
-            _ if unknown => self.schedule.set_unknown(name),
+            _ if unknown => {
+                let namespaces = SmallVec::<[Namespace; MOST_NAMESPACES]>::from_iter(
+                    self.with_rule(name).iter().copied().take(MOST_NAMESPACES),
+                );
+                self.schedule.set_unknown(name, &namespaces);
+            }
             Some(at) => self.schedule.set(name, at, grace),
             None => self.schedule.unset(name, !self.entries.contains_key(name)),
         }

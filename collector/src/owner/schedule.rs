@@ -1,4 +1,6 @@
-//! When which name is looked up: names that are known and names that are not, each in the order of time.
+//! When which name is looked up: names that are known in the order of time, and names that are not in turns of their namespaces.
+
+mod unknown;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -9,6 +11,9 @@ use std::{
 use foldhash::fast::FixedState;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+
+use self::unknown::{Group, Unknown};
+use crate::clients::Namespace;
 
 /// A look-up comes at most this long after the expiry it is for.
 const MAX_JITTER: Duration = Duration::from_secs(1);
@@ -54,7 +59,7 @@ pub(super) struct Schedule {
     /// Names with addresses.
     known: Queue,
     /// Names of which no address is known.
-    unknown: Queue,
+    unknown: Unknown,
     /// The time when it was last told, which is some time ago.
     now: Timestamp,
     /// Names of which no address is known that are due at once, and wait for the time to be told again.
@@ -72,6 +77,8 @@ type Queue = BTreeSet<(Timestamp, DnsName)>;
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookup {
     place: Option<Place>,
+    /// Of a name that has [arrived](Schedule::arrived).
+    group: Group,
     /// A look-up is under way: the name waits for it.
     running: bool,
     /// Look-ups in a row that gave no address.
@@ -90,7 +97,8 @@ struct Lookup {
 /// Where a name stands in a queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Place {
-    unknown: bool,
+    /// Nothing is known of it, and it has its turn with this namespace's.
+    unknown: Option<Group>,
     due: Timestamp,
     /// When its wildcard's rate lets it, if that is later.
     turn: Timestamp,
@@ -110,27 +118,30 @@ impl Schedule {
         let due = (at + jitter(name, at, grace)).max(lookup.not_before);
         let stays = lookup
             .place
-            .is_some_and(|place| place.due == due && !place.unknown);
+            .is_some_and(|place| place.due == due && place.unknown.is_none());
         if !lookup.running && !lookup.hurried && !stays {
-            self.put(name, Some(due), false);
+            self.put(name, Some(due), None);
         }
     }
 
-    /// Nothing is known of the name: it is to be looked up at once, or when it has waited for long enough.
-    pub(super) fn set_unknown(&mut self, name: &DnsName) {
+    /// Nothing is known of the name, which these namespaces have in rules: it is to be looked up at once, or when it has waited for long
+    /// enough.
+    pub(super) fn set_unknown(&mut self, name: &DnsName, namespaces: &[Namespace]) {
+        let group = self.unknown.least(namespaces);
         let lookup = self.names.entry(name.clone()).or_default();
         self.lost -= usize::from(std::mem::take(&mut lookup.lost));
         let stays = lookup
             .place
-            .is_some_and(|place| place.unknown && place.due >= lookup.not_before);
+            .is_some_and(|place| place.unknown.is_some() && place.due >= lookup.not_before);
         if lookup.running || lookup.hurried || stays {
             return;
         }
         let not_before = lookup.not_before;
+        lookup.group = group;
         if not_before > self.now {
-            self.put(name, Some(not_before), true);
+            self.put(name, Some(not_before), Some(group));
         } else {
-            self.put(name, None, true);
+            self.put(name, None, None);
             self.arrived.insert(name.clone());
         }
     }
@@ -141,7 +152,7 @@ impl Schedule {
         if self.names.get(name).is_some_and(|lookup| lookup.hurried) {
             return;
         }
-        self.put(name, None, false);
+        self.put(name, None, None);
         // One that is under way is forgotten when it is over, so that it is not asked for twice.
         let is_running = self.names.get(name).is_some_and(|lookup| lookup.running);
         if forgotten && !is_running {
@@ -158,7 +169,7 @@ impl Schedule {
             let due = now.max(lookup.done + HURRY_INTERVAL);
             if lookup.place.is_none_or(|place| due < place.at()) {
                 lookup.hurried = true;
-                self.put(name, Some(due), false);
+                self.put(name, Some(due), None);
             }
         }
     }
@@ -236,16 +247,8 @@ impl Schedule {
         was_asking
     }
 
-    fn queue(&mut self, unknown: bool) -> &mut Queue {
-        if unknown {
-            &mut self.unknown
-        } else {
-            &mut self.known
-        }
-    }
-
     /// Takes the name out of its queue and puts it in at another time, or nowhere.
-    fn put(&mut self, name: &DnsName, due: Option<Timestamp>, unknown: bool) {
+    fn put(&mut self, name: &DnsName, due: Option<Timestamp>, unknown: Option<Group>) {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
         };
@@ -254,7 +257,10 @@ impl Schedule {
         let new = due.map(|due| Place { unknown, due, turn });
         let old = std::mem::replace(&mut lookup.place, new);
         if let Some(old) = old {
-            self.queue(old.unknown).remove(&(old.at(), name.clone()));
+            match old.unknown {
+                Some(group) => self.unknown.remove(old.at(), name, group),
+                None => drop(self.known.remove(&(old.at(), name.clone()))),
+            }
             // A turn that is not used is for others.
             let budget = name
                 .wildcard()
@@ -264,7 +270,14 @@ impl Schedule {
             }
         }
         if let Some(new) = new {
-            self.queue(unknown).insert((new.due, name.clone()));
+            self.enqueue(new, name.clone());
+        }
+    }
+
+    fn enqueue(&mut self, place: Place, name: DnsName) {
+        match place.unknown {
+            Some(group) => self.unknown.insert(place.at(), name, group),
+            None => drop(self.known.insert((place.at(), name))),
         }
     }
 
@@ -272,7 +285,8 @@ impl Schedule {
     fn arrive(&mut self, now: Timestamp) {
         self.now = now;
         for name in std::mem::take(&mut self.arrived) {
-            self.put(&name, Some(now), true);
+            let group = self.names.get(&name).and_then(|lookup| lookup.group);
+            self.put(&name, Some(now), Some(group));
         }
     }
 
@@ -299,7 +313,14 @@ impl Schedule {
                 }
                 (_, unknown) => unknown,
             };
-            let (_, name) = self.queue(unknown).pop_first()?;
+            let name = match unknown {
+                true => match self.unknown.pop(now) {
+                    Some((name, _)) => name,
+                    // Those that were due were taken out.
+                    None => continue,
+                },
+                false => self.known.pop_first()?.1,
+            };
             let lookup = self.names.get_mut(&name)?;
             let place = lookup.place.take()?;
             if let Some(wildcard) = found_by(&name).filter(|_| place.turn <= place.due) {
@@ -310,7 +331,7 @@ impl Schedule {
                     // In the order in which they were due, and for good: who is put off again and again is never asked.
                     let place = Place { turn, ..place };
                     lookup.place = Some(place);
-                    self.queue(unknown).insert((place.at(), name));
+                    self.enqueue(place, name);
                     continue;
                 }
             }
@@ -361,7 +382,7 @@ impl Schedule {
     fn next_unknown(&self) -> Option<Timestamp> {
         // Rounded up: before that it is too early.
         let let_at = Timestamp::from_millis(self.next_new.saturating_add(999).div_euclid(1000));
-        self.unknown.first().map(|(at, _)| let_at.max(*at))
+        self.unknown.first().map(|at| let_at.max(at))
     }
 
     /// When the name is looked up; long ago if that is at once.

@@ -2,6 +2,7 @@
 //! are near.
 
 mod answers;
+mod fairness;
 mod limits;
 mod namespaces;
 mod servers;

@@ -26,14 +26,14 @@ fn unwanted(_: &DnsName) -> Option<DnsName> {
 fn a_new_name_is_due_from_when_it_came() {
     let mut schedule = Schedule::default();
     let www = name("www.example.com".to_owned());
-    schedule.set_unknown(&www);
+    schedule.set_unknown(&www, &[]);
     assert!(schedule.is_due(at(0)));
-    schedule.set_unknown(&www);
+    schedule.set_unknown(&www, &[]);
     assert_eq!(schedule.next(), Some(at(0)));
     assert_eq!(schedule.pop(at(700), unwanted), Some((www.clone(), at(0))));
     assert!(!schedule.is_due(at(800)), "it is under way");
     schedule.done(&www, false, at(900));
-    schedule.set_unknown(&www);
+    schedule.set_unknown(&www, &[]);
     assert_eq!(schedule.next(), Some(at(5900)));
 }
 
@@ -58,7 +58,7 @@ fn a_name_is_due_a_little_after_its_addresses_expire() {
 fn ten_thousand_new_names_hold_up_no_known_one() {
     let mut schedule = Schedule::default();
     for name in names(10_000, "new.example.com") {
-        schedule.set_unknown(&name);
+        schedule.set_unknown(&name, &[]);
     }
     for name in names(300, "known.example.com") {
         schedule.set(&name, at(0), GRACE);
@@ -78,7 +78,7 @@ fn new_names_are_looked_up_fifty_at_once_and_then_2500_in_a_second() {
     let mut schedule = Schedule::default();
     let names = names(5000, "new.example.com");
     for name in &names {
-        schedule.set_unknown(name);
+        schedule.set_unknown(name, &[]);
     }
     let mut taken = 0;
     for millis in 0..=2000 {
@@ -103,7 +103,7 @@ fn a_new_name_is_held_up_by_three_known_ones_at_most() {
     }
     for round in 0..10 {
         let new = name(format!("www{round}.example.org"));
-        schedule.set_unknown(&new);
+        schedule.set_unknown(&new, &[]);
         let mut popped = (0..4).map(|_| schedule.pop(at(2000), unwanted).unwrap().0);
         assert!(popped.any(|name| name == new), "{round}");
     }
@@ -167,14 +167,14 @@ fn after_the_clock_was_set_back_nothing_waits_for_the_old_time() {
     let mut schedule = Schedule::default();
     let new = name("new.example.org".to_owned());
     let names = names(200, "example.com");
-    schedule.set_unknown(&new);
+    schedule.set_unknown(&new, &[]);
     assert!(schedule.is_due(at(3_600_000)));
     for name in &names {
         schedule.set(name, at(0), Duration::ZERO);
     }
     assert!(schedule.pop(at(3_600_000), DnsName::wildcard).is_some());
     schedule.gap(at(0));
-    schedule.set_unknown(&new);
+    schedule.set_unknown(&new, &[]);
     for name in &names {
         schedule.set(name, at(0), Duration::ZERO);
     }
