@@ -1,23 +1,24 @@
 //! Which names are wanted: the index that every event is held against.
 
 use std::{
-    collections::HashMap,
     hash::{BuildHasher, Hash},
     sync::Arc,
 };
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use proto::{
     api::DnsName,
     dns::{self, Hashes, Qname},
 };
 
-/// An immutable set of wanted names, found by the hash of a question without allocating or copying it.
+/// A set of wanted names, found by the hash of a question without allocating or copying it. Clones share what they have in common, so that
+/// one more name costs a small part of the set.
 ///
 /// Who asks questions cannot make them collide, since the hash has a secret start; and who could would gain nothing, since
 /// what is found is compared.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NameIndex<S = RandomState> {
     hasher: S,
     exact: Names,
@@ -91,8 +92,8 @@ impl<S: BuildHasher> NameIndex<S> {
     /// A name that may be the one with these hashes, or the wildcard above it; not looked at itself.
     #[inline]
     pub(crate) fn glance(&self, hashes: Hashes) -> Option<&DnsName> {
-        let exact = self.exact.0.get(&hashes.name);
-        exact.or_else(|| self.wildcard.0.get(&hashes.parent))
+        let exact = self.exact.glance(hashes.name);
+        exact.or_else(|| self.wildcard.glance(hashes.parent))
     }
 
     /// [`NameIndex::find`] of a name with its [`hashes`](Self::hashes).
@@ -111,50 +112,101 @@ impl<S: BuildHasher> NameIndex<S> {
     }
 }
 
+impl<S: BuildHasher> NameIndex<S> {
+    /// The name is wanted from now on.
+    pub fn insert(&mut self, name: &DnsName) {
+        let (names, hash) = self.place(name);
+        names.insert(hash, name);
+    }
+
+    /// The name is not wanted any more.
+    pub fn remove(&mut self, name: &DnsName) {
+        let (names, hash) = self.place(name);
+        names.remove(hash, name);
+    }
+
+    /// Where a name stands, and its hash there.
+    fn place(&mut self, name: &DnsName) -> (&mut Names, u64) {
+        let wire = dns::Name::from(name);
+        let hashes = Qname::from(&wire).hashes(&self.hasher);
+        match name.is_wildcard() {
+            true => (&mut self.wildcard, hashes.parent),
+            false => (&mut self.exact, hashes.name),
+        }
+    }
+}
+
 impl<'a, S: BuildHasher + Default> FromIterator<&'a DnsName> for NameIndex<S> {
     fn from_iter<I: IntoIterator<Item = &'a DnsName>>(names: I) -> Self {
         let mut index = Self::default();
         for name in names {
-            let wire = dns::Name::from(name);
-            let hashes = Qname::from(&wire).hashes(&index.hasher);
-            if name.is_wildcard() {
-                index.wildcard.insert(hashes.parent, name.clone());
-            } else {
-                index.exact.insert(hashes.name, name.clone());
-            }
+            index.insert(name);
         }
         index
     }
 }
 
-/// Names by their hashes. One whose hash is taken by another has the next that is free.
-#[derive(Debug, Default)]
-struct Names(HashMap<u64, DnsName, RandomState>);
+/// Names by their hashes, in parts that clones share until one of them changes.
+#[derive(Clone, Debug)]
+struct Names([Arc<Part>; PARTS]);
+
+type Part = HashTable<(u64, DnsName)>;
+
+const PARTS: usize = 64;
+
+impl Default for Names {
+    fn default() -> Self {
+        let empty = Arc::default();
+        Self(std::array::from_fn(|_| Arc::clone(&empty)))
+    }
+}
 
 impl Names {
-    fn insert(&mut self, mut hash: u64, name: DnsName) {
-        while self.0.get(&hash).is_some_and(|other| *other != name) {
-            hash = hash.wrapping_add(1);
+    fn insert(&mut self, hash: u64, name: &DnsName) {
+        if let Some(part) = self.0.get_mut(part_of(hash)) {
+            let is_it = |(_, known): &(u64, DnsName)| known == name;
+            let entry = Arc::make_mut(part).entry(hash, is_it, |(hash, _)| *hash);
+            entry.or_insert_with(|| (hash, name.clone()));
         }
-        self.0.insert(hash, name);
+    }
+
+    fn remove(&mut self, hash: u64, name: &DnsName) {
+        if let Some(part) = self.0.get_mut(part_of(hash))
+            && let Ok(entry) = Arc::make_mut(part).find_entry(hash, |(_, known)| known == name)
+        {
+            entry.remove();
+        }
+    }
+
+    /// A name that may be the one with this hash.
+    #[inline]
+    fn glance(&self, hash: u64) -> Option<&DnsName> {
+        let found = self.part(hash)?.find(hash, |(known, _)| *known == hash);
+        found.map(|(_, name)| name)
     }
 
     /// The name of which `part` is `wanted`.
     #[inline]
     fn find(
         &self,
-        mut hash: u64,
+        hash: u64,
         wanted: Qname<'_>,
         part: impl Fn(&DnsName) -> &str,
     ) -> Option<&DnsName> {
-        loop {
-            let name = self.0.get(&hash)?;
-            if wanted.is_plain(part(name)) {
-                return Some(name);
-            }
-            hash = hash.wrapping_add(1);
-        }
+        let is_it = |(known, name): &(u64, DnsName)| *known == hash && wanted.is_plain(part(name));
+        self.part(hash)?.find(hash, is_it).map(|(_, name)| name)
     }
+
+    #[inline]
+    fn part(&self, hash: u64) -> Option<&Part> {
+        self.0.get(part_of(hash)).map(|part| &**part)
+    }
+}
+
+/// By bits that the tables themselves do not use.
+#[inline]
+fn part_of(hash: u64) -> usize {
+    (hash >> 40) as usize % PARTS
 }
 
 fn behind_asterisk(wildcard: &DnsName) -> &str {
@@ -248,6 +300,27 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_version_of_the_index_is_not_changed_by_later_ones() {
+        let name = |i: usize| DnsName::parse(&format!("n{i}.example.com")).unwrap();
+        let has = |index: &NameIndex, i| index.find(&dns::Name::from(&name(i))).is_some();
+        let mut index = NameIndex::default();
+        let mut versions = vec![index.clone()];
+        for i in 0..200 {
+            index.insert(&name(i));
+            versions.push(index.clone());
+        }
+        for i in 0..200 {
+            index.remove(&name(i));
+            versions.push(index.clone());
+        }
+        for (at, version) in versions.iter().enumerate() {
+            for i in 0..200 {
+                assert_eq!(has(version, i), (i + 1..=i + 200).contains(&at), "{at} {i}");
+            }
+        }
+    }
+
     /// All names have the same hash.
     #[derive(Default)]
     struct One;
@@ -280,7 +353,12 @@ mod tests {
         .iter()
         .map(|name| DnsName::parse(name).unwrap())
         .collect();
-        let index: NameIndex<One> = names.iter().collect();
+        let mut index: NameIndex<One> = names.iter().collect();
+        for name in ["e.example.com", "*.e.com"].map(|it| DnsName::parse(it).unwrap()) {
+            index.insert(&name);
+            index.remove(&name);
+            index.remove(&name);
+        }
         let found = |asked: &str| match index.find(&dns::Name::from_text(asked).unwrap()) {
             Some(Match::Exact(name)) => name.to_string(),
             Some(Match::Wildcard) => "*".to_owned(),

@@ -65,20 +65,25 @@ struct Absence {
 }
 
 impl Absences {
-    /// Takes in the names of EgressFirewalls that went, with whether a complete list lacks them. Whatever else EgressFirewalls
-    /// had and is not here is no longer away.
-    pub(super) fn update(&mut self, absent: &BTreeMap<DnsName, bool>, now: Timestamp) {
-        self.believed.retain(|name| absent.contains_key(name));
-        self.names
-            .retain(|name, known| known.listed.is_none() || absent.contains_key(name));
-        // What goes from now on has nothing to do with what was away.
-        self.was_exceeded &= !self.names.is_empty();
-        for (name, listed) in absent {
-            if !self.believed.contains(name) {
-                let known = self.add(name, now);
-                known.listed = Some(*listed);
+    /// Takes in whether only EgressFirewalls that went have the name, and if so, whether a complete list lacks them.
+    pub(super) fn update(&mut self, name: &DnsName, absent: Option<bool>, now: Timestamp) {
+        match absent {
+            Some(listed) if !self.believed.contains(name) => {
+                self.add(name, now).listed = Some(listed);
+            }
+            Some(_) => {}
+            None => {
+                self.believed.remove(name);
+                if self.names.get(name).is_some_and(|it| it.listed.is_some()) {
+                    self.remove(name);
+                }
             }
         }
+    }
+
+    /// The names of EgressFirewalls that went, as far as it is known.
+    pub(super) fn names(&self) -> impl Iterator<Item = &DnsName> {
+        self.names.keys().chain(&self.believed)
     }
 
     /// An object is there that no EgressFirewall used since it was first seen.

@@ -98,7 +98,7 @@ use crate::{
     hearing::Hearing,
     names::NameIndex,
     observation::Source,
-    policy::{Terms, Wanted},
+    policy::{Change, Terms, Version, Wanted},
     recent::{Note, What},
     state::{Learned, Limits},
 };
@@ -136,7 +136,11 @@ pub struct Owner {
     wakes: BTreeSet<(Timestamp, DnsName)>,
     newcomers: Newcomers,
     repairs: Repairs,
-    names_changed: bool,
+    /// The names of all entries, as the readers see them.
+    index: NameIndex,
+    index_changed: bool,
+    /// The names in use were looked at as they were then.
+    wanted_seen: Version,
     /// Whether this collector looks names up, removes addresses, and makes and deletes objects.
     leader: bool,
     leads_since: Timestamp,
@@ -180,7 +184,9 @@ impl Owner {
             wakes: BTreeSet::new(),
             newcomers: Newcomers::default(),
             repairs: Repairs::default(),
-            names_changed: false,
+            index: NameIndex::default(),
+            index_changed: false,
+            wanted_seen: Version::default(),
             leader: false,
             standby: Standby::default(),
             hearing: Hearing::default(),
@@ -279,54 +285,83 @@ impl Owner {
             self.dirty.extend(self.entries.keys().cloned());
         }
         self.unknown_rules = wanted.unknown_rules;
-        self.shares.order.clone_from(&wanted.order);
-        self.absences.update(&wanted.absent, now);
-        let absences = &self.absences;
-        let is_kept = |name| wanted.names.contains_key(name) && !absences.is_believed(name);
-        let dropped = self.entries.iter();
-        let dropped = dropped.filter(|(name, entry)| entry.wanted && !is_kept(name));
-        let dropped: Vec<DnsName> = dropped.map(|(name, _)| name.clone()).collect();
-        for name in &dropped {
-            self.release(name);
-        }
         // Few terms for many names.
         let mut shared: HashMap<Terms, Arc<Limits>> = HashMap::new();
-        for (name, terms) in &wanted.names {
-            if self.absences.is_believed(name) {
-                continue;
+        let seen = std::mem::replace(&mut self.wanted_seen, wanted.changes.version());
+        match wanted.changes.since(seen) {
+            Some(changes) => {
+                for change in changes {
+                    match change {
+                        Change::Name(name) => self.want_name(name, wanted, &mut shared, now),
+                        Change::Order(namespace) => {
+                            let order = wanted.order.get(namespace).cloned();
+                            self.shares.set_order(*namespace, order);
+                        }
+                    }
+                }
             }
-            if !wanted.absent.contains_key(name) {
-                self.absences.remove(name);
+            None => {
+                self.shares.order.clone_from(&wanted.order);
+                let known = self.entries.iter().filter(|(_, entry)| entry.wanted);
+                let known = known.map(|(name, _)| name).chain(self.absences.names());
+                let mut names: BTreeSet<DnsName> = known.cloned().collect();
+                names.extend(wanted.names.keys().cloned());
+                for name in names {
+                    self.want_name(&name, wanted, &mut shared, now);
+                }
             }
-            let limits = shared
-                .entry(*terms)
-                .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
-            let entry = self.entries.entry(name.clone()).or_insert_with(|| {
-                self.names_changed = true;
-                Box::new(Entry::new(
-                    name.clone(),
-                    limits,
-                    &self.config.shared.known,
-                    now,
-                ))
-            });
-            (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
-            if let Some(namespaces) = wanted.namespaces.get(name)
-                && entry.with_rule != *namespaces
-            {
-                entry.with_rule.clone_from(namespaces);
+        }
+    }
+
+    /// Takes in what is known of a name.
+    fn want_name(
+        &mut self,
+        name: &DnsName,
+        wanted: &Wanted,
+        shared: &mut HashMap<Terms, Arc<Limits>>,
+        now: Timestamp,
+    ) {
+        let absent = wanted.absent.get(name).copied();
+        self.absences.update(name, absent, now);
+        let terms = wanted.names.get(name);
+        let Some(terms) = terms.filter(|_| !self.absences.is_believed(name)) else {
+            if self.entries.get(name).is_some_and(|entry| entry.wanted) {
+                self.release(name);
             }
-            if entry.wanted && entry.limits == *limits {
-                continue;
-            }
-            (entry.wanted, entry.released) = (true, false);
-            entry.limits = Arc::clone(limits);
-            let fresh = std::mem::take(&mut entry.fresh);
-            self.dirty.insert(name.clone());
-            self.reschedule(name);
-            if fresh {
-                self.newcomers.insert(name);
-            }
+            return;
+        };
+        if absent.is_none() {
+            self.absences.remove(name);
+        }
+        let limits = shared
+            .entry(*terms)
+            .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
+        let entry = self.entries.entry(name.clone()).or_insert_with(|| {
+            self.index.insert(name);
+            self.index_changed = true;
+            Box::new(Entry::new(
+                name.clone(),
+                limits,
+                &self.config.shared.known,
+                now,
+            ))
+        });
+        (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
+        if let Some(namespaces) = wanted.namespaces.get(name)
+            && entry.with_rule != *namespaces
+        {
+            entry.with_rule.clone_from(namespaces);
+        }
+        if entry.wanted && entry.limits == *limits {
+            return;
+        }
+        (entry.wanted, entry.released) = (true, false);
+        entry.limits = Arc::clone(limits);
+        let fresh = std::mem::take(&mut entry.fresh);
+        self.dirty.insert(name.clone());
+        self.reschedule(name);
+        if fresh {
+            self.newcomers.insert(name);
         }
     }
 
@@ -381,7 +416,7 @@ impl Owner {
     /// The index of wanted names, if it changed since the last call. It holds the names in use and those of all objects,
     /// so that an answer counts even before the object is there.
     pub fn take_index(&mut self) -> Option<NameIndex> {
-        std::mem::take(&mut self.names_changed).then(|| self.entries.keys().collect())
+        std::mem::take(&mut self.index_changed).then(|| self.index.clone())
     }
 
     /// Whether nothing waits to be written, or to come back from the store.

@@ -63,6 +63,15 @@ pub(super) struct Shares {
     over: BTreeMap<Namespace, Option<Timestamp>>,
 }
 
+impl Shares {
+    pub(super) fn set_order(&mut self, namespace: Namespace, order: Option<Arc<[DnsName]>>) {
+        match order {
+            Some(order) => self.order.insert(namespace, order),
+            None => self.order.remove(&namespace),
+        };
+    }
+}
+
 /// What namespaces have.
 #[derive(Debug, Default)]
 struct Charged {

@@ -102,7 +102,8 @@ impl Owner {
             self.remove(&key, now);
         }
         let entry = self.entries.entry(spec.clone()).or_insert_with(|| {
-            self.names_changed = true;
+            self.index.insert(&spec);
+            self.index_changed = true;
             Box::new(Entry::new(
                 spec.clone(),
                 &self.limits,

@@ -132,7 +132,8 @@ impl Owner {
         let wanted = entry.wanted;
         if !wanted && entry.objects.is_empty() && !entry.creating {
             if let Some(entry) = self.entries.remove(spec) {
-                self.names_changed = true;
+                self.index.remove(spec);
+                self.index_changed = true;
                 entry.memory.end();
                 self.remember(&entry.memory, now);
                 for name in entry.memory.names().chain([spec]) {

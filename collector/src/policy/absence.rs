@@ -7,14 +7,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
-use proto::api::DnsName;
 use runtime::{absence::are_few, store::ObjectKey};
 use tokio::time::Instant;
 
-use super::{Terms, rules::Firewall};
+use super::firewall::Firewall;
 use crate::owner::ABSENT_AFTER;
 
 /// A list tells of what went so long before it.
@@ -32,12 +32,14 @@ pub(super) struct Absences {
     firewalls: BTreeMap<ObjectKey, Absence>,
     /// Their names were more than the limit.
     was_exceeded: bool,
+    /// Those of which a list told, or tells no more, or that are believed to be away, since it was asked last.
+    changed: Vec<Arc<Firewall>>,
 }
 
 #[derive(Debug)]
 struct Absence {
     /// As it was last known.
-    firewall: Firewall,
+    firewall: Arc<Firewall>,
     /// Since when it is away, with the store in sync all the time.
     since: Instant,
     /// A complete list made later lacks it.
@@ -53,11 +55,18 @@ impl Absence {
     fn waits_for_list(&self) -> bool {
         !self.listed && !self.waits_long
     }
+
+    fn list(&mut self, listed: bool, changed: &mut Vec<Arc<Firewall>>) {
+        if std::mem::replace(&mut self.listed, listed) != listed {
+            changed.push(Arc::clone(&self.firewall));
+        }
+    }
 }
 
 impl Absences {
     /// The EgressFirewall went.
-    pub(super) fn add(&mut self, key: ObjectKey, firewall: Firewall, now: Instant) {
+    pub(super) fn add(&mut self, firewall: Arc<Firewall>, now: Instant) {
+        let key = firewall.key.clone();
         let absence = Absence {
             firewall,
             since: now,
@@ -77,26 +86,27 @@ impl Absences {
     }
 
     /// The EgressFirewall is there again. Returns what was known of it.
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Firewall> {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Firewall>> {
         Some(self.firewalls.remove(key)?.firewall)
     }
 
     /// The store was out of sync: all delays begin anew.
     pub(super) fn restart(&mut self, now: Instant) {
         for absence in self.firewalls.values_mut() {
-            (absence.since, absence.listed) = (now, false);
+            absence.since = now;
+            absence.list(false, &mut self.changed);
         }
     }
 
     /// Looks at how many names are away, and begins the delay of those that are left anew when these were too many until now.
     /// That is done once for each: otherwise a tenant whose EgressFirewall comes and goes would hold all others for ever.
-    pub(super) fn update_limit(&mut self, present: &BTreeMap<DnsName, Terms>, now: Instant) {
-        let absent = self.names(present).len();
-        let is_exceeded = !are_few(absent, present.len() + absent);
+    pub(super) fn update_limit(&mut self, absent: usize, present: usize, now: Instant) {
+        let is_exceeded = !are_few(absent, present + absent);
         if std::mem::replace(&mut self.was_exceeded, is_exceeded) && !is_exceeded {
             let left = self.firewalls.values_mut();
             for absence in left.filter(|it| it.is_one_of_many && !it.waits_long) {
-                (absence.since, absence.listed, absence.waits_long) = (now, false, true);
+                (absence.since, absence.waits_long) = (now, true);
+                absence.list(false, &mut self.changed);
             }
         }
     }
@@ -121,14 +131,20 @@ impl Absences {
         self.firewalls.retain(|key, absence| {
             if keys.contains(key) || keys.contains(&ObjectKey::all_in(&key.namespace)) {
                 // The watch will tell, once it can be read.
-                (absence.since, absence.listed) = (began, false);
+                absence.since = began;
+                absence.list(false, &mut self.changed);
                 return true;
             }
             let away = began.saturating_duration_since(absence.since);
             let is_old = away >= ABSENT_AFTER;
             are_old |= is_old;
-            absence.listed |= away >= SETTLED && !absence.waits_long;
-            away < SETTLED || (absence.is_one_of_many && !is_old)
+            let listed = absence.listed || (away >= SETTLED && !absence.waits_long);
+            absence.list(listed, &mut self.changed);
+            let stays = away < SETTLED || (absence.is_one_of_many && !is_old);
+            if !stays {
+                self.changed.push(Arc::clone(&absence.firewall));
+            }
+            stays
         });
         if are_old {
             // Fewer are away as their time was over: none of them came back.
@@ -136,25 +152,20 @@ impl Absences {
         }
     }
 
-    /// The names that no present EgressFirewall has, with their terms, and whether all that have them are listed as away.
-    pub(super) fn names(
-        &self,
-        present: &BTreeMap<DnsName, Terms>,
-    ) -> BTreeMap<DnsName, (Terms, bool)> {
-        let mut absent: BTreeMap<DnsName, (Terms, bool)> = BTreeMap::new();
-        for absence in self.firewalls.values() {
-            for (name, terms) in absence.firewall.names() {
-                if present.contains_key(name) {
-                    continue;
-                }
-                let (joined, listed) = absent
-                    .entry(name.clone())
-                    .or_insert((Terms::default(), true));
-                joined.join(terms);
-                *listed &= absence.listed;
-            }
-        }
-        absent
+    /// Whether a complete list lacks the EgressFirewall, if it is away.
+    pub(super) fn is_listed(&self, key: &ObjectKey) -> Option<bool> {
+        self.firewalls.get(key).map(|absence| absence.listed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Firewall, bool)> {
+        let all = self.firewalls.values();
+        all.map(|absence| (&*absence.firewall, absence.listed))
+    }
+
+    /// Those of which something else is known than at the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<Arc<Firewall>> {
+        std::mem::take(&mut self.changed)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::policy::{
-    rules::Rules,
+    published::Published,
     tests::{firewall, key},
 };
 
@@ -13,8 +13,8 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// EgressFirewalls of so many namespaces, with a name each.
-fn rules(count: usize) -> Rules {
-    let mut rules = Rules::default();
+fn rules(count: usize) -> Published {
+    let mut rules = Published::default();
     for i in 0..count {
         rules.apply(&firewall(&namespace(i), &[&name(i)]));
     }
@@ -35,18 +35,17 @@ fn keys(namespaces: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectKey> {
 }
 
 /// One EgressFirewall that went is there again.
-fn comes_back(rules: &mut Rules, i: usize, now: Instant) {
+fn comes_back(rules: &mut Published, i: usize, now: Instant) {
     rules.apply(&firewall(&namespace(i), &[&name(i)]));
     update_limit(rules, now);
 }
 
-fn update_limit(rules: &mut Rules, now: Instant) {
-    let present = rules.settle();
-    rules.absences.update_limit(&present, now);
+fn update_limit(rules: &mut Published, now: Instant) {
+    rules.update_limit(now);
 }
 
 /// So many of 100 went at once, and a list lacks them 5 s later.
-fn rules_without(gone: usize, start: Instant) -> Rules {
+fn rules_without(gone: usize, start: Instant) -> Published {
     let mut rules = rules(100);
     for i in 0..gone {
         rules.remove(&key(&namespace(i)), start);
@@ -58,11 +57,10 @@ fn rules_without(gone: usize, start: Instant) -> Rules {
 }
 
 /// The names that are away, with whether a list says so.
-fn absent(rules: &mut Rules) -> Vec<(String, bool)> {
-    let present = rules.settle();
-    let names = rules.absences.names(&present).into_iter();
-    names
-        .map(|(name, (_, listed))| (name.to_string(), listed))
+fn absent(rules: &mut Published) -> Vec<(String, bool)> {
+    let absent = rules.absent().into_iter();
+    absent
+        .map(|(name, listed)| (name.to_string(), listed))
         .collect()
 }
 

@@ -23,8 +23,6 @@ pub enum Fault {
     DenyRuleByName,
     /// A name stands in an Allow and in a Deny rule of the same EgressFirewall.
     AllowedAndDenied,
-    /// A name stands in an Allow rule here and in a Deny rule of another namespace, whose caution holds here too.
-    DeniedElsewhere,
     /// An annotation is no duration.
     AnnotationIgnored,
     /// An annotation says more than the administrator allows.
@@ -40,7 +38,6 @@ impl Fault {
             Self::NameRefused => "NameRefused",
             Self::DenyRuleByName => "DenyRuleByName",
             Self::AllowedAndDenied => "AllowedAndDenied",
-            Self::DeniedElsewhere => "DeniedElsewhere",
             Self::AnnotationIgnored => "AnnotationIgnored",
             Self::AnnotationClamped => "AnnotationClamped",
             Self::TooManyRules => "TooManyRules",
@@ -61,9 +58,6 @@ impl Fault {
                 "Deny rules by name, whose addresses are open until they were seen in an answer"
             }
             Self::AllowedAndDenied => "names that stand in an Allow and in a Deny rule",
-            Self::DeniedElsewhere => {
-                "names that are allowed here and denied in another namespace, so that their addresses are kept for a day"
-            }
             Self::AnnotationIgnored => {
                 "annotations that are ignored, as they are no durations such as 30s"
             }
@@ -98,13 +92,6 @@ impl Faults {
     /// So many things of the kind, none of which has a name.
     pub(super) fn count(&mut self, fault: Fault, count: usize) {
         self.0.entry(fault).or_default().count += count;
-    }
-
-    pub(super) fn replace(&mut self, fault: Fault, subjects: Option<Subjects>) {
-        match subjects {
-            Some(subjects) => self.0.insert(fault, subjects),
-            None => self.0.remove(&fault),
-        };
     }
 
     /// Whether there is none.

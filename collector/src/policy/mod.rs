@@ -1,40 +1,43 @@
 //! Which names are in use, by the EgressFirewalls of all namespaces; and what is wrong with them, which their authors are
 //! told.
 //!
-//! - `absence`: EgressFirewalls that went.
-//! - `rules`: EgressFirewalls → the names in use, and on which terms.
-//! - `list`: complete lists of them, made when some went.
-//! - [`faults`]: what is wrong with an EgressFirewall.
+//! - `firewall`: what matters of one EgressFirewall; [`faults`]: what is wrong with it; `terms`: on which terms it uses names.
+//! - `rules`: all of them; `users`: those that have a name; `absence`: those that went; `list`: complete lists, made when some went.
+//! - `wanted`: the names in use, and which of them changed lately.
 //! - `speaker`: who says so, and how often.
 //! - `uses`: which rules use a name, for who asks.
 //! - [`rebinding`], [`left_out`]: what else somebody should know of, and `teller`, who says so.
 
 mod absence;
 pub mod faults;
+mod firewall;
 pub mod left_out;
 mod list;
+#[cfg(test)]
+mod published;
 pub mod rebinding;
 mod rules;
 mod speaker;
 mod teller;
+mod terms;
 #[cfg(test)]
 mod tests;
+mod users;
 mod uses;
+mod wanted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::bail;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::{DnsName, EgressFirewall};
 use runtime::{
     admin::Gate,
-    changes::send_if_changed,
     metrics::Metric,
     report::Reporter,
     store::{Event, ObjectKey, Scope, Store},
@@ -46,15 +49,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::uses::{NameUses, RuleUse, UsesAsked};
 use self::{
     faults::Faults, left_out::LeftOut, list::Lists, rebinding::Rebinding, rules::Rules,
     speaker::Speaker, teller::Teller,
 };
-use crate::{
-    clients::{Clients, Namespace},
-    state::Limits,
+pub use self::{
+    terms::{Ceilings, Terms, TermsRules},
+    uses::{NameUses, RuleUse, UsesAsked},
+    wanted::{Change, Changes, Version, Wanted},
 };
+use crate::clients::Clients;
+
+/// So many changes of EgressFirewalls that come at once are told together.
+const MAX_AT_ONCE: usize = 1000;
 
 /// The metrics of rules.
 pub const METRICS: &[Metric] = &[Metric::gauge(
@@ -63,93 +70,12 @@ pub const METRICS: &[Metric] = &[Metric::gauge(
     "DNS names in EgressFirewalls that can be no DNSNameResolver",
 )];
 
-/// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Wanted {
-    /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
-    pub names: BTreeMap<DnsName, Terms>,
-    /// Of each of them the namespaces that have it in a rule, in order.
-    pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// Of each namespace its names, in the order in which they are left out if it has too much.
-    pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
-    pub absent: BTreeMap<DnsName, bool>,
-    /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
-    pub in_sync: bool,
-    /// There is an EgressFirewall that cannot be read and never could: its rules may have any name.
-    pub unknown_rules: bool,
-}
-
-/// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Terms {
-    /// `--grace`, or the annotation `…/grace`.
-    pub grace: Duration,
-    /// `--min-ttl`, or the annotation `…/min-ttl`.
-    pub min_ttl: Duration,
-    /// `--retain`, or the annotation `…/retain`.
-    pub retain: Duration,
-    /// It stands in an Allow rule.
-    pub allowed: bool,
-    /// It stands in a Deny rule.
-    pub denied: bool,
-}
-
-/// What the flags say of terms, and how far annotations may go.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TermsRules {
-    /// Where no annotation says anything.
-    pub defaults: Terms,
-    /// Annotations say no more than this.
-    pub ceilings: Ceilings,
-}
-
-/// The largest values of annotations: what one namespace says of a name holds for all that use it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ceilings {
-    /// `--max-grace`.
-    pub grace: Duration,
-    /// `--max-min-ttl`.
-    pub min_ttl: Duration,
-    /// `--max-retain`.
-    pub retain: Duration,
-}
-
-impl Default for Ceilings {
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_secs(3600),
-            min_ttl: Duration::from_secs(600),
-            retain: Duration::from_secs(168 * 3600),
-        }
-    }
-}
-
-impl Terms {
-    /// The bounds for a name on these terms.
-    pub fn limits(&self, base: &Limits) -> Limits {
-        Limits {
-            grace: self.grace,
-            min_ttl: self.min_ttl,
-            retain: self.retain,
-            ..base.clone()
-        }
-    }
-
-    fn join(&mut self, other: Self) {
-        self.grace = self.grace.max(other.grace);
-        self.min_ttl = self.min_ttl.max(other.min_ttl);
-        self.retain = self.retain.max(other.retain);
-        self.allowed |= other.allowed;
-        self.denied |= other.denied;
-    }
-}
-
 /// The names that these EgressFirewalls use.
 pub fn names_in_use(firewalls: &[EgressFirewall], terms: TermsRules) -> BTreeMap<DnsName, Terms> {
-    let mut rules = Rules::new(terms, Clients::default());
+    let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
     rules.reset(firewalls, &BTreeSet::new(), Instant::now());
-    rules.settle()
+    rules.settle(&mut wanted);
+    wanted.names
 }
 
 /// What there is to see of the EgressFirewalls.
@@ -164,7 +90,7 @@ pub struct Overview {
     /// Those that do not decode and were never known.
     pub undecodable: BTreeSet<ObjectKey>,
     /// The namespaces that have rules by name.
-    pub dns: BTreeMap<String, DnsRules>,
+    pub dns: Arc<BTreeMap<String, DnsRules>>,
 }
 
 /// The rules by name of a namespace.
@@ -225,26 +151,23 @@ pub async fn run<S: Store>(
         gate,
         was_in_sync: false,
     };
-    let mut rules = Rules::new(terms, clients);
+    let mut state = State::new(Rules::new(terms, clients));
     let mut teller = Teller::new(reporter.clone());
     let mut speaker = Speaker::new(reporter);
-    // Those that cannot be read; and of them those of which nothing is known from before.
-    let (mut unreadable, mut undecodable) = (BTreeSet::new(), BTreeSet::new());
-    // Whether the rules are those of the store, but for EgressFirewalls that do not decode.
-    let mut out_of_sync = Some("they were not listed yet".to_owned());
-    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All));
+    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
     let mut lists = Lists::new(store);
     loop {
-        let is_in_sync = out_of_sync.is_none();
-        let event = tokio::select! {
+        let rules = &mut state.rules;
+        let is_in_sync = state.out_of_sync.is_none();
+        tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = speaker.speak(&rules, &undecodable) => continue,
+            () = speaker.speak(rules, &state.undecodable) => continue,
             Some(rebinding) = rebindings.recv() => {
-                rebinding::tell(&mut teller, &rules, &rebinding, Instant::now());
+                rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
                 continue;
             }
             Some(left_out) = left_out.recv() => {
-                left_out::tell(&mut teller, &rules, &left_out, Instant::now());
+                left_out::tell(&mut teller, rules, &left_out, Instant::now());
                 continue;
             }
             Some(asked) = questions.recv() => {
@@ -255,69 +178,100 @@ pub async fn run<S: Store>(
             }
             (keys, began) = lists.next(rules.absences.next_list()), if is_in_sync => {
                 rules.absences.list(&keys, began);
-                None
             }
-            event = events.next() => match event {
-                Some(event) => Some(event),
-                None => bail!("the watch of EgressFirewalls ended"),
-            },
-        };
-        let now = Instant::now();
+            event = events.next() => {
+                let Some(event) = event else { bail!("the watch of EgressFirewalls ended") };
+                state.take(event, Instant::now());
+                for _ in 1..MAX_AT_ONCE {
+                    let Some(Some(event)) = events.next().now_or_never() else { break };
+                    state.take(event, Instant::now());
+                }
+            }
+        }
+        speaker.changed(state.update_undecodable());
+        readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
+        wanted.send_if_modified(|wanted| state.publish(wanted, Instant::now()));
+        metrics::gauge!("collector_egress_firewall_names_refused")
+            .set(state.rules.refused() as f64);
+        overview.send_modify(|shown| speaker.changed(state.show(Arc::make_mut(shown))));
+    }
+}
+
+/// What is known of EgressFirewalls.
+struct State {
+    rules: Rules,
+    /// Those that cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
+    /// Of these those of which nothing is known from before.
+    undecodable: BTreeSet<ObjectKey>,
+    /// Why the rules are not those of the store; of EgressFirewalls that do not decode they never are.
+    out_of_sync: Option<String>,
+}
+
+impl State {
+    fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            unreadable: BTreeSet::new(),
+            undecodable: BTreeSet::new(),
+            out_of_sync: Some("they were not listed yet".to_owned()),
+        }
+    }
+
+    fn take(&mut self, event: Event<EgressFirewall>, now: Instant) {
+        let rules = &mut self.rules;
         match event {
-            None => {}
-            Some(Event::Synced(firewalls)) => {
+            Event::Synced(firewalls) => {
                 info!(
                     egress_firewalls = firewalls.len(),
                     "EgressFirewalls are in sync"
                 );
-                if !is_in_sync {
+                if self.out_of_sync.take().is_some() {
                     rules.absences.restart(now);
                 }
-                rules.reset(&firewalls, &unreadable, now);
-                out_of_sync = None;
+                rules.reset(&firewalls, &self.unreadable, now);
             }
-            Some(Event::Applied(firewall)) => rules.apply(&firewall),
-            Some(Event::Deleted(key)) => rules.remove(&key, now),
-            Some(Event::Undecodable(keys)) => {
+            Event::Applied(firewall) => rules.apply(&firewall),
+            Event::Deleted(key) => rules.remove(&key, now),
+            Event::Undecodable(keys) => {
                 rules.keep(&keys);
-                unreadable = keys;
+                self.unreadable = keys;
             }
-            Some(Event::OutOfSync(reason)) => {
+            Event::OutOfSync(reason) => {
                 warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
-                out_of_sync = Some(reason);
+                self.out_of_sync = Some(reason);
             }
         }
-        let unknown = unreadable.iter().filter(|key| rules.get(key).is_none());
+    }
+
+    /// Returns those of which something new is to be said.
+    fn update_undecodable(&mut self) -> Vec<ObjectKey> {
+        let unreadable = self.unreadable.iter();
+        let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
         let unknown: BTreeSet<ObjectKey> = unknown.cloned().collect();
-        speaker.changed(unknown.difference(&undecodable).cloned());
-        undecodable = unknown;
-        readiness.show(out_of_sync.as_deref(), &undecodable);
-        let mut names = rules.settle();
-        speaker.changed(rules.take_changed());
-        metrics::gauge!("collector_egress_firewall_names_refused").set(rules.refused() as f64);
-        let faults = rules.faulty();
-        overview.send_replace(Arc::new(Overview {
-            out_of_sync: out_of_sync.clone(),
-            egress_firewalls: rules.len(),
-            faults: faults.map(|(key, f)| (key.clone(), f.clone())).collect(),
-            undecodable: undecodable.clone(),
-            dns: rules.dns(),
-        }));
-        rules.absences.update_limit(&names, now);
-        let mut absent = BTreeMap::new();
-        for (name, (terms, listed)) in rules.absences.names(&names) {
-            absent.insert(name.clone(), listed);
-            names.insert(name, terms);
-        }
-        let next = Wanted {
-            names,
-            namespaces: rules.namespaces(),
-            order: rules.order(),
-            absent,
-            in_sync: out_of_sync.is_none(),
-            unknown_rules: !undecodable.is_empty(),
-        };
-        send_if_changed(&wanted, next);
+        let new = unknown.difference(&self.undecodable).cloned().collect();
+        self.undecodable = unknown;
+        new
+    }
+
+    /// Returns whether anything is another than before.
+    fn publish(&mut self, wanted: &mut Wanted, now: Instant) -> bool {
+        let mut is_new = self.rules.settle(wanted);
+        let present = wanted.present();
+        let absences = &mut self.rules.absences;
+        absences.update_limit(wanted.absent.len(), present, now);
+        is_new |= self.rules.settle(wanted);
+        let known = (self.out_of_sync.is_none(), !self.undecodable.is_empty());
+        is_new |= (wanted.in_sync, wanted.unknown_rules) != known;
+        (wanted.in_sync, wanted.unknown_rules) = known;
+        is_new
+    }
+
+    /// Returns those whose faults are others than before.
+    fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
+        overview.out_of_sync.clone_from(&self.out_of_sync);
+        overview.undecodable.clone_from(&self.undecodable);
+        self.rules.show(overview)
     }
 }
 

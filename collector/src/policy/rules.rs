@@ -1,33 +1,25 @@
-//! The rules of all EgressFirewalls: the names in them, and on which terms.
+//! The rules of all EgressFirewalls. A change of one of them costs by its own names.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource, ResourceExt};
-use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
-use runtime::{args::parse_duration, store::ObjectKey};
+use proto::api::{DnsName, EgressFirewall};
+use runtime::store::ObjectKey;
 use tokio::time::Instant;
 
 use super::{
-    DnsRules, Terms, TermsRules,
+    Overview, TermsRules, Wanted,
     absence::Absences,
-    faults::{Fault, Faults, Subjects, quoted},
+    faults::Faults,
+    firewall::Firewall,
+    users::{User, Users, joined},
     uses::{self, NameUses, RuleUse, UsesAsked},
+    wanted::InUse,
 };
-use crate::clients::{Clients, Namespace};
-
-/// ovn-kubernetes ignores rules beyond these.
-pub(super) const MAX_RULES: usize = 8_000;
-
-/// Annotations of an EgressFirewall that override the flags for the names in it.
-pub(super) const ANNOTATIONS: &str = "dnsnameresolver.network.openshift.io";
-
-/// A name in a Deny rule is kept at least this long after it was last in an answer: while an address is missing it is open.
-pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
+use crate::clients::Clients;
 
 /// The EgressFirewalls.
 #[derive(Debug, Default)]
@@ -35,32 +27,25 @@ pub(super) struct Rules {
     terms: TermsRules,
     /// Who numbers the namespaces.
     clients: Clients,
-    firewalls: BTreeMap<ObjectKey, Firewall>,
+    firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
     /// Those that went.
     pub(super) absences: Absences,
-    /// Those whose faults changed.
-    changed: BTreeSet<ObjectKey>,
+    /// The names in all of them.
+    users: HashMap<DnsName, Users>,
+    /// What is to be looked at by the next [`Rules::settle`].
+    changed: Changed,
+    /// How many rules have no effect because of their names.
+    refused: usize,
 }
 
-/// What matters of an EgressFirewall.
-#[derive(Clone, Debug)]
-pub(super) struct Firewall {
-    pub(super) about: ObjectReference,
-    namespace: Namespace,
-    /// Its names in the order in which they are left out: the last first, and those of Deny rules last.
-    order: Arc<[DnsName]>,
-    /// Of all its names, whatever the rules.
-    terms: Terms,
-    /// In order, each once.
-    names: Box<[(DnsName, Uses)]>,
-    pub(super) faults: Faults,
-}
-
-/// In which rules of an EgressFirewall a name stands.
-#[derive(Clone, Copy, Debug, Default)]
-struct Uses {
-    allowed: bool,
-    denied: bool,
+/// What changed since the last look.
+#[derive(Debug, Default)]
+struct Changed {
+    names: BTreeSet<DnsName>,
+    /// EgressFirewalls that came, changed or went.
+    firewalls: BTreeSet<ObjectKey>,
+    /// Of these those whose faults are others than before.
+    faults: BTreeSet<ObjectKey>,
 }
 
 impl Rules {
@@ -74,23 +59,37 @@ impl Rules {
 
     pub(super) fn apply(&mut self, object: &EgressFirewall) {
         let key = ObjectKey::of(object);
-        let mut firewall = Firewall::read(object, self.clients.number(&key.namespace), &self.terms);
+        let namespace = self.clients.number(&key.namespace);
+        let firewall = Firewall::read(object, namespace, &self.terms);
         let known = self.firewalls.get(&key);
-        if let Some(known) = known {
-            // It depends on the others: see `settle`.
-            let elsewhere = known.faults.get(Fault::DeniedElsewhere).cloned();
-            firewall.faults.replace(Fault::DeniedElsewhere, elsewhere);
-        }
         if known.is_none_or(|known| known.faults != firewall.faults) {
-            self.changed.insert(key.clone());
+            self.changed.faults.insert(key);
         }
-        self.absences.remove(&key);
-        self.firewalls.insert(key, firewall);
+        self.put(Arc::new(firewall));
+    }
+
+    /// The EgressFirewall is there.
+    fn put(&mut self, firewall: Arc<Firewall>) {
+        let key = firewall.key.clone();
+        if let Some(away) = self.absences.remove(&key) {
+            self.leave(&away);
+        }
+        self.refused += firewall.refused();
+        self.enter(&firewall, false);
+        if let Some(known) = self.firewalls.insert(key.clone(), Arc::clone(&firewall)) {
+            self.refused = self.refused.saturating_sub(known.refused());
+            let has = |name: &DnsName| firewall.uses(name).is_some();
+            self.leave_as_to(&known, |name| !has(name));
+        }
+        self.changed.firewalls.insert(key);
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
         if let Some(firewall) = self.firewalls.remove(key) {
-            self.absences.add(key.clone(), firewall, now);
+            self.refused = self.refused.saturating_sub(firewall.refused());
+            self.enter(&firewall, true);
+            self.absences.add(firewall, now);
+            self.changed.firewalls.insert(key.clone());
         }
     }
 
@@ -117,93 +116,159 @@ impl Rules {
     pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
         for key in unreadable {
             if let Some(firewall) = self.absences.remove(key) {
-                self.firewalls.insert(key.clone(), firewall);
+                self.put(firewall);
             }
         }
     }
 
-    /// The names of all EgressFirewalls, and in each of these what follows from the others.
-    pub(super) fn settle(&mut self) -> BTreeMap<DnsName, Terms> {
-        let mut all: BTreeMap<DnsName, Terms> = BTreeMap::new();
-        for firewall in self.firewalls.values() {
-            for (name, terms) in firewall.names() {
-                all.entry(name.clone()).or_default().join(terms);
+    /// The names have this EgressFirewall among those that have them in rules.
+    fn enter(&mut self, firewall: &Arc<Firewall>, is_away: bool) {
+        for (name, uses) in &firewall.names {
+            let users = self.users.entry(name.clone()).or_default();
+            let is_new = users.insert(User {
+                firewall: Arc::clone(firewall),
+                namespace: firewall.namespace,
+                terms: firewall.terms_of(*uses),
+                is_away,
+            });
+            if is_new {
+                self.changed.names.insert(name.clone());
             }
         }
-        let contested = all
-            .iter()
-            .filter(|(_, terms)| terms.allowed && terms.denied);
-        let contested: BTreeSet<&DnsName> = contested.map(|(name, _)| name).collect();
-        for (key, firewall) in &mut self.firewalls {
-            let elsewhere = firewall.denied_elsewhere(&contested);
-            if firewall.faults.get(Fault::DeniedElsewhere) != elsewhere.as_ref() {
-                firewall.faults.replace(Fault::DeniedElsewhere, elsewhere);
-                self.changed.insert(key.clone());
-            }
-        }
-        all
     }
 
-    /// The names, each with the namespaces that have it in a rule.
-    pub(super) fn namespaces(&self) -> BTreeMap<DnsName, Box<[Namespace]>> {
-        let mut all: BTreeMap<&DnsName, Vec<Namespace>> = BTreeMap::new();
-        for firewall in self.firewalls.values() {
-            for (name, _) in &firewall.names {
-                all.entry(name).or_default().push(firewall.namespace);
+    fn leave(&mut self, firewall: &Firewall) {
+        self.leave_as_to(firewall, |_| true);
+    }
+
+    /// Those of its names do not have this EgressFirewall any more.
+    fn leave_as_to(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
+        for (name, _) in firewall.names.iter().filter(|(name, _)| is_left(name)) {
+            if let Some(users) = self.users.get_mut(name) {
+                users.remove(&firewall.key);
+                if users.is_empty() {
+                    self.users.remove(name);
+                }
+            }
+            self.changed.names.insert(name.clone());
+        }
+    }
+
+    /// Says what changed since the last call. Returns whether anything did.
+    pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
+        for firewall in self.absences.take_changed() {
+            let key = &firewall.key;
+            if self.firewalls.contains_key(key) {
+                continue;
+            }
+            match self.absences.is_listed(key) {
+                Some(_) => {
+                    let names = firewall.names.iter().map(|(name, _)| name.clone());
+                    self.changed.names.extend(names);
+                }
+                None => self.leave(&firewall),
             }
         }
-        let sorted = all.into_iter().map(|(name, mut namespaces)| {
-            namespaces.sort_unstable();
-            namespaces.dedup();
-            (name.clone(), namespaces.into())
+        let mut is_new = false;
+        for name in std::mem::take(&mut self.changed.names) {
+            is_new |= wanted.set(&name, self.in_use(&name));
+        }
+        for key in &self.changed.firewalls {
+            let namespace = self.clients.number(&key.namespace);
+            is_new |= wanted.set_order(namespace, self.order(&key.namespace));
+        }
+        is_new
+    }
+
+    fn in_use(&self, name: &DnsName) -> Option<InUse> {
+        let users = self.users.get(name)?;
+        let namespaces = users.namespaces();
+        if let Some(terms) = joined(users.present()) {
+            return Some(InUse {
+                terms,
+                namespaces,
+                absent: None,
+            });
+        }
+        let is_listed = |user: &User| self.absences.is_listed(&user.firewall.key);
+        Some(InUse {
+            terms: joined(users.away())?,
+            namespaces,
+            absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
+        })
+    }
+
+    /// The names of a namespace, in the order in which they are left out.
+    fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
+        let firewalls = self.of_namespace(namespace);
+        let orders = firewalls.map(|(_, firewall)| &firewall.order);
+        let order = orders.cloned().reduce(|earlier, later| {
+            // A folder may have several of a namespace.
+            later.iter().chain(&*earlier).cloned().collect()
         });
-        sorted.collect()
+        order.filter(|order| !order.is_empty())
     }
 
-    /// Of each namespace its names, in the order in which they are left out.
-    pub(super) fn order(&self) -> BTreeMap<Namespace, Arc<[DnsName]>> {
-        let mut all: BTreeMap<Namespace, Arc<[DnsName]>> = BTreeMap::new();
-        for firewall in self.firewalls.values() {
-            let order = all.entry(firewall.namespace).or_default();
-            *order = match order.is_empty() {
-                true => Arc::clone(&firewall.order),
-                // A folder may have several of a namespace.
-                false => firewall.order.iter().chain(&**order).cloned().collect(),
+    fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
+        let first = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let firewalls = self.firewalls.range(first..);
+        firewalls.take_while(move |(key, _)| key.namespace == namespace)
+    }
+
+    /// Shows what changed of EgressFirewalls since the last call, and returns those whose faults did.
+    pub(super) fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
+        let changed = std::mem::take(&mut self.changed);
+        overview.egress_firewalls = self.firewalls.len();
+        for key in changed.firewalls {
+            let faults = self.get(&key).map(|firewall| &firewall.faults);
+            match faults.filter(|faults| !faults.is_empty()) {
+                Some(faults) => {
+                    overview.faults.insert(key.clone(), faults.clone());
+                }
+                None => {
+                    overview.faults.remove(&key);
+                }
+            }
+            let firewalls = self.of_namespace(&key.namespace);
+            let dns = firewalls.filter_map(|(_, firewall)| firewall.dns()).last();
+            if overview.dns.get(&key.namespace) == dns.as_ref() {
+                continue;
+            }
+            let all = Arc::make_mut(&mut overview.dns);
+            match dns {
+                Some(dns) => all.insert(key.namespace, dns),
+                None => all.remove(&key.namespace),
             };
         }
-        all
-    }
-
-    /// Those whose faults changed since the last call.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.changed)
+        changed.faults
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&Firewall> {
-        self.firewalls.get(key)
+        self.firewalls.get(key).map(|firewall| &**firewall)
+    }
+
+    fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
+        self.users.get(name).into_iter().flat_map(Users::present)
     }
 
     /// The EgressFirewalls with rules for these very names.
     pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
         let namespace = asked.namespace.as_deref();
-        let is_asked = |rule: &RuleUse| {
-            namespace.is_none_or(|namespace| rule.egress_firewall.namespace == namespace)
-        };
+        let is_asked = |key: &ObjectKey| namespace.is_none_or(|asked| key.namespace == asked);
         let uses = |name: &DnsName| {
-            let firewalls = self.firewalls.iter();
-            let all = firewalls.filter_map(|(key, firewall)| {
-                let Uses { allowed, denied } = firewall.uses(name)?;
-                Some(RuleUse {
-                    egress_firewall: key.clone(),
-                    allowed,
-                    denied,
-                })
-            });
             let mut uses = NameUses::default();
-            for rule in all {
-                match (is_asked(&rule), uses.rules.len() < uses::MOST) {
+            for user in self.users(name) {
+                let key = &user.firewall.key;
+                match (is_asked(key), uses.rules.len() < uses::MOST) {
                     (false, _) => uses.elsewhere += 1,
-                    (true, true) => uses.rules.push(rule),
+                    (true, true) => uses.rules.push(RuleUse {
+                        egress_firewall: key.clone(),
+                        allowed: user.terms.allowed,
+                        denied: user.terms.denied,
+                    }),
                     (true, false) => uses.more += 1,
                 }
             }
@@ -214,34 +279,18 @@ impl Rules {
 
     /// The EgressFirewalls with rules for this very name.
     pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        let firewalls = self.firewalls.values();
-        let using = firewalls.filter(|firewall| firewall.uses(name).is_some());
-        using.map(|firewall| &firewall.about)
+        self.users(name).map(|user| &user.firewall.about)
     }
 
     /// The EgressFirewalls that deny this very name.
     pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        let denies = |firewall: &&Firewall| firewall.uses(name).is_some_and(|uses| uses.denied);
-        let denying = self.firewalls.values().filter(denies);
-        denying.map(|firewall| &firewall.about)
+        let denying = self.users(name).filter(|user| user.terms.denied);
+        denying.map(|user| &user.firewall.about)
     }
 
-    /// The namespaces with rules by name.
-    pub(super) fn dns(&self) -> BTreeMap<String, DnsRules> {
-        let of = |(key, firewall): (&ObjectKey, &Firewall)| {
-            let dots = |name: &DnsName| name.as_str().matches('.').count() - 1;
-            let fewest = firewall.names.iter().map(|(name, _)| dots(name)).min()?;
-            let rules = DnsRules {
-                about: firewall.about.clone(),
-                fewest_dots: fewest,
-            };
-            Some((key.namespace.clone(), rules))
-        };
-        self.firewalls.iter().filter_map(of).collect()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.firewalls.len()
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Firewall>> {
+        self.firewalls.values()
     }
 
     /// Those that have faults.
@@ -252,137 +301,6 @@ impl Rules {
 
     /// How many rules have no effect because of their names.
     pub(super) fn refused(&self) -> usize {
-        let refused = self.faulty().filter_map(|(_, f)| f.get(Fault::NameRefused));
-        refused.map(|subjects| subjects.count).sum()
-    }
-}
-
-impl Firewall {
-    fn read(object: &EgressFirewall, namespace: Namespace, terms: &TermsRules) -> Self {
-        let mut faults = Faults::default();
-        let terms = annotated(object, terms, &mut faults);
-        let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
-        let mut order: Vec<DnsName> = Vec::new();
-        let rules = &object.spec.egress;
-        for rule in rules.iter().take(MAX_RULES) {
-            let Some(text) = rule.to.dns_name.as_deref() else {
-                continue;
-            };
-            let name = match DnsName::parse(text) {
-                Ok(name) => name,
-                Err(error) => {
-                    let subject = format!("{} ({})", quoted(text), why(&error));
-                    faults.add(Fault::NameRefused, subject);
-                    continue;
-                }
-            };
-            if !names.contains_key(&name) {
-                order.push(name.clone());
-            }
-            let uses = names.entry(name).or_default();
-            match rule.rule_type {
-                RuleType::Allow => uses.allowed = true,
-                RuleType::Deny => uses.denied = true,
-            }
-        }
-        for (name, uses) in names.iter().filter(|(_, uses)| uses.denied) {
-            faults.add(Fault::DenyRuleByName, name.as_str());
-            if uses.allowed {
-                faults.add(Fault::AllowedAndDenied, name.as_str());
-            }
-        }
-        if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
-            faults.count(Fault::TooManyRules, more);
-        }
-        let is_denied = |name: &DnsName| names.get(name).is_some_and(|uses| uses.denied);
-        let (denied, mut order): (Vec<_>, Vec<_>) =
-            order.into_iter().rev().partition(|name| is_denied(name));
-        order.extend(denied);
-        let mut about = object.object_ref(&());
-        // It is about the object, whatever becomes of it.
-        about.resource_version = None;
-        Self {
-            about,
-            namespace,
-            order: order.into(),
-            terms,
-            names: names.into_iter().collect(),
-            faults,
-        }
-    }
-
-    /// Its names, each with its terms.
-    pub(super) fn names(&self) -> impl Iterator<Item = (&DnsName, Terms)> {
-        let names = self.names.iter();
-        names.map(|(name, uses)| (name, self.terms_of(*uses)))
-    }
-
-    /// The terms of a name that stands in these rules.
-    fn terms_of(&self, uses: Uses) -> Terms {
-        let retain = self.terms.retain;
-        Terms {
-            allowed: uses.allowed,
-            denied: uses.denied,
-            retain: if uses.denied {
-                retain.max(DENY_RETAIN)
-            } else {
-                retain
-            },
-            ..self.terms
-        }
-    }
-
-    /// In which of its rules a name stands, if in any.
-    fn uses(&self, name: &DnsName) -> Option<Uses> {
-        let found = self.names.binary_search_by(|(known, _)| known.cmp(name));
-        let (_, uses) = self.names.get(found.ok()?)?;
-        Some(*uses)
-    }
-
-    fn denied_elsewhere(&self, contested: &BTreeSet<&DnsName>) -> Option<Subjects> {
-        let mut faults = Faults::default();
-        for name in contested {
-            if self.uses(name).is_some_and(|uses| !uses.denied) {
-                faults.add(Fault::DeniedElsewhere, name.as_str());
-            }
-        }
-        faults.get(Fault::DeniedElsewhere).cloned()
-    }
-}
-
-/// The flags, overridden by the annotations as far as these may go.
-fn annotated(object: &EgressFirewall, rules: &TermsRules, faults: &mut Faults) -> Terms {
-    let TermsRules { defaults, ceilings } = rules;
-    let mut read = |key: &str, default: Duration, ceiling: Duration| {
-        let Some(text) = object.annotations().get(&format!("{ANNOTATIONS}/{key}")) else {
-            return default;
-        };
-        let subject = || format!("{key}: {}", quoted(text));
-        match parse_duration(text) {
-            Ok(duration) if duration > ceiling => {
-                let held = format!("{} (counts as {ceiling:?})", subject());
-                faults.add(Fault::AnnotationClamped, held);
-                ceiling
-            }
-            Ok(duration) => duration,
-            Err(_) => {
-                faults.add(Fault::AnnotationIgnored, subject());
-                default
-            }
-        }
-    };
-    Terms {
-        grace: read("grace", defaults.grace, ceilings.grace),
-        min_ttl: read("min-ttl", defaults.min_ttl, ceilings.min_ttl),
-        retain: read("retain", defaults.retain, ceilings.retain),
-        ..*defaults
-    }
-}
-
-/// What is wrong with a name, without a text that somebody wrote as it is.
-fn why(error: &NameError) -> String {
-    match error {
-        NameError::Label(label) => NameError::Label(quoted(label)).to_string(),
-        error => error.to_string(),
+        self.refused
     }
 }

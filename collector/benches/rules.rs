@@ -1,0 +1,218 @@
+//! What a change of one EgressFirewall costs beside those of others: from the event of the store until the owner of the statuses and the
+//! readers of answers know it, all in one thread.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+use std::{
+    any::Any,
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use collector::{
+    args::ManageObjects,
+    clients::Clients,
+    guards::Guards,
+    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
+    policy::{self, Inputs, Outputs, TermsRules, Wanted},
+    state::Limits,
+};
+use futures_util::{Stream, StreamExt, stream::poll_fn};
+use proto::api::EgressFirewall;
+use runtime::{
+    admin::Health,
+    clock::Timestamp,
+    report::Reporter,
+    store::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError},
+};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Of an EgressFirewall. One of them is in all.
+const NAMES: usize = 10;
+
+const FEW: usize = 100;
+const MANY: usize = 10_000;
+
+const ROUNDS: usize = 20;
+const EDITS: usize = 50;
+
+/// The most that an edit may cost beside many others, to one beside few.
+const LIMIT: f64 = 3.0;
+
+/// Tells what it is told to.
+#[derive(Clone)]
+struct Scripted(Arc<Mutex<Option<mpsc::UnboundedReceiver<Event<EgressFirewall>>>>>);
+
+impl Store for Scripted {
+    fn watch<K: Kind>(&self, _scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
+        let mut events = self.0.lock().unwrap().take().expect("one watch");
+        poll_fn(move |context| events.poll_recv(context)).map(|event| {
+            let event: Box<dyn Any> = Box::new(event);
+            *event.downcast::<Event<K>>().expect("an EgressFirewall")
+        })
+    }
+
+    async fn list_keys<K: Kind>(&self, _scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
+        unreachable!("no EgressFirewall goes")
+    }
+
+    async fn get<K: Kind>(&self, _key: &ObjectKey) -> Result<K, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn create<K: Kind>(&self, _object: &K) -> Result<K, StoreError> {
+        unreachable!("nothing is written")
+    }
+
+    async fn delete<K: Kind>(
+        &self,
+        _key: &ObjectKey,
+        _precondition: &Precondition,
+    ) -> Result<(), StoreError> {
+        unreachable!("nothing is deleted")
+    }
+
+    async fn replace_status<K: Kind>(&self, _object: &K) -> Result<K, StoreError> {
+        unreachable!("nothing is written")
+    }
+}
+
+/// The EgressFirewall of a namespace, after so many edits that each replace a name.
+fn firewall(namespace: usize, edits: usize) -> EgressFirewall {
+    let own = (edits..edits + NAMES - 1).map(|i| format!("host{i}.team{namespace}.example.com"));
+    let names = own.chain(["*.shared.example.com".to_owned()]);
+    let rules = names.map(|name| json!({"type": "Allow", "to": {"dnsName": name}}));
+    serde_json::from_value(json!({
+        "metadata": {"name": "default", "namespace": format!("team{namespace}")},
+        "spec": {"egress": rules.collect::<Vec<_>>()},
+    }))
+    .unwrap()
+}
+
+/// A cluster with so many namespaces, all of which have an EgressFirewall.
+struct Cluster {
+    namespaces: usize,
+    edits: Vec<usize>,
+    store: mpsc::UnboundedSender<Event<EgressFirewall>>,
+    wanted: watch::Receiver<Wanted>,
+    owner: Owner,
+    _others: Box<dyn Any>,
+}
+
+impl Cluster {
+    async fn start(namespaces: usize) -> Self {
+        let (store, events) = mpsc::unbounded_channel();
+        let (wanted, names) = watch::channel(Wanted::default());
+        let (overview, shown) = watch::channel(Arc::default());
+        let (reporter, reports) = Reporter::with_queue(1);
+        let (rebinding, rebindings) = mpsc::channel(1);
+        let (notices, left_out) = mpsc::channel(1);
+        let (asking, questions) = mpsc::channel(1);
+        let health = Health::new();
+        let task = policy::run(
+            Scripted(Arc::new(Mutex::new(Some(events)))),
+            TermsRules::default(),
+            Clients::default(),
+            Outputs {
+                wanted,
+                overview,
+                reporter,
+            },
+            Inputs {
+                rebindings,
+                left_out,
+                questions,
+            },
+            health.gate("EgressFirewalls", "they were not listed yet"),
+            CancellationToken::new(),
+        );
+        tokio::spawn(task);
+        let mut owner = Owner::new(Config {
+            namespace: "ovn-kubernetes".to_owned(),
+            manage_objects: ManageObjects::Never,
+            create_after: Duration::ZERO,
+            limits: Limits::default(),
+            guards: Guards::default(),
+            times_interval: Duration::from_secs(600),
+            rates: Rates::default(),
+            namespace_limits: NamespaceLimits::default(),
+            shared: Shared::default(),
+        });
+        owner.event(Event::Synced(Vec::new()), at());
+        let all = (0..namespaces).map(|i| firewall(i, 0)).collect();
+        store.send(Event::Synced(all)).unwrap();
+        let mut cluster = Self {
+            namespaces,
+            edits: vec![0; namespaces],
+            store,
+            wanted: names,
+            owner,
+            _others: Box::new((shown, reports, rebinding, notices, asking, health)),
+        };
+        cluster.take_in().await;
+        cluster
+    }
+
+    /// The owner and the readers take in what changed.
+    async fn take_in(&mut self) {
+        self.wanted.changed().await.unwrap();
+        self.owner.want(&self.wanted.borrow_and_update(), at());
+        // Without a store its names are written nowhere.
+        self.owner.writes(at());
+        assert!(self.owner.take_index().is_some());
+    }
+
+    /// So many edits, one after the other, of EgressFirewalls all over the cluster.
+    async fn edit(&mut self, round: usize) -> Duration {
+        let each = self.namespaces / EDITS;
+        let edited: Vec<EgressFirewall> = (0..EDITS)
+            .map(|i| {
+                let namespace = (i * each + round) % self.namespaces;
+                self.edits[namespace] += 1;
+                firewall(namespace, self.edits[namespace])
+            })
+            .collect();
+        let start = Instant::now();
+        for firewall in edited {
+            self.store.send(Event::Applied(firewall)).unwrap();
+            self.take_in().await;
+        }
+        start.elapsed() / u32::try_from(EDITS).unwrap()
+    }
+}
+
+fn at() -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000)
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e6
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut few = Cluster::start(FEW).await;
+    let mut many = Cluster::start(MANY).await;
+    let (mut beside_few, mut beside_many) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        beside_few.push(few.edit(round).await);
+        beside_many.push(many.edit(round).await);
+    }
+    let (beside_few, beside_many) = (median(beside_few), median(beside_many));
+    let ratio = beside_many / beside_few;
+    println!("an edit beside {FEW} EgressFirewalls of {NAMES} names      {beside_few:>10.0} µs");
+    println!("an edit beside {MANY} EgressFirewalls of {NAMES} names    {beside_many:>10.0} µs");
+    println!(
+        "                                                   {ratio:>10.2} times   (at most {LIMIT})"
+    );
+    assert!(ratio <= LIMIT);
+}
