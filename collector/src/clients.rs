@@ -9,7 +9,7 @@ use std::{
 
 use runtime::{
     networks::{Networks, Purpose},
-    store::ObjectKey,
+    store::{ObjectKey, Scope},
 };
 
 /// So many addresses of pods that ended are known still: what they asked for is not taken for that of a pod without rules.
@@ -22,15 +22,15 @@ pub struct Namespace(NonZeroU32);
 /// What a client is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Client {
-    /// A pod of a namespace with rules by name.
+    /// A pod of this namespace. It has rules by name, unless the pods of all namespaces are watched.
     PodOf(Namespace),
-    /// A pod of any other namespace.
+    /// A pod of any other namespace, which has no rule by name.
     OtherPod,
     /// No pod, as far as is known: a node, a cache, or anybody where pods are not watched.
     NoPod,
 }
 
-/// The pods of namespaces with rules by name. Clones share them; the default knows none.
+/// The pods of namespaces with rules by name, or of all namespaces. Clones share them; the default knows none.
 #[derive(Clone, Debug, Default)]
 pub struct Clients(Arc<RwLock<Table>>);
 
@@ -122,16 +122,23 @@ impl Clients {
         self.write().end(pod);
     }
 
-    /// A namespace has no pods but these.
-    pub fn retain(&self, namespace: &str, pods: &HashSet<ObjectKey>) {
+    /// There are no pods but these in the namespace, or in all of them.
+    pub fn retain(&self, scope: &Scope, pods: &HashSet<ObjectKey>) {
         let mut table = self.write();
         let first = ObjectKey {
-            namespace: namespace.to_owned(),
+            namespace: match scope {
+                Scope::All => String::new(),
+                Scope::Namespace(namespace) => namespace.clone(),
+            },
             name: String::new(),
         };
-        let of_namespace = table.addresses.range(first..).map(|(pod, _)| pod);
-        let of_namespace = of_namespace.take_while(|pod| pod.namespace == namespace);
-        let gone = of_namespace.filter(|pod| !pods.contains(*pod));
+        let is_in_scope = |pod: &&ObjectKey| match scope {
+            Scope::All => true,
+            Scope::Namespace(namespace) => pod.namespace == *namespace,
+        };
+        let in_scope = table.addresses.range(first..).map(|(pod, _)| pod);
+        let in_scope = in_scope.take_while(is_in_scope);
+        let gone = in_scope.filter(|pod| !pods.contains(*pod));
         let gone: Vec<_> = gone.cloned().collect();
         for pod in gone {
             table.end(&pod);
@@ -264,13 +271,26 @@ pub(crate) mod tests {
         let [team, other] = ["team", "other"].map(|it| Client::PodOf(clients.number(it)));
         clients.set(pod("team/a"), &[ip(1)]);
         clients.set(pod("team/b"), &[ip(2)]);
-        clients.retain("team", &[pod("team/b")].into());
+        let of_team = Scope::Namespace("team".to_owned());
+        clients.retain(&of_team, &[pod("team/b")].into());
         assert_eq!(clients.who(ip(1)), Client::NoPod);
         clients.set(pod("other/a"), &[ip(1)]);
         assert_eq!(clients.who(ip(1)), other);
         assert_eq!(clients.who(ip(2)), team);
         clients.end(&pod("team/b"));
         assert_eq!(clients.who(ip(2)), Client::NoPod);
+    }
+
+    #[test]
+    fn a_list_of_the_pods_of_all_namespaces_ends_those_that_it_lacks() {
+        let clients = watched();
+        for (key, last) in [("one/a", 1), ("team/a", 2), ("team/b", 3)] {
+            clients.set(pod(key), &[ip(last)]);
+        }
+        clients.retain(&Scope::All, &[pod("team/b")].into());
+        let known: Vec<_> = (1..=3).map(|last| clients.who(ip(last))).collect();
+        let team = Client::PodOf(clients.number("team"));
+        assert_eq!(known, [Client::NoPod, Client::NoPod, team]);
     }
 
     #[test]

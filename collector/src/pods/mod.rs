@@ -4,12 +4,14 @@
 //!
 //! - [`pod`]: a Pod, as far as its DNS goes; [`resolv_conf`]: what the kubelet makes of that.
 //! - [`table`]: what is known of them. No IO.
-//! - [`task`]: the watches, and what is told. Only the replica that leads has any.
+//! - `watches`: the watches of pods, by namespace or of all namespaces. Only the replica that leads has any.
+//! - [`task`]: what comes of them, and what is told.
 
 pub mod pod;
 pub mod resolv_conf;
 pub mod table;
 pub mod task;
+mod watches;
 
 use runtime::metrics::{Label, Metric};
 
@@ -19,7 +21,7 @@ pub use self::{
 };
 
 /// The metrics of pods.
-pub const METRICS: &[Metric] = &[BYPASSING, MULTIPLYING, UNWATCHED];
+pub const METRICS: &[Metric] = &[BYPASSING, MULTIPLYING];
 
 const BYPASSING: Metric = Metric::gauge(
     "collector_bypassing_pods",
@@ -33,10 +35,4 @@ const MULTIPLYING: Metric = Metric::gauge(
     &[],
     "Pods in namespaces with rules by name whose search domains and ndots make more queries of one than those of a pod without \
      settings; only the replica that leads shows it",
-);
-
-const UNWATCHED: Metric = Metric::gauge(
-    "collector_unwatched_namespaces",
-    &[],
-    "Namespaces with rules by name whose pods are not looked at, as there are too many; only the replica that leads shows it",
 );

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
     networks::{Networks, Purpose},
-    store::ObjectKey,
+    store::{ObjectKey, Scope},
 };
 
 use super::resolv_conf::{NameServer, ResolvConf, usual_tries};
@@ -35,14 +35,10 @@ pub struct Table {
     trusted: Vec<IpNet>,
     /// Where pods and Services have their addresses: anybody may run a name server there.
     cluster_networks: Option<Arc<Networks>>,
-    namespaces: BTreeMap<String, Namespace>,
-}
-
-#[derive(Debug)]
-struct Namespace {
-    rules: DnsRules,
-    /// Those that are not plain.
-    pods: BTreeMap<String, ResolvConf>,
+    /// The namespaces with rules by name.
+    rules: Arc<BTreeMap<String, DnsRules>>,
+    /// The pods that are not plain, by namespace; also of namespaces without rules, as far as their pods are told of.
+    pods: BTreeMap<String, BTreeMap<String, ResolvConf>>,
 }
 
 /// Whose name servers a pod asks, from the best to the worst.
@@ -120,27 +116,22 @@ impl Table {
         }
     }
 
-    /// These namespaces have rules by name; what was known of others is forgotten.
-    /// Returns whether anything is new.
-    pub fn set_namespaces(&mut self, rules: &BTreeMap<String, DnsRules>) -> bool {
-        let before = self.namespaces.len();
-        self.namespaces.retain(|name, _| rules.contains_key(name));
-        let mut is_new = before != self.namespaces.len();
-        for (name, rules) in rules {
-            match self.namespaces.get_mut(name) {
-                Some(known) if known.rules == *rules => continue,
-                Some(known) => known.rules.clone_from(rules),
-                None => {
-                    let namespace = Namespace {
-                        rules: rules.clone(),
-                        pods: BTreeMap::new(),
-                    };
-                    self.namespaces.insert(name.clone(), namespace);
-                }
-            }
-            is_new = true;
-        }
-        is_new
+    /// These namespaces have rules by name.
+    pub fn set_rules(&mut self, rules: Arc<BTreeMap<String, DnsRules>>) {
+        self.rules = rules;
+    }
+
+    /// The namespaces with rules by name.
+    pub fn rules(&self) -> &Arc<BTreeMap<String, DnsRules>> {
+        &self.rules
+    }
+
+    /// The rules of namespaces, and the pods there that are not plain.
+    fn namespaces(
+        &self,
+    ) -> impl Iterator<Item = (&String, &DnsRules, &BTreeMap<String, ResolvConf>)> {
+        let namespaces = self.pods.iter();
+        namespaces.filter_map(|(name, pods)| Some((name, self.rules.get(name)?, pods)))
     }
 
     /// These are the addresses of the cluster's DNS.
@@ -153,29 +144,44 @@ impl Table {
         self.cluster_networks = networks;
     }
 
-    /// A pod is as it says; `None` if it is gone or no rule is about it.
-    pub fn set(&mut self, pod: &ObjectKey, conf: Option<ResolvConf>) {
-        let Some(namespace) = self.namespaces.get_mut(&pod.namespace) else {
-            return;
+    /// A pod is as it says; `None` if it is gone or no rule is about it. Returns whether anything is new.
+    pub fn set(&mut self, pod: &ObjectKey, conf: Option<ResolvConf>) -> bool {
+        if let Some(conf) = conf.filter(|conf| !conf.is_plain()) {
+            let of_namespace = match self.pods.get_mut(&pod.namespace) {
+                Some(of_namespace) => of_namespace,
+                None => self.pods.entry(pod.namespace.clone()).or_default(),
+            };
+            if of_namespace.get(&pod.name) == Some(&conf) {
+                return false;
+            }
+            of_namespace.insert(pod.name.clone(), conf);
+            return true;
+        }
+        let Some(of_namespace) = self.pods.get_mut(&pod.namespace) else {
+            return false;
         };
-        match conf.filter(|conf| !conf.is_plain()) {
-            Some(conf) => namespace.pods.insert(pod.name.clone(), conf),
-            None => namespace.pods.remove(&pod.name),
-        };
+        let was_there = of_namespace.remove(&pod.name).is_some();
+        if of_namespace.is_empty() {
+            self.pods.remove(&pod.namespace);
+        }
+        was_there
     }
 
-    /// Nothing is known any more of the pods of a namespace.
-    pub fn forget(&mut self, namespace: &str) {
-        if let Some(known) = self.namespaces.get_mut(namespace) {
-            known.pods.clear();
+    /// Nothing is known any more of the pods there.
+    pub fn forget(&mut self, scope: &Scope) {
+        match scope {
+            Scope::All => self.pods.clear(),
+            Scope::Namespace(namespace) => {
+                self.pods.remove(namespace);
+            }
         }
     }
 
     /// The servers of pods that may be asked, those first that most namespaces use, and how many more there are.
     pub fn trusted(&self) -> (Vec<IpAddr>, usize) {
         let mut users: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for namespace in self.namespaces.values() {
-            let servers = namespace.pods.values().flat_map(|it| it.servers.iter());
+        for (_, _, pods) in self.namespaces() {
+            let servers = pods.values().flat_map(|it| it.servers.iter());
             let trusted = servers.filter_map(|server| match self.whose(*server) {
                 (Whose::Trusted, address) => address,
                 _ => None,
@@ -229,9 +235,9 @@ impl Table {
     /// What there is to know.
     pub fn view(&self) -> PodsView {
         let mut view = PodsView::default();
-        for (name, namespace) in &self.namespaces {
-            let dots = namespace.rules.fewest_dots;
-            for (pod, conf) in &namespace.pods {
+        for (name, rules, pods) in self.namespaces() {
+            let dots = rules.fewest_dots;
+            for (pod, conf) in pods {
                 let (whose, tries) = (self.whose_all(conf), conf.tries(dots));
                 if whose != Whose::Cluster {
                     *view.counts.entry(whose).or_default() += 1;
@@ -258,17 +264,17 @@ impl Table {
     /// What the authors of EgressFirewalls are to be told, in their order.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        for namespace in self.namespaces.values() {
+        for (_, rules, pods) in self.namespaces() {
             let mut foreign = BTreeSet::new();
             let mut tries = 0;
-            let dots = namespace.rules.fewest_dots;
-            for conf in namespace.pods.values() {
+            let dots = rules.fewest_dots;
+            for conf in pods.values() {
                 let others = conf.servers.iter().copied();
                 foreign.extend(others.filter(|it| self.whose(*it).0 >= Whose::Node));
                 tries = tries.max(conf.tries(dots));
             }
             let mut note = |reason, text| {
-                let about = namespace.rules.about.clone();
+                let about = rules.about.clone();
                 notes.push(Note {
                     about,
                     reason,
@@ -324,152 +330,4 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn conf(spec: &Value) -> ResolvConf {
-        let pod = json!({ "metadata": { "name": "p", "namespace": "team" }, "spec": spec });
-        ResolvConf::of(&serde_json::from_value(pod).unwrap())
-    }
-
-    fn pod(name: &str) -> ObjectKey {
-        format!("team/{name}").parse().unwrap()
-    }
-
-    fn asking(servers: &[&str]) -> ResolvConf {
-        conf(&json!({ "dnsPolicy": "None", "dnsConfig": { "nameservers": servers } }))
-    }
-
-    fn table(trusted: &[&str]) -> Table {
-        let mut table = Table::new(trusted.iter().map(|net| net.parse().unwrap()).collect());
-        let rules = DnsRules {
-            about: ObjectReference::default(),
-            fewest_dots: 2,
-        };
-        table.set_namespaces(&[("team".to_owned(), rules)].into());
-        table.set_cluster(Some(["10.96.0.10".parse().unwrap()].into()));
-        let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
-        let services = (Purpose::Services, "10.96.0.0/12".parse().unwrap());
-        table.set_networks(Some(Arc::new(Networks::new([pods, services]))));
-        table
-    }
-
-    fn counts(table: &Table) -> [usize; 3] {
-        let view = table.view();
-        Whose::OTHERS.map(|whose| view.counts.get(&whose).copied().unwrap_or(0))
-    }
-
-    #[test]
-    fn servers_that_are_not_the_clusters_are_told_by_whose_they_are() {
-        let mut table = table(&["192.0.2.0/24"]);
-        table.set(&pod("plain"), Some(conf(&json!({}))));
-        table.set(&pod("same"), Some(asking(&["10.96.0.10"])));
-        table.set(&pod("local"), Some(asking(&["169.254.20.10"])));
-        assert_eq!(counts(&table), [0; 3]);
-        assert_eq!(table.notes(), []);
-        table.set(&pod("trusted"), Some(asking(&["10.96.0.10", "192.0.2.1"])));
-        table.set(&pod("node"), Some(conf(&json!({ "dnsPolicy": "Default" }))));
-        table.set(&pod("foreign"), Some(asking(&["192.0.2.1", "8.8.8.8"])));
-        assert_eq!(counts(&table), [1, 1, 1]);
-        let notes = table.notes();
-        assert_eq!(notes.len(), 1);
-        assert_eq!(notes[0].reason, "ForeignNameServers");
-        assert!(
-            notes[0].text.ends_with(": the node's, 8.8.8.8"),
-            "{:?}",
-            notes[0]
-        );
-        table.set(&pod("foreign"), None);
-        table.set(&pod("node"), Some(conf(&json!({}))));
-        assert_eq!(counts(&table), [1, 0, 0]);
-        assert_eq!(table.notes(), []);
-    }
-
-    #[test]
-    fn only_trusted_servers_that_pods_use_are_asked_and_only_so_many() {
-        let mut table = table(&["192.0.2.0/24"]);
-        assert_eq!(table.trusted(), (vec![], 0));
-        for i in 0..12 {
-            let servers = [format!("192.0.2.{i}"), format!("198.51.100.{i}")];
-            let servers = servers.each_ref().map(String::as_str);
-            table.set(&pod(&format!("p{i}")), Some(asking(&servers)));
-        }
-        let (asked, more) = table.trusted();
-        assert_eq!((asked.len(), more), (MAX_TRUSTED, 4));
-        assert!(
-            asked
-                .iter()
-                .all(|server| server.to_string().starts_with("192.0.2."))
-        );
-        table.forget("team");
-        assert_eq!(table.trusted(), (vec![], 0));
-    }
-
-    #[test]
-    fn a_name_server_in_the_networks_of_pods_and_services_is_never_trusted() {
-        let mut table = table(&["10.0.0.0/8"]);
-        let servers = ["10.244.0.7", "10.96.0.99", "10.1.0.1"];
-        table.set(&pod("a"), Some(asking(&servers)));
-        assert_eq!(table.trusted(), (vec!["10.1.0.1".parse().unwrap()], 0));
-        assert_eq!(counts(&table), [0, 0, 1]);
-        table.set_networks(None);
-        assert_eq!(table.trusted().0, Vec::<IpAddr>::new(), "not known yet");
-    }
-
-    #[test]
-    fn the_servers_that_most_namespaces_use_are_asked() {
-        let mut table = table(&["192.0.2.0/24"]);
-        let rules = |_| DnsRules {
-            about: ObjectReference::default(),
-            fewest_dots: 2,
-        };
-        let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), rules(name)));
-        table.set_namespaces(&namespaces.into());
-        // One namespace chose many with low addresses.
-        for last in 1..=20 {
-            let server = format!("192.0.2.{last}");
-            table.set(&pod(&format!("p{last}")), Some(asking(&[&server])));
-        }
-        for key in ["two/a", "two/b", "three/a"] {
-            let key = key.parse().unwrap();
-            table.set(&key, Some(asking(&["192.0.2.200"])));
-        }
-        let (asked, more) = table.trusted();
-        assert_eq!((asked.len(), more), (MAX_TRUSTED, 21 - MAX_TRUSTED));
-        assert_eq!(asked[0].to_string(), "192.0.2.200");
-    }
-
-    #[test]
-    fn nobody_is_called_foreign_before_the_clusters_servers_are_known() {
-        let mut table = table(&[]);
-        table.set_cluster(None);
-        table.set(&pod("a"), Some(asking(&["10.96.0.10"])));
-        assert_eq!(counts(&table), [0; 3]);
-    }
-
-    #[test]
-    fn pods_that_try_more_names_than_others_are_told() {
-        let mut table = table(&[]);
-        let search = json!({ "dnsConfig": { "searches": ["a.example", "b.example"] } });
-        table.set(&pod("a"), Some(conf(&search)));
-        assert_eq!(table.view().multiplied, 1);
-        assert_eq!(table.view().pods[0].tries, 6);
-        assert_eq!(table.notes()[0].reason, "QueriesMultiplied");
-        let options = json!([{ "name": "ndots", "value": "2" }]);
-        let calm = json!({ "dnsConfig": { "searches": ["a.example"], "options": options } });
-        table.set(&pod("a"), Some(conf(&calm)));
-        assert_eq!(table.view(), PodsView::default());
-    }
-
-    #[test]
-    fn what_a_namespace_without_rules_has_is_not_kept() {
-        let mut table = table(&[]);
-        table.set(&"other/a".parse().unwrap(), Some(asking(&["8.8.8.8"])));
-        assert_eq!(counts(&table), [0; 3]);
-        table.set(&pod("a"), Some(asking(&["8.8.8.8"])));
-        table.set_namespaces(&BTreeMap::new());
-        assert_eq!(counts(&table), [0; 3]);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
-//! The task that watches pods, while this replica leads.
+//! The task that watches pods, while this replica leads. An event of a pod costs by itself, however many namespaces have rules.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     future::{pending, ready},
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -32,10 +32,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    BYPASSING, MULTIPLYING, UNWATCHED,
+    BYPASSING, MULTIPLYING,
     pod::PodDns,
     resolv_conf::ResolvConf,
     table::{MAX_TRUSTED, Note, PodsView, Table, Whose},
+    watches::PodWatches,
 };
 use crate::{
     clients::Clients,
@@ -51,9 +52,6 @@ const AGAIN: Duration = Duration::from_secs(30 * 60);
 
 /// How long to wait when reports were not taken.
 const BUSY: Duration = Duration::from_secs(1);
-
-/// The pods of so many namespaces are watched: each watch is a connection to the API server.
-const MAX_WATCHES: usize = 512;
 
 /// The port of DNS.
 const PORT: u16 = 53;
@@ -93,14 +91,8 @@ pub struct Outputs {
     pub reporter: Reporter,
 }
 
-enum Change {
-    /// Of a namespace.
-    Pods(String, Box<Event<PodDns>>),
-    /// The addresses of a Service.
-    Service(ObjectKey, Vec<IpAddr>),
-}
-
-type Changes = SelectAll<BoxStream<'static, Change>>;
+/// The addresses that Services have from now on.
+type ServiceAddresses = SelectAll<BoxStream<'static, (ObjectKey, Vec<IpAddr>)>>;
 
 /// Watches until the token is cancelled.
 ///
@@ -113,35 +105,44 @@ pub async fn run(
     outputs: Outputs,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut task = Task::new(config, cluster, outputs);
+    let pods = cluster.clone();
+    let watches = PodWatches::new(move |scope| pods.watch_running(scope).boxed());
+    let mut task = Task::new(config, cluster, watches, outputs);
     let mut endpoints = inputs.endpoints.take();
+    // What is there already is new to the task.
+    inputs.overview.mark_changed();
+    inputs.networks.mark_changed();
+    if let Some(endpoints) = &mut endpoints {
+        endpoints.mark_changed();
+    }
     loop {
-        let namespaces = inputs.overview.borrow_and_update().dns.clone();
-        let behind = endpoints
-            .as_mut()
-            .map(|found| found.borrow_and_update().clone());
-        task.set_networks(inputs.networks.borrow_and_update().clone());
-        task.lead(inputs.leader.is_leading(), &namespaces);
-        task.set_endpoints(behind.flatten().as_ref());
+        task.lead(inputs.leader.is_leading());
         let wake = task.wake();
         tokio::select! {
             () = token.cancelled() => return Ok(()),
-            Some(change) = task.changes.next() => task.take(change),
+            Some((scope, event)) = task.watches.next() => task.take_pods(&scope, event),
+            Some((service, addresses)) = task.services.next() => task.set_service(service, addresses),
             () = inputs.leader.changed() => {}
-            Ok(()) = inputs.overview.changed() => {}
-            Ok(()) = inputs.networks.changed() => {}
-            () = changed(&mut endpoints) => {}
+            Ok(()) = inputs.overview.changed() => {
+                let rules = Arc::clone(&inputs.overview.borrow_and_update().dns);
+                task.set_rules(rules);
+            }
+            Ok(()) = inputs.networks.changed() => {
+                let networks = inputs.networks.borrow_and_update().clone();
+                task.set_networks(networks);
+            }
+            found = changed(&mut endpoints) => task.set_endpoints(found.as_ref()),
             () = sleep_until(wake) => task.tell(),
         }
     }
 }
 
-/// Returns when there are other endpoints.
-async fn changed(endpoints: &mut Option<watch::Receiver<Option<Endpoints>>>) {
+/// The next endpoints.
+async fn changed(endpoints: &mut Option<watch::Receiver<Option<Endpoints>>>) -> Option<Endpoints> {
     if let Some(found) = endpoints
         && found.changed().await.is_ok()
     {
-        return;
+        return found.borrow_and_update().clone();
     }
     pending().await
 }
@@ -151,132 +152,103 @@ struct Task {
     cluster: Cluster,
     outputs: Outputs,
     table: Table,
-    /// Namespaces whose pods are watched.
-    watched: BTreeMap<String, CancellationToken>,
-    /// Of which the pods were listed.
-    listed: BTreeSet<String>,
-    changes: Changes,
+    watches: PodWatches,
+    services: ServiceAddresses,
     networks: Option<Arc<Networks>>,
-    services: BTreeMap<ObjectKey, Vec<IpAddr>>,
+    /// Those of each Service, as far as they are known.
+    cluster_ips: BTreeMap<ObjectKey, Vec<IpAddr>>,
     behind: BTreeSet<IpAddr>,
-    /// The watches of pods, and of Services, that end when this replica does not lead.
-    leading: Option<CancellationToken>,
+    leads: bool,
     /// Nobody was told of a change yet.
     changed: Option<Instant>,
-    told: Vec<Note>,
+    /// The last note of each namespace and reason.
+    told: HashMap<(Option<String>, &'static str), Note>,
     again: Instant,
     bypassing: Series,
     multiplying: Series,
-    unwatched: Series,
 }
 
 impl Task {
-    fn new(config: Config, cluster: Cluster, outputs: Outputs) -> Self {
+    fn new(config: Config, cluster: Cluster, watches: PodWatches, outputs: Outputs) -> Self {
         Self {
             table: Table::new(config.trusted.clone()),
             config,
             cluster,
             outputs,
-            watched: BTreeMap::new(),
-            listed: BTreeSet::new(),
-            changes: SelectAll::new(),
+            watches,
+            services: SelectAll::new(),
             networks: None,
-            services: BTreeMap::new(),
+            cluster_ips: BTreeMap::new(),
             behind: BTreeSet::new(),
-            leading: None,
+            leads: false,
             changed: None,
-            told: Vec::new(),
+            told: HashMap::new(),
             again: Instant::now() + AGAIN,
             bypassing: Series::of(&BYPASSING),
             multiplying: Series::of(&MULTIPLYING),
-            unwatched: Series::of(&UNWATCHED),
         }
     }
 
-    fn lead(&mut self, leads: bool, namespaces: &BTreeMap<String, DnsRules>) {
-        match (&self.leading, leads) {
-            (None, true) => {
-                let token = CancellationToken::new();
-                for service in &self.config.services {
-                    let key = service.clone();
-                    let events = self.cluster.watch_one::<Service>(service);
-                    let events = events.filter_map(move |event| {
-                        let change = addresses(event).map(|it| Change::Service(key.clone(), it));
-                        ready(change)
-                    });
-                    let until = token.clone().cancelled_owned();
-                    self.changes.push(events.take_until(until).boxed());
-                }
-                self.leading = Some(token);
-                self.outputs.clients.watch(self.networks.clone());
-                self.touch();
-            }
-            (Some(token), false) => {
-                token.cancel();
-                self.leading = None;
-                self.changes = SelectAll::new();
-                self.watched.clear();
-                self.listed.clear();
-                self.services.clear();
-                self.table = Table::new(self.config.trusted.clone());
-                self.table.set_networks(self.networks.clone());
-                self.outputs.clients.watch(None);
-                self.changed = None;
-                self.told.clear();
-                self.bypassing.replace::<1>([]);
-                self.multiplying.replace::<0>([]);
-                self.unwatched.replace::<0>([]);
-                self.outputs.view.send_replace(None);
-                self.outputs.trusted.send_replace(Servers::default());
-            }
-            _ => {}
+    fn lead(&mut self, leads: bool) {
+        if leads == self.leads {
+            return;
         }
-        if let Some(token) = self.leading.clone() {
-            self.watch(namespaces, &token);
-        }
-    }
-
-    /// Watches the pods of these namespaces, and no others.
-    fn watch(&mut self, namespaces: &BTreeMap<String, DnsRules>, token: &CancellationToken) {
-        if self.table.set_namespaces(namespaces) {
+        self.leads = leads;
+        if leads {
+            for service in &self.config.services {
+                let key = service.clone();
+                let events = self.cluster.watch_one::<Service>(service);
+                let events = events.filter_map(move |event| {
+                    ready(addresses(event).map(|addresses| (key.clone(), addresses)))
+                });
+                self.services.push(events.boxed());
+            }
+            self.outputs.clients.watch(self.networks.clone());
+            self.watch();
             self.touch();
+        } else {
+            self.services = SelectAll::new();
+            self.watches.end();
+            self.cluster_ips.clear();
+            self.table.forget(&Scope::All);
+            self.set_cluster();
+            self.outputs.clients.watch(None);
+            self.changed = None;
+            self.told.clear();
+            self.bypassing.replace::<1>([]);
+            self.multiplying.replace::<0>([]);
+            self.outputs.view.send_replace(None);
+            self.outputs.trusted.send_replace(Servers::default());
         }
-        self.watched.retain(|name, token| {
-            let stays = namespaces.contains_key(name);
-            if !stays {
-                token.cancel();
-                self.outputs.clients.retain(name, &HashSet::new());
-            }
-            stays
-        });
-        for name in namespaces.keys() {
-            if self.watched.len() == MAX_WATCHES {
-                break;
-            }
-            if !self.watched.contains_key(name) {
-                let (token, name) = (token.child_token(), name.clone());
-                self.watched.insert(name.clone(), token.clone());
-                let scope = Scope::Namespace(name.clone());
-                let events = self.cluster.watch_running::<PodDns>(scope);
-                let events = events.map(move |event| Change::Pods(name.clone(), Box::new(event)));
-                let events = events.take_until(token.cancelled_owned());
-                self.changes.push(events.boxed());
-            }
-        }
-        self.listed.retain(|name| self.watched.contains_key(name));
-        self.look_whether_all_are_known(namespaces.len());
-        let unwatched = namespaces.len() - self.watched.len();
-        self.unwatched.replace([([], unwatched as f64)]);
     }
 
-    fn take(&mut self, change: Change) {
-        match change {
-            Change::Pods(namespace, event) => self.take_pods(&namespace, *event),
-            Change::Service(key, addresses) => {
-                self.services.insert(key, addresses);
-                self.set_cluster();
-            }
+    /// These namespaces have rules by name.
+    fn set_rules(&mut self, rules: Arc<BTreeMap<String, DnsRules>>) {
+        let known = self.table.rules();
+        if Arc::ptr_eq(known, &rules) || *known == rules {
+            return;
         }
+        self.table.set_rules(rules);
+        self.watch();
+        self.touch();
+    }
+
+    /// Watches the pods of namespaces with rules.
+    fn watch(&mut self) {
+        if !self.leads {
+            return;
+        }
+        for namespace in self.watches.watch(self.table.rules()) {
+            let scope = Scope::Namespace(namespace);
+            self.outputs.clients.retain(&scope, &HashSet::new());
+            self.table.forget(&scope);
+        }
+        self.show_whether_all_are_known();
+    }
+
+    fn set_service(&mut self, service: ObjectKey, addresses: Vec<IpAddr>) {
+        self.cluster_ips.insert(service, addresses);
+        self.set_cluster();
         self.touch();
     }
 
@@ -286,42 +258,48 @@ impl Task {
         }
         self.networks.clone_from(&networks);
         self.table.set_networks(networks.clone());
-        if self.leading.is_some() && networks.is_some() {
+        if self.leads && networks.is_some() {
             self.outputs.clients.watch(networks);
         }
         self.touch();
     }
 
-    /// Whether the pods of all of so many namespaces were listed.
-    fn look_whether_all_are_known(&self, namespaces: usize) {
-        let is_complete = self.listed.len() == namespaces;
-        self.outputs.clients.set_complete(is_complete);
+    /// Another pod is of no namespace with rules, once the pods of all of these were listed.
+    fn show_whether_all_are_known(&self) {
+        self.outputs
+            .clients
+            .set_complete(self.watches.is_complete());
     }
 
     fn set_pod(&mut self, pod: &PodDns) {
         let key = ObjectKey::of(pod);
         let counts = pod.runs() && !pod.is_on_host();
-        self.table.set(&key, counts.then(|| ResolvConf::of(pod)));
+        if self.table.set(&key, counts.then(|| ResolvConf::of(pod))) {
+            self.touch();
+        }
         self.outputs.clients.set(key, pod.addresses());
     }
 
-    fn take_pods(&mut self, namespace: &str, event: Event<PodDns>) {
+    fn take_pods(&mut self, scope: &Scope, event: Event<PodDns>) {
         match event {
             Event::Synced(pods) => {
                 let keys = pods.iter().map(ObjectKey::of).collect();
-                self.outputs.clients.retain(namespace, &keys);
-                self.listed.insert(namespace.to_owned());
-                self.table.forget(namespace);
+                self.outputs.clients.retain(scope, &keys);
+                self.table.forget(scope);
                 pods.iter().for_each(|pod| self.set_pod(pod));
+                self.show_whether_all_are_known();
+                self.touch();
             }
             Event::Applied(pod) => self.set_pod(&pod),
             Event::Deleted(key) => {
                 self.outputs.clients.end(&key);
-                self.table.set(&key, None);
+                if self.table.set(&key, None) {
+                    self.touch();
+                }
             }
             // What was known holds; the watch says so itself.
             Event::OutOfSync(reason) => {
-                info!(%namespace, %reason, "pods cannot be read: which of them bypass the cluster's DNS is not known");
+                info!(namespace = %scope, %reason, "pods cannot be read: which of them bypass the cluster's DNS is not known");
             }
             Event::Undecodable(_) => {}
         }
@@ -340,15 +318,15 @@ impl Task {
     }
 
     fn set_cluster(&mut self) {
-        let all = self.services.values().flatten().copied();
+        let all = self.cluster_ips.values().flatten().copied();
         let all: BTreeSet<IpAddr> = all.chain(self.behind.iter().copied()).collect();
         // Of each Service it must be known whether it is there.
-        let is_known = self.services.len() == self.config.services.len() && !all.is_empty();
+        let is_known = self.cluster_ips.len() == self.config.services.len() && !all.is_empty();
         self.table.set_cluster(is_known.then_some(all));
     }
 
     fn touch(&mut self) {
-        if self.leading.is_some() {
+        if self.leads {
             self.changed.get_or_insert_with(|| Instant::now() + CALM);
         }
     }
@@ -360,7 +338,7 @@ impl Task {
     /// Tells what is known now.
     fn tell(&mut self) {
         let now = Instant::now();
-        if self.leading.is_none() {
+        if !self.leads {
             self.again = now + AGAIN;
             return;
         }
@@ -377,24 +355,19 @@ impl Task {
             self.told.clear();
             self.again = now + AGAIN;
         }
-        let notes = self.table.notes();
-        let mut told = Vec::new();
-        for note in notes {
-            let is_new = !self.told.contains(&note);
+        let mut told = HashMap::new();
+        for note in self.table.notes() {
+            let key = (note.about.namespace.clone(), note.reason);
+            let is_new = self.told.get(&key) != Some(&note);
             let report = || {
-                let Note {
-                    about,
-                    reason,
-                    text,
-                } = note.clone();
-                self.outputs
-                    .reporter
-                    .report(about, Severity::Warning, reason, text)
+                let (about, text) = (note.about.clone(), note.text.clone());
+                let reporter = &self.outputs.reporter;
+                reporter.report(about, Severity::Warning, note.reason, text)
             };
             if is_new && !report() {
                 self.changed = Some(now + BUSY);
             } else {
-                told.push(note);
+                told.insert(key, note);
             }
         }
         self.told = told;

@@ -2,12 +2,13 @@
 
 use std::fs;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
-    core::v1::{Pod, Service, ServiceAccount},
+    core::v1::{Namespace, Pod, Service, ServiceAccount},
     events::v1::Event,
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use proto::api::EgressFirewall;
@@ -18,7 +19,7 @@ use tests::{
 };
 
 use crate::{
-    collectors::{Collector, Objects, allow},
+    collectors::{Collector, NEVER, Objects, allow, egress_firewall},
     history::addresses,
 };
 
@@ -50,6 +51,18 @@ async fn make_pod(pods: &Api<Pod>, name: &str, dns: Value) {
     pods.patch_status(name, &params, &running).await.unwrap();
 }
 
+/// A namespace in which pods can be made.
+async fn make_namespace(client: &Client, name: &str) {
+    let post = PostParams::default();
+    let namespace = json!({ "metadata": { "name": name } });
+    let namespace = serde_json::from_value(namespace).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.create(&post, &namespace).await.unwrap();
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    accounts.create(&post, &account).await.unwrap();
+}
+
 fn asking(server: &str) -> Value {
     json!({ "dnsPolicy": "None", "dnsConfig": { "nameservers": [server] } })
 }
@@ -62,8 +75,10 @@ async fn pods_that_bypass_the_clusters_dns_are_told_of_and_asked_after_if_they_a
     let _trusted = CoreDns::start_in(workdir.path(), &network).await;
     let trusted = network.inside().to_string();
     let server = ApiServer::shared().await;
-    let (namespace, team) = (server.namespace().await, server.namespace().await);
+    let namespace = server.namespace().await;
     let client = server.client().await;
+    let team = format!("{namespace}-team");
+    make_namespace(&client, &team).await;
     let post = PostParams::default();
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
     let dns = json!({
@@ -101,9 +116,6 @@ async fn pods_that_bypass_the_clusters_dns_are_told_of_and_asked_after_if_they_a
         .await;
     };
 
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &team);
-    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
-    accounts.create(&post, &account).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &team);
     make_pod(&pods, "foreign", asking("203.0.113.9")).await;
     // Without a rule by name nobody looks at pods.
@@ -180,4 +192,52 @@ async fn pods_that_bypass_the_clusters_dns_are_told_of_and_asked_after_if_they_a
     }
     counts([0.0; 4]).await;
     has(false).await;
+}
+
+/// Each namespace with rules has a watch of its pods, as long as there are few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_are_known_however_many_namespaces_have_rules() {
+    const NAMESPACES: usize = 520;
+    let server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let client = server.client().await;
+    let team = |i: usize| format!("team-{i:03}");
+    for i in [0, NAMESPACES - 1, NAMESPACES] {
+        make_namespace(&client, &team(i)).await;
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &team(i));
+        make_pod(&pods, "foreign", asking("203.0.113.9")).await;
+    }
+    let collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
+    collector.expect_leading(true).await;
+    let count = async |wanted: f64| {
+        eventually(&format!("{wanted} pods"), async || {
+            let labels = ["name_servers=\"foreign\""];
+            let found = collector.metric("collector_bypassing_pods", &labels).await;
+            (found == wanted).then_some(()).ok_or(format!("{found}"))
+        })
+        .await;
+    };
+    allow(&server, &team(0), &[NAME]).await;
+    count(1.0).await;
+    stream::iter(1..NAMESPACES)
+        .map(async |i| {
+            if i < NAMESPACES - 1 {
+                make_namespace(&client, &team(i)).await;
+            }
+            let firewalls: Api<EgressFirewall> = Api::namespaced(client.clone(), &team(i));
+            let post = PostParams::default();
+            firewalls.create(&post, &egress_firewall(&[NAME])).await
+        })
+        .buffer_unordered(8)
+        .try_collect::<Vec<_>>()
+        .await
+        .unwrap();
+    count(2.0).await;
+    // Its pods were read before it had rules.
+    allow(&server, &team(NAMESPACES), &[NAME]).await;
+    count(3.0).await;
+    let pods: Api<Pod> = Api::namespaced(client, &team(NAMESPACES - 1));
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete("foreign", &now).await.unwrap();
+    count(2.0).await;
 }

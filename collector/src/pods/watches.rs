@@ -1,0 +1,212 @@
+//! The watches of pods: one for each namespace with rules by name, or one for all namespaces where there are too many of these.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use futures_util::{
+    StreamExt,
+    stream::{BoxStream, SelectAll},
+};
+use runtime::store::{Event, Scope};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::pod::PodDns;
+
+/// The pods of so many namespaces are watched one by one: each watch is a connection to the API server.
+pub(super) const MAX_WATCHES: usize = 512;
+
+type Events = BoxStream<'static, (Scope, Event<PodDns>)>;
+
+/// Begins a watch.
+type Open = Box<dyn Fn(Scope) -> BoxStream<'static, Event<PodDns>> + Send>;
+
+/// The watches that run.
+pub(super) struct PodWatches {
+    open: Open,
+    events: SelectAll<Events>,
+    /// The namespaces that have a watch of their own.
+    namespaces: BTreeMap<String, CancellationToken>,
+    /// Of which the pods were listed.
+    listed: BTreeSet<String>,
+    /// The one watch for all namespaces.
+    all: Option<AllNamespaces>,
+}
+
+/// What is known of the one watch.
+#[derive(Debug)]
+struct AllNamespaces {
+    is_listed: bool,
+}
+
+impl fmt::Debug for PodWatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodWatches")
+            .field("namespaces", &self.namespaces)
+            .field("all", &self.all)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PodWatches {
+    /// None runs yet.
+    pub(super) fn new(
+        open: impl Fn(Scope) -> BoxStream<'static, Event<PodDns>> + Send + 'static,
+    ) -> Self {
+        Self {
+            open: Box::new(open),
+            events: SelectAll::new(),
+            namespaces: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            all: None,
+        }
+    }
+
+    /// Watches the pods of these namespaces. Returns those whose watches ended, unless the watch for all namespaces goes on with them.
+    ///
+    /// That one stays until [`PodWatches::end`]: namespaces around the limit would cause one list after the other.
+    pub(super) fn watch<T>(&mut self, namespaces: &BTreeMap<String, T>) -> Vec<String> {
+        if self.all.is_some() {
+            return Vec::new();
+        }
+        if namespaces.len() > MAX_WATCHES {
+            info!(
+                namespaces = namespaces.len(),
+                most = MAX_WATCHES,
+                "many namespaces have rules by name: the pods of all namespaces are watched at once"
+            );
+            self.end();
+            self.all = Some(AllNamespaces { is_listed: false });
+            self.open(Scope::All, CancellationToken::new());
+            return Vec::new();
+        }
+        let ended = self
+            .namespaces
+            .extract_if(.., |name, _| !namespaces.contains_key(name));
+        let ended: Vec<String> = ended
+            .map(|(name, token)| {
+                token.cancel();
+                name
+            })
+            .collect();
+        for name in &ended {
+            self.listed.remove(name);
+        }
+        for name in namespaces.keys() {
+            if !self.namespaces.contains_key(name) {
+                let token = CancellationToken::new();
+                self.namespaces.insert(name.clone(), token.clone());
+                self.open(Scope::Namespace(name.clone()), token);
+            }
+        }
+        ended
+    }
+
+    fn open(&mut self, scope: Scope, until: CancellationToken) {
+        let events = (self.open)(scope.clone());
+        let events = events.map(move |event| (scope.clone(), event));
+        let events = events.take_until(until.cancelled_owned());
+        self.events.push(events.boxed());
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&mut self) {
+        self.events = SelectAll::new();
+        self.namespaces.clear();
+        self.listed.clear();
+        self.all = None;
+    }
+
+    /// The next event; `None` while there is no watch.
+    pub(super) async fn next(&mut self) -> Option<(Scope, Event<PodDns>)> {
+        let (scope, event) = self.events.next().await?;
+        if matches!(event, Event::Synced(_)) {
+            match (&scope, &mut self.all) {
+                (Scope::Namespace(namespace), _) => {
+                    self.listed.insert(namespace.clone());
+                }
+                (Scope::All, all) => *all = Some(AllNamespaces { is_listed: true }),
+            }
+        }
+        Some((scope, event))
+    }
+
+    /// Whether the pods of all namespaces with rules were listed.
+    pub(super) fn is_complete(&self) -> bool {
+        match &self.all {
+            Some(all) => all.is_listed,
+            None => self.listed.len() == self.namespaces.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// Watches of which each lists nothing and then waits, and the scopes of those that were begun.
+    fn watches() -> (PodWatches, Arc<Mutex<Vec<String>>>) {
+        let begun: Arc<Mutex<Vec<String>>> = Arc::default();
+        let opened = Arc::clone(&begun);
+        let watches = PodWatches::new(move |scope| {
+            opened.lock().unwrap().push(scope.to_string());
+            stream::iter([Event::Synced(Vec::new())])
+                .chain(stream::pending())
+                .boxed()
+        });
+        (watches, begun)
+    }
+
+    fn namespaces(count: usize) -> BTreeMap<String, ()> {
+        (0..count).map(|i| (format!("team-{i:05}"), ())).collect()
+    }
+
+    async fn list(watches: &mut PodWatches, count: usize) {
+        for _ in 0..count {
+            assert!(!watches.is_complete());
+            watches.next().await.unwrap();
+        }
+        assert!(watches.is_complete());
+    }
+
+    #[tokio::test]
+    async fn each_namespace_with_rules_has_a_watch_that_ends_with_its_rules() {
+        let (mut watches, begun) = watches();
+        assert!(watches.is_complete(), "there is nothing to list");
+        assert_eq!(watches.watch(&namespaces(3)), [""; 0]);
+        list(&mut watches, 3).await;
+        assert_eq!(watches.watch(&namespaces(2)), ["team-00002"]);
+        assert!(watches.is_complete());
+        watches.watch(&namespaces(3));
+        list(&mut watches, 1).await;
+        let begun = begun.lock().unwrap();
+        assert_eq!(
+            *begun,
+            ["team-00000", "team-00001", "team-00002", "team-00002"]
+        );
+    }
+
+    #[tokio::test]
+    async fn one_watch_of_all_namespaces_takes_the_place_of_too_many() {
+        let (mut watches, begun) = watches();
+        watches.watch(&namespaces(MAX_WATCHES));
+        list(&mut watches, MAX_WATCHES).await;
+        assert_eq!(watches.watch(&namespaces(MAX_WATCHES + 1)), [""; 0]);
+        list(&mut watches, 1).await;
+        // It stays, whatever the rules are, until this collector leads anew.
+        assert_eq!(watches.watch(&namespaces(10_000)), [""; 0]);
+        assert_eq!(watches.watch(&namespaces(1)), [""; 0]);
+        assert!(watches.is_complete());
+        assert_eq!(begun.lock().unwrap()[MAX_WATCHES..], ["*"]);
+        watches.end();
+        watches.watch(&namespaces(1));
+        list(&mut watches, 1).await;
+        assert_eq!(begun.lock().unwrap().last().unwrap(), "team-00000");
+    }
+}
