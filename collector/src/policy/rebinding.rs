@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_names_are_attacked_few_are_told_of() {
+    fn of_each_kind_of_event_few_names_are_told_of_and_none_silences_another() {
         let (reporter, mut reports) = Reporter::with_queue(4096);
         let mut teller = Teller::new(reporter);
         let names: Vec<_> = (0..1000).map(|i| format!("n{i}.example.com")).collect();
@@ -203,10 +203,14 @@ mod tests {
         for name in &texts {
             tell(&mut teller, &rules, &attempt(name), start);
         }
-        assert_eq!(
-            std::iter::from_fn(|| reports.try_recv().ok()).count(),
-            MAX_TOLD
-        );
-        assert_eq!(teller.told.len(), MAX_TOLD);
+        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).count();
+        assert_eq!(told(), MAX_TOLD);
+        assert_eq!(teller.told["loopback"].len(), MAX_TOLD);
+        let other = Rebinding {
+            reason: "node",
+            ..attempt("n999.example.com")
+        };
+        tell(&mut teller, &rules, &other, start);
+        assert_eq!(told(), 1);
     }
 }

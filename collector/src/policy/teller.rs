@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// The same of the same rule's name is told this often.
 pub(super) const AGAIN: Duration = Duration::from_secs(600);
 
-/// So many names are told of within [`AGAIN`].
+/// So many names are told of within [`AGAIN`], of each kind: what a tenant can cause of one kind silences no other.
 pub(super) const MAX_TOLD: usize = 256;
 
 /// Of the EgressFirewalls that use a name so many are told.
@@ -20,7 +20,8 @@ const MAX_ABOUT: usize = 8;
 #[derive(Debug)]
 pub(super) struct Teller {
     reporter: Reporter,
-    pub(super) told: HashMap<(DnsName, &'static str), Instant>,
+    /// By kind and name.
+    pub(super) told: HashMap<&'static str, HashMap<DnsName, Instant>>,
 }
 
 impl Teller {
@@ -55,16 +56,16 @@ impl Teller {
 
     fn is_news(&mut self, name: &DnsName, kind: &'static str, now: Instant) -> bool {
         let is_recent = |told: &Instant| now.duration_since(*told) < AGAIN;
-        let key = (name.clone(), kind);
-        if self.told.get(&key).is_some_and(is_recent) {
+        let of_kind = self.told.entry(kind).or_default();
+        if of_kind.get(name).is_some_and(is_recent) {
             return false;
         }
-        if self.told.len() >= MAX_TOLD {
-            self.told.retain(|_, told| is_recent(told));
+        if of_kind.len() >= MAX_TOLD {
+            of_kind.retain(|_, told| is_recent(told));
         }
-        let has_room = self.told.len() < MAX_TOLD;
+        let has_room = of_kind.len() < MAX_TOLD;
         if has_room {
-            self.told.insert(key, now);
+            of_kind.insert(name.clone(), now);
         }
         has_room
     }
