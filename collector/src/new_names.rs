@@ -1,20 +1,24 @@
 //! How fast a client may bring new names in under wildcards: what one client asks for must not hold up the answers of others.
 //!
 //! The owner tells which names under wildcards are known ([`KnownNames`]); an answer for such a name always counts. A client has a budget
-//! for others. A name that is left out is taken in when it is asked for again and the client has budget.
+//! for others, and pays once for a name: for its IPv4 and its IPv6 addresses together. A name that is left out is taken in when it is
+//! asked for again and the client has budget.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     hash::BuildHasher,
     net::IpAddr,
     num::NonZeroUsize,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use lru::LruCache;
-use proto::api::DnsName;
+use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use crate::{
@@ -28,12 +32,18 @@ const PARTS: usize = 16;
 /// Clients that are told apart. A client that is forgotten has its whole burst again.
 const MOST_CLIENTS: usize = 1 << 16;
 
-/// Wildcards of which it is known what was left out.
-const MOST_WILDCARDS: usize = 1 << 12;
+/// Wildcards of which it is known what was left out: those that lost an answer last.
+const MOST_WILDCARDS: NonZeroUsize = NonZeroUsize::new(1 << 12).unwrap();
+
+/// Names that clients paid for in one family. Another name may take the place of one, which is then paid for twice.
+const MOST_PAID: usize = 1 << 13;
 
 /// The names under wildcards of which there is an address. Clones share them; the default knows none.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNames(Arc<Parts<HashSet<u64>>>);
+
+/// Tells a wildcard that is left out from the wildcard's own name, which may have addresses.
+const LEFT_OUT: &str = "left out";
 
 /// Tables by hash, each with a lock. A client cannot make names collide, as the hash has a secret start.
 #[derive(Debug, Default)]
@@ -77,6 +87,27 @@ impl KnownNames {
         self.0.part(hash).is_some_and(|part| part.contains(&hash))
     }
 
+    /// The namespaces of a wildcard are over their limits. Nothing under it is kept, so no client pays for it.
+    pub fn leave_out(&self, wildcard: &DnsName) {
+        let hash = self.0.hash((wildcard, LEFT_OUT));
+        if let Some(mut part) = self.0.part(hash) {
+            part.insert(hash);
+        }
+    }
+
+    /// What is under the wildcard is kept again.
+    pub fn take_in(&self, wildcard: &DnsName) {
+        let hash = self.0.hash((wildcard, LEFT_OUT));
+        if let Some(mut part) = self.0.part(hash) {
+            part.remove(&hash);
+        }
+    }
+
+    fn is_left_out(&self, wildcard: &DnsName) -> bool {
+        let hash = self.0.hash((wildcard, LEFT_OUT));
+        self.0.part(hash).is_some_and(|part| part.contains(&hash))
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
@@ -116,7 +147,9 @@ struct Limited {
     limits: NewNameLimits,
     known: KnownNames,
     budgets: Parts<Option<LruCache<IpAddr, Budget>>>,
-    refused: Mutex<HashMap<DnsName, Refused>>,
+    /// Marks of names, clients and families that are paid for and did not come yet; 0 for none.
+    paid: Box<[AtomicU64]>,
+    refused: Mutex<LruCache<DnsName, Refused>>,
     notices: Notices,
 }
 
@@ -134,37 +167,74 @@ impl NewNames {
             limits,
             known: shared.known.clone(),
             budgets: Parts::default(),
-            refused: Mutex::default(),
+            paid: (0..MOST_PAID).map(|_| AtomicU64::default()).collect(),
+            refused: Mutex::new(LruCache::new(MOST_WILDCARDS)),
             notices: shared.notices.clone(),
         };
         Self((limited.limits.rate > 0).then(|| Arc::new(limited)))
     }
 
-    /// Whether an answer for this name, which a wildcard wants, is taken in.
-    pub fn admit(&self, name: &DnsName, client: IpAddr, now: Timestamp) -> bool {
+    /// Whether an answer with addresses of this family for a name, which a wildcard wants, is taken in.
+    pub fn admit(&self, name: &DnsName, family: Family, client: IpAddr, now: Timestamp) -> bool {
         let Some(limited) = &self.0 else {
             return true;
         };
-        if limited.known.contains(name) || limited.has_budget(client, now) {
+        if limited.known.contains(name) {
             return true;
         }
-        limited.refuse(name, now);
+        let Some(wildcard) = name.wildcard() else {
+            return true;
+        };
+        // It would be refused whatever the budget is.
+        if limited.known.is_left_out(&wildcard) || limited.pays(name, family, client, now) {
+            return true;
+        }
+        limited.refuse(wildcard, now);
         false
     }
 
     /// What was left out of a wildcard, if anything was.
     pub fn refused(&self, wildcard: &DnsName) -> Option<Refused> {
         let limited = self.0.as_ref()?;
-        limited.refused().get(wildcard).copied()
+        limited.refused().peek(wildcard).copied()
     }
 }
 
 impl Limited {
-    fn has_budget(&self, client: IpAddr, now: Timestamp) -> bool {
+    /// Whether the client pays for the name, or did when it asked for the addresses of the other family.
+    fn pays(&self, name: &DnsName, family: Family, client: IpAddr, now: Timestamp) -> bool {
         let client = client.to_canonical();
         if self.limits.exempt.iter().any(|net| net.contains(&client)) {
             return true;
         }
+        let other = match family {
+            Family::V4 => Family::V6,
+            Family::V6 => Family::V4,
+        };
+        // Never 0, which is no mark.
+        let [this, other] = [family, other].map(|it| self.budgets.hash((name, client, it)) | 1);
+        if self.is_paid(this) {
+            return true;
+        }
+        let has_budget = self.has_budget(client, now);
+        if has_budget && let Some(place) = self.place(other) {
+            place.store(other, Ordering::Relaxed);
+        }
+        has_budget
+    }
+
+    /// Whether this is paid for. It counts once.
+    fn is_paid(&self, mark: u64) -> bool {
+        let relaxed = Ordering::Relaxed;
+        self.place(mark)
+            .is_some_and(|place| place.compare_exchange(mark, 0, relaxed, relaxed).is_ok())
+    }
+
+    fn place(&self, mark: u64) -> Option<&AtomicU64> {
+        self.paid.get((mark >> 1) as usize % MOST_PAID)
+    }
+
+    fn has_budget(&self, client: IpAddr, now: Timestamp) -> bool {
         let (rate, burst) = (
             f64::from(self.limits.rate),
             f64::from(self.limits.burst.max(1)),
@@ -190,26 +260,19 @@ impl Limited {
     }
 
     #[cold]
-    fn refuse(&self, name: &DnsName, now: Timestamp) {
-        let Some(wildcard) = name.wildcard() else {
-            return;
-        };
-        let mut refused = self.refused();
-        if let Some(known) = refused.get_mut(&wildcard) {
-            known.answers += 1;
-            known.last = now;
-        } else if refused.len() < MOST_WILDCARDS {
-            let first = Refused {
-                answers: 1,
-                last: now,
-            };
-            refused.insert(wildcard.clone(), first);
-        }
-        drop(refused);
+    fn refuse(&self, wildcard: DnsName, now: Timestamp) {
         self.notices.tell(&wildcard, Kind::NewNames);
+        let none = || Refused {
+            answers: 0,
+            last: now,
+        };
+        let mut all = self.refused();
+        let refused = all.get_or_insert_mut(wildcard, none);
+        refused.answers += 1;
+        refused.last = now;
     }
 
-    fn refused(&self) -> MutexGuard<'_, HashMap<DnsName, Refused>> {
+    fn refused(&self) -> MutexGuard<'_, LruCache<DnsName, Refused>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -240,7 +303,9 @@ mod tests {
 
     fn admitted(names: &NewNames, client: IpAddr, asked: u32, at: Timestamp) -> usize {
         let asked = (0..asked).map(|i| name(&format!("n{i}.example.com")));
-        asked.filter(|it| names.admit(it, client, at)).count()
+        asked
+            .filter(|it| names.admit(it, Family::V4, client, at))
+            .count()
     }
 
     #[test]
@@ -271,13 +336,70 @@ mod tests {
         let www = name("www.example.com");
         known.insert(&www);
         for _ in 0..100 {
-            assert!(names.admit(&www, ip(1), START));
+            assert!(names.admit(&www, Family::V4, ip(1), START));
         }
         assert_eq!(admitted(&names, ip(1), 100, START), 3);
-        assert!(names.admit(&www, ip(1), START));
+        assert!(names.admit(&www, Family::V4, ip(1), START));
         known.remove(&www);
-        assert!(!names.admit(&www, ip(1), START));
+        assert!(!names.admit(&www, Family::V4, ip(1), START));
         assert_eq!(known.count(), 0);
+    }
+
+    #[test]
+    fn a_name_costs_a_client_once_for_both_families() {
+        let names = NewNames::new(limits(), &Shared::default());
+        let admit = |label: &str, family, client| {
+            names.admit(
+                &name(&format!("{label}.example.com")),
+                family,
+                client,
+                START,
+            )
+        };
+        for label in ["a", "b", "c"] {
+            assert!(admit(label, Family::V4, ip(1)), "{label}");
+        }
+        for label in ["a", "b", "c"] {
+            assert!(admit(label, Family::V6, ip(1)), "{label}");
+            // What was paid for comes once, and for this client alone.
+            assert!(!admit(label, Family::V6, ip(1)), "{label}");
+        }
+        assert!(!admit("d", Family::V6, ip(1)));
+        assert!(admit("a", Family::V6, ip(2)));
+    }
+
+    #[test]
+    fn names_under_a_wildcard_that_is_left_out_cost_no_budget() {
+        let shared = Shared::default();
+        let known = shared.known.clone();
+        let names = NewNames::new(limits(), &shared);
+        let wildcard = name("*.example.com");
+        known.leave_out(&wildcard);
+        assert_eq!(admitted(&names, ip(1), 100, START), 100);
+        known.take_in(&wildcard);
+        // Answers for the wildcard's own name make none under it known.
+        known.insert(&wildcard);
+        assert_eq!(admitted(&names, ip(1), 100, START), 3);
+        assert_eq!(names.refused(&wildcard).map(|it| it.answers), Some(97));
+    }
+
+    #[test]
+    fn of_many_wildcards_those_that_lost_answers_last_are_known() {
+        let names = NewNames::new(limits(), &Shared::default());
+        let most = MOST_WILDCARDS.get();
+        let asked = |i: usize| {
+            names.admit(
+                &name(&format!("n.z{i}.example.com")),
+                Family::V4,
+                ip(1),
+                START,
+            )
+        };
+        let admitted = (0..most + 10).filter(|i| asked(*i)).count();
+        assert_eq!(admitted, 3);
+        let refused = |i: usize| names.refused(&name(&format!("*.z{i}.example.com")));
+        assert_eq!(refused(3), None);
+        assert!(refused(most + 9).is_some());
     }
 
     #[test]

@@ -257,7 +257,7 @@ fn take(
         });
     }
     if let (Match::Wildcard, Some(client)) = (found, client)
-        && !context.new_names.admit(&name, client, at)
+        && !context.new_names.admit(&name, family, client, at)
     {
         return Err(Outcome::NewName);
     }

@@ -28,7 +28,7 @@ pub struct Memory {
     /// The object is no larger than this, as far as was counted.
     pub(super) at_most_bytes: usize,
     /// Who is told of the names under a wildcard.
-    known: Option<KnownNames>,
+    pub(super) known: Option<KnownNames>,
 }
 
 /// What a memory knows of one name.
@@ -170,7 +170,7 @@ impl Memory {
         name.failures = 0;
         name.not_absent(observation.family);
         name.seen = name.seen.max(given);
-        self.without_addresses = None;
+        self.forget_reason();
         if news.added > 0 {
             self.has_grown(&observation.name, news.added);
             self.enforce_addresses_of(&observation.name, limits, observation.at, &mut learned);
@@ -286,7 +286,7 @@ impl Memory {
         if name.verdict == Verdict::Unknown {
             name.failures = name.failures.max(failures);
         }
-        self.without_addresses = None;
+        self.forget_reason();
         if news.added > 0 {
             self.has_grown(dns_name, news.added);
         }
@@ -384,7 +384,7 @@ impl Memory {
         learned.times = news.times;
         self.forget_empty();
         if !self.names.is_empty() {
-            self.without_addresses = None;
+            self.forget_reason();
         }
         if news.added > 0 {
             self.has_grown(&known.dns_name, news.added);
@@ -442,6 +442,9 @@ impl Memory {
     pub fn end(&self) {
         for name in &self.names {
             if let Some(known) = &self.known {
+        if let Some(known) = &self.known {
+            known.take_in(&self.spec);
+        }
                 known.remove(&name.dns_name);
             }
         }

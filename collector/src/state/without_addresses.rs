@@ -52,7 +52,19 @@ impl Memory {
             verdict: Verdict::LimitExceeded,
             failures: 0,
         }));
+        if let Some(known) = &self.known {
+            known.leave_out(&self.spec);
+        }
         gone
+    }
+
+    /// There are addresses, and no reason why there are none.
+    pub(super) fn forget_reason(&mut self) {
+        if self.without_addresses.take().is_some()
+            && let Some(known) = &self.known
+        {
+            known.take_in(&self.spec);
+        }
     }
 
     /// Goes on where the status says that the object has lost its last address.
