@@ -126,11 +126,17 @@ impl Cluster {
     fn ask_honestly(&mut self) {
         for team in TEAMS {
             for i in 0..HONEST {
-                let client = self.pods.address(&format!("{team}/{i}"));
-                let ip = [203, 0, 113, u8::try_from(i).unwrap()];
-                self.ask(&honest(team, i), &[ip.into()], client);
+                self.ask_as(team, i, &honest(team, i), 1);
             }
         }
+    }
+
+    /// A client of a team asks, and is told so many addresses.
+    fn ask_as(&mut self, team: &str, i: usize, asked: &str, count: u8) {
+        let client = self.pods.address(&format!("{team}/{i}"));
+        let ip = |part| IpAddr::from([203, 0, part, u8::try_from(i).unwrap()]);
+        let addresses: Vec<_> = (0..count).map(ip).collect();
+        self.ask(asked, &addresses, client);
     }
 
     fn attack(&mut self, attack: Attack, label: usize, count: u16, is_v6: bool) {
@@ -234,6 +240,75 @@ fn names_that_are_known_from_a_status_alone_stay_while_others_ask_for_random_lab
     for attack in Attack::ALL {
         flood(attack, 1, true, true);
     }
+}
+
+/// The attack has filled the wildcard when the collector is started anew. It goes on, and meanwhile the others ask again.
+fn flood_around_a_restart(attack: Attack, count: u16, is_v6: bool) -> Cluster {
+    const LABELS: usize = 1500;
+    // Theirs are larger or smaller than the random ones.
+    let honest_count = if count > 4 { 1 } else { 4 };
+    let mut cluster = Cluster::start();
+    let ask = |cluster: &mut Cluster, number: usize| {
+        let (team, i) = (TEAMS[number % TEAMS.len()], number / TEAMS.len());
+        cluster.ask_as(team, i, &honest(team, i), honest_count);
+    };
+    let everybody = TEAMS.len() * HONEST;
+    (0..everybody).for_each(|number| ask(&mut cluster, number));
+    for label in 0..LABELS {
+        cluster.attack(attack, label, count, is_v6);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.lost(), 0, "{attack:?} {count} {is_v6}, before");
+    cluster.restart();
+    for number in 0..LABELS {
+        cluster.attack(attack, LABELS + number, count, is_v6);
+        if number < everybody {
+            ask(&mut cluster, number);
+        }
+        if number % 250 == 249 {
+            cluster.pass(600);
+            let lost = cluster.lost();
+            assert_eq!(lost, 0, "{attack:?} {count} {is_v6}, {number} labels later");
+        }
+    }
+    cluster
+}
+
+#[test]
+fn an_attack_that_goes_on_after_a_restart_takes_no_names_of_others() {
+    for attack in Attack::ALL {
+        flood_around_a_restart(attack, 1, false);
+    }
+    for (count, is_v6) in [(2, true), (4, false), (8, true), (16, false)] {
+        flood_around_a_restart(Attack::OneClient, count, is_v6);
+    }
+}
+
+#[test]
+fn after_a_restart_new_names_take_the_place_of_their_namespaces_own() {
+    const NEW: usize = 20;
+    let mut cluster = flood_around_a_restart(Attack::OneClient, 1, false);
+    let new = |i: usize| format!("new-{i}.s3.example.com.");
+    for label in 0..600 {
+        cluster.attack(Attack::OneClient, 5000 + label, 1, false);
+        if label < NEW {
+            cluster.ask_as("team-a", label, &new(label), 1);
+        }
+        if label % 100 == 99 {
+            cluster.pass(2);
+        }
+    }
+    let stored = cluster.stored();
+    let are_there = (0..NEW).filter(|i| stored.contains(new(*i).as_str()));
+    let count = are_there.count();
+    assert!(
+        count >= NEW / 2,
+        "{count}: it has as many as the attacker at least"
+    );
+    let is_lost = |team, i| !stored.contains(honest(team, i).as_str());
+    let lost = TEAMS.map(|team| (0..HONEST).filter(|i| is_lost(team, *i)).count());
+    assert!((1..=2 * NEW).contains(&lost[0]), "{lost:?}");
+    assert_eq!(lost[1..], [0, 0]);
 }
 
 #[test]

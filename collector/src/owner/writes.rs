@@ -93,6 +93,10 @@ impl Owner {
             let Refresh {
                 spec, cost, write, ..
             } = refresh;
+            // What was evicted for it made the name dirty again: it is written already.
+            if self.in_flight.contains_key(&write.key()) {
+                continue;
+            }
             match self.budget.take_times(cost, now) {
                 Ok(()) => {
                     self.in_flight.insert(write.key(), VecDeque::new());

@@ -6,7 +6,10 @@
 //!    namespace. Of these names those go first that fewest namespaces asked for, then those of the client that has most, then those
 //!    that were seen longest ago.
 //!
-//! A name from a status is of nobody until somebody asks for it: it stands for itself, beside the namespaces.
+//! After a restart the collector does not know which clients asked for the names of a status. As long as there are names without a known
+//! client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
+//! that asks for its old names again would lose them to a client that asks for ever new ones. Names without a known client go when no
+//! other name counts.
 
 use std::{
     cmp::Reverse,
@@ -22,8 +25,8 @@ pub(super) struct Leaving<'a> {
     /// How many of each class are left.
     left: [usize; 3],
     /// What each namespace has, and each client.
-    groups: Vec<usize>,
-    clients: Vec<usize>,
+    groups: Vec<Share>,
+    clients: Vec<Share>,
     /// Places of candidates by class, group and how many namespaces asked for them; then by client, those first that were seen longest ago.
     queues: BTreeMap<(usize, usize, usize), BTreeMap<usize, VecDeque<usize>>>,
 }
@@ -35,10 +38,19 @@ const WITH_RULE: usize = 2;
 /// Of names that nobody asked for, and of those whose namespaces do not matter.
 const NONE: usize = usize::MAX;
 
+/// How much a namespace or a client has, and how much of it counts. Names from a status do not, as long as there are some without a known
+/// client.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+struct Share {
+    counted: usize,
+    all: usize,
+}
+
 struct Candidate<'a> {
     name: &'a Name,
     class: usize,
     weight: usize,
+    counts: bool,
     /// Who asked for it, by places in the lists.
     groups: Box<[usize]>,
     clients: Box<[usize]>,
@@ -60,8 +72,11 @@ impl<'a> Leaving<'a> {
     pub(super) fn of(memory: &'a Memory, crowd: Crowd<'_>, weigh: impl Fn(&Name) -> usize) -> Self {
         let (mut groups, mut clients) = (Places(HashMap::new()), Places(HashMap::new()));
         let mut known = HashMap::new();
+        let is_found = |it: &&Name| it.dns_name != memory.spec;
+        let is_unclaimed = |it: &Name| it.is_from_status && it.askers.is_empty();
+        let any_unclaimed = memory.names.iter().filter(is_found).any(is_unclaimed);
         let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(memory.names.len());
-        for name in memory.names.iter().filter(|it| it.dns_name != memory.spec) {
+        for name in memory.names.iter().filter(is_found) {
             let mut of_groups = Vec::new();
             let mut is_without_rule = !name.askers.is_empty();
             for client in name.askers.iter() {
@@ -81,6 +96,7 @@ impl<'a> Leaving<'a> {
                     (true, false) => WITH_RULE,
                 },
                 weight: weigh(name),
+                counts: !(any_unclaimed && name.is_from_status),
                 groups: of_groups.into(),
                 clients: name.askers.iter().map(|it| clients.of(it)).collect(),
                 is_gone: false,
@@ -88,8 +104,8 @@ impl<'a> Leaving<'a> {
         }
         candidates.sort_unstable_by_key(|it| (it.name.seen, &it.name.dns_name));
         let mut leaving = Self {
-            groups: vec![0; groups.0.len()],
-            clients: vec![0; clients.0.len()],
+            groups: vec![Share::default(); groups.0.len()],
+            clients: vec![Share::default(); clients.0.len()],
             left: [0; 3],
             queues: BTreeMap::new(),
             candidates: Vec::new(),
@@ -105,12 +121,13 @@ impl<'a> Leaving<'a> {
         let Candidate {
             class,
             weight,
+            counts,
             groups,
             clients,
             ..
         } = candidate;
-        change(&mut self.groups, groups, |it| it + weight);
-        change(&mut self.clients, clients, |it| it + weight);
+        change(&mut self.groups, groups, |it| it.add(*weight, *counts));
+        change(&mut self.clients, clients, |it| it.add(*weight, *counts));
         if let Some(left) = self.left.get_mut(*class) {
             *left += 1;
         }
@@ -138,7 +155,7 @@ impl<'a> Leaving<'a> {
     fn first(&mut self, class: usize, group: usize) -> Option<usize> {
         let (candidates, clients) = (&self.candidates, &self.clients);
         let is_gone = |place: &usize| candidates.get(*place).is_none_or(|it| it.is_gone);
-        let weight = |client: &usize| clients.get(*client).copied().unwrap_or(0);
+        let weight = |client: &usize| clients.get(*client).copied().unwrap_or_default();
         for (_, queues) in self
             .queues
             .range_mut((class, group, 0)..=(class, group, usize::MAX))
@@ -167,21 +184,32 @@ impl<'a> Leaving<'a> {
             return self.first(class, NONE);
         }
         let groups = self.groups.iter().copied().enumerate();
-        let most = groups.max_by_key(|(_, weight)| *weight);
-        let alone = self.first(class, NONE);
-        let alone_weight = alone.and_then(|place| Some(self.candidates.get(place)?.weight));
-        if alone_weight > most.map(|(_, weight)| weight) {
-            return alone;
+        let most = groups.max_by_key(|(_, share)| *share);
+        match most.filter(|(_, share)| share.counted > 0) {
+            Some((group, _)) => self.first(class, group),
+            None => self
+                .first(class, NONE)
+                .or_else(|| self.first(class, most?.0)),
         }
-        let (group, _) = most?;
-        self.first(class, group)
     }
 }
 
-fn change(weights: &mut [usize], places: &[usize], how: impl Fn(usize) -> usize) {
+impl Share {
+    fn add(&mut self, weight: usize, counts: bool) {
+        self.counted += if counts { weight } else { 0 };
+        self.all += weight;
+    }
+
+    fn subtract(&mut self, weight: usize) {
+        self.counted = self.counted.saturating_sub(weight);
+        self.all = self.all.saturating_sub(weight);
+    }
+}
+
+fn change(shares: &mut [Share], places: &[usize], how: impl Fn(&mut Share)) {
     for place in places {
-        if let Some(weight) = weights.get_mut(*place) {
-            *weight = how(*weight);
+        if let Some(share) = shares.get_mut(*place) {
+            how(share);
         }
     }
 }
@@ -194,12 +222,8 @@ impl<'a> Iterator for Leaving<'a> {
         let gone = self.candidates.get_mut(place)?;
         gone.is_gone = true;
         let weight = gone.weight;
-        change(&mut self.groups, &gone.groups, |it| {
-            it.saturating_sub(weight)
-        });
-        change(&mut self.clients, &gone.clients, |it| {
-            it.saturating_sub(weight)
-        });
+        change(&mut self.groups, &gone.groups, |it| it.subtract(weight));
+        change(&mut self.clients, &gone.clients, |it| it.subtract(weight));
         if let Some(left) = self.left.get_mut(gone.class) {
             *left = left.saturating_sub(1);
         }

@@ -271,6 +271,7 @@ impl Memory {
         if name.addresses.is_empty() {
             // Nobody knows who asked for it, and when.
             name.sighted = now;
+            name.is_from_status = true;
         }
         for address in &mut addresses {
             // A status also has what failed look-ups extended; only news says that an address was in an answer again.
@@ -375,6 +376,7 @@ impl Memory {
         };
         if name.addresses.is_empty() {
             (name.verdict, name.failures) = (known.verdict, known.failures);
+            name.is_from_status = known.is_from_status;
         }
         name.askers.join(&known.askers, crowd);
         name.seen = name.seen.max(known.seen);
@@ -440,11 +442,11 @@ impl Memory {
 
     /// Nobody is to know its names any more.
     pub fn end(&self) {
-        for name in &self.names {
-            if let Some(known) = &self.known {
         if let Some(known) = &self.known {
             known.take_in(&self.spec);
         }
+        for name in &self.names {
+            if let Some(known) = &self.known {
                 known.remove(&name.dns_name);
             }
         }

@@ -21,6 +21,8 @@ pub(super) struct Name {
     pub(super) sighted: Timestamp,
     /// Clients that asked, as far as this process knows; of a name that no wildcard brought the first alone.
     pub(super) askers: Askers,
+    /// It came from a status, and not from an answer to a client.
+    pub(super) is_from_status: bool,
     /// Look-ups that failed since the last answer.
     pub(super) failures: i32,
     pub(super) verdict: Verdict,
@@ -94,6 +96,7 @@ impl Name {
             seen: Timestamp::default(),
             sighted: Timestamp::default(),
             askers: Askers::default(),
+            is_from_status: false,
             failures: 0,
             verdict: Verdict::Unknown,
             asked: <[Timestamp; 2]>::default(),
