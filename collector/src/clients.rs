@@ -36,7 +36,9 @@ pub struct Clients(Arc<RwLock<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    numbers: HashMap<Box<str>, Namespace>,
+    numbers: HashMap<Arc<str>, Namespace>,
+    /// The names, by their numbers.
+    names: Vec<Arc<str>>,
     by_address: HashMap<IpAddr, Holder>,
     addresses: BTreeMap<ObjectKey, Box<[IpAddr]>>,
     /// The oldest first. A pod may have come back to an address.
@@ -59,6 +61,14 @@ impl Clients {
     /// The number of a namespace.
     pub fn number(&self, namespace: &str) -> Namespace {
         self.write().number(namespace)
+    }
+
+    /// The name of a namespace.
+    pub fn name(&self, namespace: Namespace) -> Arc<str> {
+        let place = usize::try_from(namespace.0.get() - 1).unwrap_or(usize::MAX);
+        let table = self.read();
+        // It has a number, so it has a name.
+        table.names.get(place).cloned().unwrap_or_default()
     }
 
     /// The client that has this address.
@@ -162,7 +172,9 @@ impl Table {
         }
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX - 1);
         let number = Namespace(NonZeroU32::MIN.saturating_add(next));
-        self.numbers.insert(namespace.into(), number);
+        let name: Arc<str> = namespace.into();
+        self.names.push(Arc::clone(&name));
+        self.numbers.insert(name, number);
         number
     }
 
@@ -263,6 +275,7 @@ pub(crate) mod tests {
         clients.watch(None);
         assert_eq!(clients.who(ip(1)), Client::NoPod);
         assert_eq!(Client::PodOf(clients.number("team")), team);
+        assert_eq!(&*clients.name(clients.number("other")), "other");
     }
 
     #[test]

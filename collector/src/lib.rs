@@ -1,7 +1,7 @@
 //! The collector: from the answers that CoreDNS streams to the addresses of the names that EgressFirewalls use.
 //!
 //! - [`ingest`]: dnstap streams → [`observation`]s, for the [`names`] that are wanted, past the [`guards`].
-//! - [`pods`]: pods that bypass the cluster's DNS.
+//! - [`pods`]: pods that bypass the cluster's DNS; [`namespaces`]: how much each namespace may have.
 //! - [`policy`]: EgressFirewalls → the names in use.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
@@ -24,6 +24,7 @@ pub mod hearing;
 pub mod ingest;
 pub mod inspect;
 pub mod names;
+pub mod namespaces;
 pub mod new_names;
 pub mod observation;
 pub mod owner;
@@ -50,6 +51,7 @@ pub const METRICS: &[&[Metric]] = &[
     policy::METRICS,
     corefile::live::METRICS,
     pods::METRICS,
+    namespaces::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
     runtime::reload::METRICS,

@@ -133,7 +133,7 @@ impl fmt::Display for Subjects {
 }
 
 /// A text that somebody wrote, cut and quoted, without a character that could hide or turn round what is beside it.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
         let (before, escaped) = (quoted.len(), character.escape_unicode());

@@ -174,6 +174,15 @@ impl Cluster {
         watch(self.client(), Watching::running(scope), self.bad_objects())
     }
 
+    /// All objects of a kind, in every namespace or in none, as a type that reads what it wants of them; like
+    /// [`Cluster::watch_one`].
+    pub fn watch_all<K>(&self) -> impl Stream<Item = Event<K>> + Send + 'static
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        watch_all(self.client(), self.bad_objects())
+    }
+
     /// Requests about objects of a kind in a namespace.
     pub(crate) fn requests<K: Object>(namespace: &str) -> Request {
         Request::new(K::url_path(&(), Some(namespace)))

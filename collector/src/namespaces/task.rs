@@ -1,0 +1,218 @@
+//! Follows the Namespaces, and tells their authors what is wrong with the annotations.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    pin::pin,
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+use metrics::gauge;
+use runtime::{
+    report::{Reporter, Severity},
+    store::Event,
+};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    NamespaceQuota, NamespaceQuotas, QuotaRules,
+    annotations::{AnnotatedNamespace, AnnotationFault, Outcome},
+};
+use crate::clients::{Clients, Namespace};
+
+/// How often what is still so is told again, as the API server forgets Events after an hour.
+const AGAIN: Duration = Duration::from_secs(30 * 60);
+
+/// How long to wait when reports were not taken.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// What the task tells.
+#[derive(Debug)]
+pub struct Outputs {
+    /// The quotas.
+    pub quotas: NamespaceQuotas,
+    /// Who numbers the namespaces.
+    pub clients: Clients,
+    /// What the authors of Namespaces are told.
+    pub reporter: Reporter,
+}
+
+/// Follows the Namespaces until the token is cancelled.
+///
+/// # Errors
+/// None: what goes wrong is logged and tried again.
+pub async fn run(
+    rules: QuotaRules,
+    events: impl Stream<Item = Event<AnnotatedNamespace>>,
+    outputs: Outputs,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut events = pin!(events);
+    let mut task = Task {
+        rules,
+        outputs,
+        known: BTreeMap::new(),
+        is_unreadable: false,
+        untold: BTreeSet::new(),
+        busy_until: None,
+        again: Instant::now() + AGAIN,
+    };
+    loop {
+        let tells = task.next_telling();
+        tokio::select! {
+            () = token.cancelled() => return Ok(()),
+            Some(event) = events.next() => task.take(event),
+            () = sleep_until(tells) => task.tell(),
+        }
+    }
+}
+
+/// A Namespace with annotations that set limits.
+#[derive(Debug)]
+struct Known {
+    number: Namespace,
+    about: ObjectReference,
+    outcome: Outcome,
+}
+
+struct Task {
+    rules: QuotaRules,
+    outputs: Outputs,
+    /// Those with annotations of ours, by their names.
+    known: BTreeMap<String, Known>,
+    /// That they cannot be read was said.
+    is_unreadable: bool,
+    /// Those whose faults are still to be told.
+    untold: BTreeSet<String>,
+    /// No sooner than this, if the reports did not fit.
+    busy_until: Option<Instant>,
+    again: Instant,
+}
+
+impl Task {
+    fn take(&mut self, event: Event<AnnotatedNamespace>) {
+        match event {
+            Event::Synced(all) => {
+                self.is_unreadable = false;
+                let names: BTreeSet<String> = all.iter().map(ResourceExt::name_any).collect();
+                self.known.retain(|name, _| names.contains(name));
+                for namespace in &all {
+                    self.apply(namespace);
+                }
+                let quotas = self.known.values();
+                let quotas = quotas.filter_map(|it| Some((it.number, it.outcome.quota?)));
+                let quotas: HashMap<Namespace, NamespaceQuota> = quotas.collect();
+                self.outputs.quotas.replace(quotas);
+            }
+            Event::Applied(namespace) => {
+                let name = namespace.name_any();
+                let before = self.known.get(&name).map(|it| it.number);
+                self.apply(&namespace);
+                match (self.known.get(&name), before) {
+                    (Some(known), _) => {
+                        self.outputs.quotas.set(known.number, known.outcome.quota);
+                    }
+                    (None, Some(number)) => self.outputs.quotas.set(number, None),
+                    (None, None) => {}
+                }
+            }
+            Event::Deleted(key) => {
+                if let Some(known) = self.known.remove(&key.name) {
+                    self.outputs.quotas.set(known.number, None);
+                }
+            }
+            Event::OutOfSync(reason) => {
+                self.outputs.quotas.cannot_be_read();
+                if !std::mem::replace(&mut self.is_unreadable, true) {
+                    warn!(
+                        objects = "Namespaces", %reason,
+                        "cannot be read: limits of annotations that were read hold, and those of the flags for other namespaces"
+                    );
+                }
+            }
+            // What was known of them holds, and the watch names them.
+            Event::Undecodable(_) => {}
+        }
+        self.count();
+    }
+
+    fn apply(&mut self, namespace: &AnnotatedNamespace) {
+        let name = namespace.name_any();
+        let outcome = namespace.outcome(&self.rules);
+        if outcome == Outcome::default() {
+            self.known.remove(&name);
+            return;
+        }
+        let known = self.known.get(&name);
+        if known.is_some_and(|known| known.outcome == outcome) {
+            return;
+        }
+        info!(namespace = name, quota = ?outcome.quota, "annotations of a Namespace set its limits");
+        if !outcome.faults.is_empty() {
+            self.untold.insert(name.clone());
+        }
+        let known = Known {
+            number: self.outputs.clients.number(&name),
+            about: namespace.about(),
+            outcome,
+        };
+        self.known.insert(name, known);
+    }
+
+    fn count(&self) {
+        let outcomes = || self.known.values().map(|known| &known.outcome);
+        let of = |reason| {
+            let faults = outcomes().flat_map(|it| &it.faults);
+            faults.filter(|fault| fault.reason == reason).count()
+        };
+        let used: usize = outcomes().map(|it| it.used).sum();
+        for (outcome, count) in [
+            ("used", used),
+            ("clamped", of(AnnotationFault::CLAMPED)),
+            ("ignored", of(AnnotationFault::IGNORED)),
+        ] {
+            gauge!("collector_namespace_annotations", "outcome" => outcome).set(count as f64);
+        }
+    }
+
+    fn next_telling(&self) -> Instant {
+        match (self.untold.is_empty(), self.busy_until) {
+            (true, _) => self.again,
+            (false, Some(later)) => later,
+            (false, None) => Instant::now(),
+        }
+    }
+
+    /// Tells what is wrong, as far as it is taken.
+    fn tell(&mut self) {
+        let now = Instant::now();
+        if self.again <= now {
+            self.again = now + AGAIN;
+            let faulty = self.known.iter();
+            let faulty = faulty.filter(|(_, known)| !known.outcome.faults.is_empty());
+            self.untold.extend(faulty.map(|(name, _)| name.clone()));
+        }
+        self.busy_until = None;
+        while let Some(name) = self.untold.first() {
+            let known = self.known.get(name);
+            let faults = known.map_or(&[][..], |known| &known.outcome.faults);
+            let is_taken = faults.iter().all(|AnnotationFault { reason, note }| {
+                let about = known.map(|known| known.about.clone()).unwrap_or_default();
+                let reporter = &self.outputs.reporter;
+                reporter.report(about, Severity::Warning, reason, note.as_str())
+            });
+            if !is_taken {
+                self.busy_until = Some(now + BUSY);
+                return;
+            }
+            self.untold.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

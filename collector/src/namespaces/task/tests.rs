@@ -1,0 +1,127 @@
+use runtime::{report::Report, store::ObjectKey};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    super::annotations::tests::{RULES, namespace},
+    *,
+};
+
+const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses";
+
+struct Cluster {
+    task: Task,
+    reports: mpsc::Receiver<Report>,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let (reporter, reports) = Reporter::with_queue(2);
+        let outputs = Outputs {
+            quotas: NamespaceQuotas::unread(),
+            clients: Clients::default(),
+            reporter,
+        };
+        let task = Task {
+            rules: RULES,
+            outputs,
+            known: BTreeMap::new(),
+            is_unreadable: false,
+            untold: BTreeSet::new(),
+            busy_until: None,
+            again: Instant::now() + AGAIN,
+        };
+        Self { task, reports }
+    }
+
+    fn apply(&mut self, name: &str, annotations: Value) {
+        let namespace = namespace(name, annotations);
+        self.task.take(Event::Applied(namespace));
+    }
+
+    fn addresses(&self, name: &str) -> Option<usize> {
+        let Outputs {
+            quotas, clients, ..
+        } = &self.task.outputs;
+        Some(quotas.get(clients.number(name))?.addresses)
+    }
+
+    /// The reasons of what was told, and of which Namespaces.
+    fn told(&mut self) -> Vec<(String, &'static str)> {
+        self.task.tell();
+        let reports = std::iter::from_fn(|| self.reports.try_recv().ok());
+        let told = reports.map(|it| (it.about.name.unwrap_or_default(), it.reason));
+        told.collect()
+    }
+}
+
+fn many(text: &str) -> Value {
+    json!({ MAX_ADDRESSES: text })
+}
+
+#[tokio::test]
+async fn a_namespace_has_the_limits_of_its_annotations_until_it_is_deleted() {
+    let mut cluster = Cluster::new();
+    assert!(!cluster.task.outputs.quotas.are_known());
+    let all = vec![namespace("a", many("7")), namespace("b", Value::Null)];
+    cluster.task.take(Event::Synced(all));
+    assert!(cluster.task.outputs.quotas.are_known());
+    assert_eq!(
+        (cluster.addresses("a"), cluster.addresses("b")),
+        (Some(7), None)
+    );
+    cluster.apply("a", many("8"));
+    cluster.apply("b", many("9"));
+    assert_eq!(
+        (cluster.addresses("a"), cluster.addresses("b")),
+        (Some(8), Some(9))
+    );
+    cluster.apply("a", Value::Null);
+    let key = ObjectKey {
+        namespace: String::new(),
+        name: "b".to_owned(),
+    };
+    cluster.task.take(Event::Deleted(key));
+    assert_eq!(
+        (cluster.addresses("a"), cluster.addresses("b")),
+        (None, None)
+    );
+    // What a new list lacks was deleted meanwhile.
+    cluster.apply("a", many("8"));
+    cluster.task.take(Event::Synced(Vec::new()));
+    assert_eq!(cluster.addresses("a"), None);
+    assert_eq!(cluster.told(), []);
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_namespaces_the_flags_hold() {
+    let mut cluster = Cluster::new();
+    let forbidden = || Event::OutOfSync("it is forbidden".to_owned());
+    cluster.task.take(forbidden());
+    assert!(cluster.task.outputs.quotas.are_known());
+    assert_eq!(cluster.addresses("a"), None);
+    // What was read once holds.
+    let all = vec![namespace("a", many("7"))];
+    cluster.task.take(Event::Synced(all));
+    cluster.task.take(forbidden());
+    assert_eq!(cluster.addresses("a"), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_told_when_they_change_and_every_half_hour() {
+    let mut cluster = Cluster::new();
+    let clamped = |name: &str| (name.to_owned(), AnnotationFault::CLAMPED);
+    let ignored = |name: &str| (name.to_owned(), AnnotationFault::IGNORED);
+    let all = ["a", "b", "c"].map(|name| namespace(name, many("1001")));
+    cluster.task.take(Event::Synced(all.to_vec()));
+    // As many as are taken at once.
+    assert_eq!(cluster.told(), [clamped("a"), clamped("b")]);
+    assert_eq!(cluster.told(), [clamped("c")]);
+    assert_eq!(cluster.told(), []);
+    cluster.apply("a", many("x"));
+    cluster.apply("b", many("5"));
+    cluster.apply("c", many("1001"));
+    assert_eq!(cluster.told(), [ignored("a")]);
+    tokio::time::advance(AGAIN).await;
+    assert_eq!(cluster.told(), [ignored("a"), clamped("c")]);
+}
