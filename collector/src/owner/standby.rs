@@ -39,6 +39,9 @@ const MOST_AT_ONCE: usize = 8;
 /// What the leader took out is not added again for so long.
 const REFUSED_FOR: Duration = Duration::from_secs(3600);
 
+/// If it took out so many names under a wildcard that a client asked for, none of the client's is added for so long.
+const NAMES_REFUSED: usize = 8;
+
 /// Nothing is added to an object that uses so much of a limit.
 const FULL: f64 = 0.9;
 
@@ -123,13 +126,26 @@ impl Standby {
 pub(super) struct Additions {
     waiting: Vec<Waiting>,
     made: Vec<Made>,
+    refused: Vec<Refused>,
+}
+
+/// What the leader took out.
+#[derive(Debug)]
+struct Refused {
+    name: DnsName,
+    /// The address; all of them if the name itself went from under its wildcard.
+    ip: Option<IpAddr>,
+    /// Who asked for it.
+    client: IpAddr,
     /// Not to be added before then.
-    refused: Vec<(DnsName, IpAddr, Timestamp)>,
+    until: Timestamp,
 }
 
 #[derive(Debug)]
 struct Waiting {
     addition: Addition,
+    /// Who was told.
+    client: IpAddr,
     since: Timestamp,
 }
 
@@ -138,6 +154,7 @@ struct Waiting {
 struct Made {
     name: DnsName,
     ip: IpAddr,
+    client: IpAddr,
     /// When its write began.
     at: Timestamp,
     /// Its TTL and grace are over then.
@@ -154,9 +171,18 @@ impl Additions {
         self.waiting.len() < MOST && alive.any(|(ip, _)| !waits(ip))
     }
 
-    fn is_refused(&self, name: &DnsName, ip: IpAddr, now: Timestamp) -> bool {
-        let mut refused = self.refused.iter();
-        refused.any(|(of, it, until)| *it == ip && of == name && now < *until)
+    /// Whether the address of a name that a client asked for is not to be added.
+    fn is_refused(
+        &self,
+        spec: &DnsName,
+        name: &DnsName,
+        ip: IpAddr,
+        client: IpAddr,
+        now: Timestamp,
+    ) -> bool {
+        let mut refused = self.refused.iter().filter(|it| now < it.until);
+        refused.any(|it| it.ip.is_none_or(|it| it == ip) && it.name == *name)
+            || name != spec && leaves_names_out(&self.refused, spec, client, now)
     }
 
     /// The object was made again, and has lost what it had.
@@ -167,12 +193,21 @@ impl Additions {
     fn forget_past(&mut self, now: Timestamp) {
         self.waiting.retain(|it| it.addition.expiry() > now);
         self.made.retain(|made| made.until > now);
-        self.refused.retain(|(.., until)| *until > now);
+        self.refused.retain(|it| it.until > now);
     }
 
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.made.is_empty() && self.refused.is_empty()
     }
+}
+
+/// Whether the leader took out so many names under the wildcard that a client asked for that it takes none in, as their namespace has too
+/// much. The standby does not know the namespaces.
+fn leaves_names_out(refused: &[Refused], spec: &DnsName, client: IpAddr, now: Timestamp) -> bool {
+    let names = refused
+        .iter()
+        .filter(|it| it.name != *spec && it.ip.is_none() && it.client == client && now < it.until);
+    refused.len() >= MOST || names.count() >= NAMES_REFUSED
 }
 
 fn was_made(made: &[Made], addition: &Addition) -> bool {
@@ -186,7 +221,10 @@ fn all_have(objects: &[Object], ip: IpAddr) -> bool {
 impl Owner {
     /// Notes what a client was told and the status lacks.
     pub(super) fn compare_with_status(&mut self, spec: &DnsName, observation: &Observation) {
-        if observation.client.is_none() || observation.source == Source::REMEMBERED {
+        let Some(client) = observation.client else {
+            return;
+        };
+        if observation.source == Source::REMEMBERED {
             return;
         }
         let Some(entry) = self.entries.get_mut(spec) else {
@@ -197,7 +235,7 @@ impl Owner {
                 continue;
             }
             let additions = entry.additions.get_or_insert_default();
-            if additions.is_refused(&observation.name, *ip, observation.at) {
+            if additions.is_refused(spec, &observation.name, *ip, client, observation.at) {
                 continue;
             }
             let addition = Addition {
@@ -211,7 +249,11 @@ impl Owner {
                 known.addition = addition;
             } else if additions.waiting.len() < MOST {
                 let since = addition.looked_up;
-                additions.waiting.push(Waiting { addition, since });
+                additions.waiting.push(Waiting {
+                    addition,
+                    client,
+                    since,
+                });
             } else {
                 count("too_many", 1);
             }
@@ -239,7 +281,11 @@ impl Owner {
             made,
             refused,
         } = &mut **additions;
-        waiting.retain(|Waiting { addition, since }| {
+        let before = refused.len();
+        waiting.retain(|waiting| {
+            let Waiting {
+                addition, since, ..
+            } = waiting;
             let is_there = all_have(objects, addition.ip);
             if is_there && !was_made(made, addition) {
                 came(*since);
@@ -255,10 +301,26 @@ impl Owner {
             made.stood |= is_there;
             if was_taken_out && refused.len() < MOST {
                 count("taken_out", 1);
-                refused.push((made.name.clone(), made.ip, now + REFUSED_FOR));
+                let mut objects = objects.iter();
+                let name_stays =
+                    made.name == *spec || objects.any(|it| it.status.has_name(&made.name));
+                let ip = name_stays.then_some(made.ip);
+                if !refused.iter().any(|it| it.name == made.name && it.ip == ip) {
+                    refused.push(Refused {
+                        name: made.name.clone(),
+                        ip,
+                        client: made.client,
+                        until: now + REFUSED_FOR,
+                    });
+                }
             }
             !was_taken_out
         });
+        if refused.len() > before {
+            waiting.retain(|it| {
+                it.addition.name == *spec || !leaves_names_out(refused, spec, it.client, now)
+            });
+        }
         if late.is_some_and(|late| self.standby.came_after(late, now)) {
             let waits = |entry: &Entry| entry.additions.is_some();
             let waiting = self.entries.iter().filter(|(_, entry)| waits(entry));
@@ -309,13 +371,12 @@ impl Owner {
             {
                 continue;
             }
-            let missing: Vec<&Addition> = known
-                .waiting
-                .iter()
-                .filter(is_due)
-                .map(|it| &it.addition)
-                .filter(|it| !object.status.has_address(it.ip) && guards.admit(it.ip).is_ok())
-                .collect();
+            let is_missing = |it: &&Waiting| {
+                let ip = it.addition.ip;
+                !object.status.has_address(ip) && guards.admit(ip).is_ok()
+            };
+            let due = known.waiting.iter().filter(is_due);
+            let missing: Vec<&Waiting> = due.filter(is_missing).collect();
             if missing.is_empty() {
                 continue;
             }
@@ -327,17 +388,21 @@ impl Owner {
                 again.push(spaced(object));
                 continue;
             }
-            let additions = missing.iter().copied();
+            let additions = missing.iter().map(|it| &it.addition);
             let (next, added) = object.status.with_additions(additions, limits, FULL, now);
             is_full |= added < missing.len();
             if added == 0 {
                 continue;
             }
-            for addition in missing.into_iter().take(added) {
+            for Waiting {
+                addition, client, ..
+            } in missing.into_iter().take(added)
+            {
                 if known.made.len() < MOST {
                     known.made.push(Made {
                         name: addition.name.clone(),
                         ip: addition.ip,
+                        client: *client,
                         at: now,
                         // As the status tells the leader, which may be a moment ahead.
                         until: addition.stored_expiry() + limits.grace,

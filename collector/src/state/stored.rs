@@ -150,6 +150,23 @@ impl Stored {
         })
     }
 
+    /// Whether it has an address of that name.
+    pub fn has_name(&self, dns_name: &DnsName) -> bool {
+        let mut names = self.names.iter();
+        names.any(|it| it.dns_name == *dns_name && !it.addresses.is_empty())
+    }
+
+    /// The same without some names, if it has any of them.
+    pub fn without(&self, goes: impl Fn(&DnsName) -> bool) -> Option<Self> {
+        let goes = |name: &StoredName| goes(&name.dns_name);
+        let stay = || self.names.iter().filter(|name| !goes(name));
+        self.names.iter().any(goes).then(|| Self {
+            names: stay().cloned().collect(),
+            irregular: self.irregular,
+            rubbish: self.rubbish,
+        })
+    }
+
     /// Its addresses in their order.
     pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
         let mut listed = Vec::with_capacity(self.count().1);
