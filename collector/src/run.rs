@@ -38,6 +38,7 @@ use crate::{
     },
     inspect,
     names::SharedIndex,
+    namespaces::NamespaceQuotas,
     new_names::NewNames,
     owner::{
         self, Shared,
@@ -84,6 +85,10 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let shared = Shared {
         remembered: Remembered::new(args.remember_names, args.keep.max_ttl),
         notices,
+        quotas: match &store {
+            OpenStore::Dir(_) => NamespaceQuotas::default(),
+            OpenStore::Kube(_) => NamespaceQuotas::unread(),
+        },
         ..Shared::default()
     };
     let (rebindings, attempts) = Rebindings::channel(shared.recent.clone(), clock.clone());
@@ -113,6 +118,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         questions,
     };
     let (wanted, overview) = program.policy(inputs, &mut tasks);
+    program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use runtime::{UsageError, args::parse_duration};
 
 use crate::{
+    namespaces::{NamespaceQuota, QuotaRules},
     owner::NamespaceLimits,
     policy::{Ceilings, Terms, TermsRules},
     state::Limits,
@@ -54,6 +55,14 @@ pub struct KeepArgs {
     #[arg(long, value_name = "N", default_value = "10000")]
     pub max_names_per_namespace: NonZeroUsize,
 
+    /// In a cluster, an annotation of a Namespace may set the addresses of its names to so many at most.
+    #[arg(long, value_name = "N", default_value = "100000")]
+    pub max_addresses_by_annotation: NonZeroUsize,
+
+    /// In a cluster, an annotation of a Namespace may set the names in its rules to so many at most.
+    #[arg(long, value_name = "N", default_value = "20000")]
+    pub max_names_by_annotation: NonZeroUsize,
+
     /// Addresses of a name.
     #[arg(long, value_name = "N", default_value = "1000")]
     pub max_addresses_per_name: NonZeroUsize,
@@ -90,12 +99,25 @@ impl KeepArgs {
         })
     }
 
-    /// What a namespace may have.
+    /// What all namespaces may have, and each of them.
     pub fn namespace_limits(&self) -> NamespaceLimits {
         NamespaceLimits {
             addresses: self.max_addresses.get(),
-            addresses_per_namespace: self.max_addresses_per_namespace.get(),
-            names_per_namespace: self.max_names_per_namespace.get(),
+            each: self.quota_rules().defaults,
+        }
+    }
+
+    /// What a namespace may have, and how far its annotations may go.
+    pub fn quota_rules(&self) -> QuotaRules {
+        QuotaRules {
+            defaults: NamespaceQuota {
+                addresses: self.max_addresses_per_namespace.get(),
+                names: self.max_names_per_namespace.get(),
+            },
+            ceilings: NamespaceQuota {
+                addresses: self.max_addresses_by_annotation.get(),
+                names: self.max_names_by_annotation.get(),
+            },
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Known, near_misses};
 use crate::{
     guards::advice,
     ingest::Sources,
-    owner::NameFacts,
+    owner::{NameFacts, NamespaceShare},
     recent::{Note, What},
 };
 
@@ -59,6 +59,7 @@ pub(super) fn reasons(
     let facts = known.facts.as_ref();
     for name in facts.map_or(&[][..], |facts| &facts.names) {
         of_trouble(name, &mut reasons);
+        of_shares(name, asked, &mut reasons);
     }
     let notes = known.notes.iter().filter(|note| !is_over(note, known));
     reasons.extend(notes.map(|note| of_note(note, sources)));
@@ -225,14 +226,6 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("Full", words));
     }
-    if name.over_limit {
-        let words = format!(
-            "{} is left out, as the namespaces that use it have more addresses or names than they may have (--max-addresses-per-namespace, \
-             --max-names-per-namespace, --max-addresses)",
-            name.name
-        );
-        reasons.push(Reason::new("LimitExceeded", words));
-    }
     if name.held {
         let words = format!(
             "no EgressFirewall has {} any more: it is kept, as too many went at once or an EgressFirewall cannot be read",
@@ -257,6 +250,43 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("Degraded", words));
     }
+}
+
+/// What is left out, as namespaces have too much. Limits of other namespaces than that of who asks are not told.
+fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
+    let is_asked = |share: &&NamespaceShare| {
+        let namespace = asked.namespace.as_deref();
+        namespace.is_none_or(|it| *it == *share.namespace)
+    };
+    let shares = name.shares.iter().filter(is_asked).map(|share| {
+        let NamespaceShare {
+            namespace,
+            used,
+            quota,
+            ..
+        } = share;
+        format!(
+            "{namespace} has {} of {} addresses and {} of {} names",
+            used.addresses, quota.addresses, used.names, quota.names
+        )
+    });
+    let shares: Vec<_> = shares.collect();
+    let what = match name.over_limit {
+        true => {
+            "it is left out, as its namespaces have more addresses or names than they may have, or all together have (--max-addresses)"
+        }
+        false if shares.is_empty() => return,
+        false => {
+            "new names under it are left out if pods of these namespaces ask for them, as they have more addresses than they may have, \
+             or all together have (--max-addresses)"
+        }
+    };
+    let which = match shares.is_empty() {
+        true => String::new(),
+        false => format!("; without what is left out {}", shares.join(", ")),
+    };
+    let words = format!("{}: {what}{which}", name.name);
+    reasons.push(Reason::new("LimitExceeded", words));
 }
 
 /// What a note says happened was undone since.

@@ -4,7 +4,13 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
-use crate::{observation::Source, owner::FailureView, recent::What, resolve::Failure};
+use crate::{
+    namespaces::NamespaceQuota,
+    observation::Source,
+    owner::{FailureView, NamespaceShare},
+    recent::What,
+    resolve::Failure,
+};
 
 const WWW: &str = "www.example.com.";
 
@@ -37,6 +43,7 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
         wanted: true,
         held: false,
         over_limit: false,
+        shares: Vec::new(),
         objects: vec![key("ovn-kubernetes", "dns-1")],
         addresses,
         more_addresses: 0,
@@ -341,7 +348,7 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     assert!(explain(WWW, &known).is_there);
     assert_eq!(
         reasons(WWW, &known),
-        ["Full", "LimitExceeded", "Held", "NotWritten", "Degraded"]
+        ["Full", "Held", "NotWritten", "Degraded", "LimitExceeded"]
     );
 }
 
@@ -391,4 +398,52 @@ fn a_name_that_was_left_out_as_its_client_asked_for_too_many_is_explained() {
     let found = reasons("a.example.com", &known);
     assert_eq!(found, ["NeverSeen", "NewNamesRefused", "OnlyWildcard"]);
     assert!(text("a.example.com", &known).contains(": 7 answers, the last at "));
+}
+
+#[test]
+fn the_limits_of_a_namespace_are_told_and_to_a_namespace_only_its_own() {
+    let share = |namespace: &str, addresses| NamespaceShare {
+        namespace: namespace.into(),
+        used: NamespaceQuota {
+            addresses,
+            names: 2,
+        },
+        quota: NamespaceQuota {
+            addresses: 500,
+            names: 7,
+        },
+        is_closed: true,
+    };
+    let wildcard = |over_limit| {
+        let mut known = known(vec![NameFacts {
+            over_limit,
+            shares: vec![share("team", 499), share("other", 498)],
+            ..facts("*.example.com.", Vec::new())
+        }]);
+        rule(&mut known, "*.example.com.");
+        known
+    };
+    let words = |known: &Known, namespace: Option<&str>| {
+        let asked = Asked::new("a.example.com", namespace.map(str::to_owned));
+        let found = Explanation::new(&asked, known, &Sources::default()).reasons;
+        let found = found.into_iter().filter(|it| it.reason == "LimitExceeded");
+        let words: Vec<_> = found.map(|it| it.words).collect();
+        words.join("\n")
+    };
+    let [team, other] = [
+        "team has 499 of 500 addresses and 2 of 7 names",
+        "other has 498 of 500 addresses and 2 of 7 names",
+    ];
+    for over_limit in [false, true] {
+        let all = words(&wildcard(over_limit), None);
+        assert!(all.contains(team) && all.contains(other), "{all}");
+        let own = words(&wildcard(over_limit), Some("team"));
+        assert!(own.contains(team) && !own.contains(other), "{own}");
+    }
+    assert_eq!(words(&wildcard(false), Some("third")), "");
+    let left_out = words(&wildcard(true), Some("third"));
+    assert!(
+        left_out.contains("it is left out") && !left_out.contains(" of 500 "),
+        "{left_out}"
+    );
 }

@@ -23,7 +23,7 @@ use crate::{
     new_names::{NewNameLimits, NewNames},
     observation::Observation,
     owner::Shared,
-    policy::left_out::Notices,
+    policy::left_out::{Kind, LeftOut, Notices},
     remember::Remembered,
     resolve::OwnQueries,
 };
@@ -462,5 +462,7 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
     // It is asked for again when there is budget: what was refused is no repeat.
     clock.set(Timestamp::from_millis(1_800_000_001_000));
     assert_eq!(outcomes("d.example.com."), (1, 2));
-    assert_eq!(told.try_recv().unwrap().name.as_str(), "*.example.com.");
+    let wildcard = DnsName::parse("*.example.com").unwrap();
+    let expected = LeftOut::OfName(wildcard, Kind::NewNames);
+    assert_eq!(told.try_recv().unwrap(), expected);
 }

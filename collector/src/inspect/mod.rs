@@ -5,6 +5,7 @@
 
 mod capture;
 mod explain;
+mod namespaces;
 mod pages;
 mod status;
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
-use super::status::{DnsBlockStatus, FailureStatus, NameStatus, Status};
+use super::{
+    namespaces,
+    status::{DnsBlockStatus, FailureStatus, NameStatus, Status},
+};
 
 /// How many rows of a table the page shows; of names the troubled ones come first.
 const MAX_ROWS: usize = 500;
@@ -38,6 +41,7 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
             (corefiles(status))
             (pods(status))
             (peers(status))
+            (namespaces::table(&status.namespaces_over_limit))
             (names(status, shown))
         },
     )
@@ -306,7 +310,7 @@ fn trouble(name: &NameStatus) -> Markup {
         }
         @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
         @if name.held { "held: no EgressFirewall has it any more" br; }
-        @if name.left_out { "left out: its namespaces have too many addresses or names" br; }
+        @if name.left_out { "left out: its namespaces are over their limits, see above" br; }
         @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
     }
 }

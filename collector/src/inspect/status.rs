@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use runtime::{admin::Condition, clock::Timestamp, inspect::text::time, store::BadObject};
 use serde::Serialize;
 
+use super::namespaces::{self, NamespaceStatus};
 use crate::{
     corefile::{
         Finding,
@@ -53,6 +54,8 @@ pub struct Status {
     pub lookups: usize,
     /// What went because a limit was reached, in this process's life.
     pub evictions: EvictionStatus,
+    /// Namespaces that have too many addresses or names, so that something of theirs is left out; at most 1,000.
+    pub namespaces_over_limit: Vec<NamespaceStatus>,
     /// The names in use, and those of objects.
     pub names: Vec<NameStatus>,
 }
@@ -295,6 +298,12 @@ impl Status {
             drops: DropsStatus::default(),
             lookups: view.lookups,
             evictions: view.evictions.into(),
+            namespaces_over_limit: view
+                .namespaces
+                .into_iter()
+                .take(namespaces::MOST)
+                .map(NamespaceStatus::from)
+                .collect(),
             names: view
                 .names
                 .into_iter()

@@ -19,7 +19,8 @@ use crate::{
         live::{self, LiveView},
     },
     flush::plan::State,
-    owner::{Evictions, FailureView, NameView, View},
+    namespaces::NamespaceQuota,
+    owner::{Evictions, FailureView, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
     policy::faults::{Fault, Faults},
     resolve::Failure,
@@ -62,6 +63,18 @@ fn view(names: Vec<NameView>) -> View {
             names: 0,
         },
         lookups: 2,
+        namespaces: vec![NamespaceShare {
+            namespace: HOSTILE.into(),
+            used: NamespaceQuota {
+                addresses: 19_990,
+                names: 12,
+            },
+            quota: NamespaceQuota {
+                addresses: 20_000,
+                names: 10_000,
+            },
+            is_closed: true,
+        }],
         names,
     }
 }
@@ -306,6 +319,8 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
         "a.example.com.: NXDOMAIN, 4 look-ups failed",
         "11 more names cannot be looked up",
         "9 names left out",
+        "19990 of 20000",
+        "new names under wildcards are left out",
         "7 addresses",
         "Allow, Deny",
         "<td>198.51.100.53</td><td class=\"bad\">a DNS server on the host network",
@@ -327,6 +342,9 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
     assert_eq!(wildcard["evictions"]["names"], 9);
     assert_eq!(json["evictions"]["addresses"], 7);
+    let namespace = &json["namespacesOverLimit"][0];
+    assert_eq!(namespace["maxAddresses"], 20_000);
+    assert_eq!(namespace["newNamesLeftOut"], true);
     let refused = &json["refusedDnsServers"][0];
     assert_eq!(refused["server"], "198.51.100.53");
     assert_eq!(refused["reason"], "host_network");
@@ -339,7 +357,7 @@ async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
     let (page, json) = shown(Vec::new()).await;
     assert!(!page.contains("<script"), "{page}");
     let escaped = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;";
-    assert_eq!(page.matches(escaped).count(), 3, "{page}");
+    assert_eq!(page.matches(escaped).count(), 4, "{page}");
     let headers = page.to_ascii_lowercase();
     for header in [
         "content-type: text/html; charset=utf-8\r\n",

@@ -19,7 +19,11 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
                 continue;
             };
-            let (memory, limits, crowd) = entry.parts(&self.config.shared.clients);
+            let clients = &self.config.shared.clients;
+            if self.shares.refuse(entry, observation, clients) {
+                continue;
+            }
+            let (memory, limits, crowd) = entry.parts(clients);
             let learned = memory.observe(observation, limits, crowd);
             let is_crowded = memory.is_crowded(limits);
             if learned.urgent && self.leader {

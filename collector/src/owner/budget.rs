@@ -1,4 +1,8 @@
 //! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
+//!
+//! Objects that are made or deleted, and statuses that tell of the end of the last rule, cost no budget. They come to 3 kB for a name that
+//! comes and goes, 30 MB for 10,000 names, and each time a tenant writes the EgressFirewall anew. Where they counted, the new addresses
+//! of all others would wait for them.
 
 use std::time::Duration;
 

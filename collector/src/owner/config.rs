@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{NamespaceLimits, Rates};
 use crate::{
-    args::ManageObjects, clients::Clients, guards::Guards, new_names::KnownNames,
-    policy::left_out::Notices, recent::Recent, remember::Remembered, state::Limits,
+    args::ManageObjects, clients::Clients, guards::Guards, namespaces::NamespaceQuotas,
+    new_names::KnownNames, policy::left_out::Notices, recent::Recent, remember::Remembered,
+    state::Limits,
 };
 
 /// How the owner does its work.
@@ -42,6 +43,8 @@ pub struct Shared {
     pub clients: Clients,
     /// The names under wildcards, for the readers.
     pub known: KnownNames,
+    /// How much namespaces may have that have annotations.
+    pub quotas: NamespaceQuotas,
     /// Who tells the authors of rules what is left out.
     pub notices: Notices,
 }

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
 use tokio::sync::oneshot;
 
-use super::{FailureView, Owner, View, entry::Entry, view};
+use super::{FailureView, NamespaceShare, Owner, View, entry::Entry, view};
 use crate::state::AddressFacts;
 
 /// So many addresses are told of, and of so many names; the others are counted.
@@ -49,6 +49,8 @@ pub struct NameFacts {
     pub held: bool,
     /// It is left out, as the namespaces that use it have too much.
     pub over_limit: bool,
+    /// Some of these namespaces; of a wildcard that is not left out, those whose pods' new names are.
+    pub shares: Vec<NamespaceShare>,
     /// Its objects.
     pub objects: Vec<ObjectKey>,
     /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
@@ -153,6 +155,7 @@ impl Owner {
             wanted: entry.wanted,
             held: self.is_held(spec),
             over_limit: entry.left_out,
+            shares: self.shares_of(entry),
             objects: entry.objects.iter().map(|it| self.key(&it.name)).collect(),
             addresses: told,
             more_addresses,

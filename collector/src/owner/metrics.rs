@@ -29,6 +29,11 @@ pub const METRICS: &[Metric] = &[
         "Names in use that are left out, as their namespaces have too many addresses or names",
     ),
     Metric::gauge(
+        "collector_namespaces_over_limit",
+        &[],
+        "Namespaces that have too many addresses or names, or have had room again for less than ten minutes: names of theirs are left out",
+    ),
+    Metric::gauge(
         "collector_objects",
         &[],
         "DNSNameResolver objects in the objects namespace",

@@ -31,8 +31,6 @@ mod lookup_tests;
 mod lookups;
 mod metrics;
 mod namespace_limits;
-#[cfg(test)]
-mod namespace_limits_tests;
 mod newcomers;
 mod objects;
 mod outcomes;
@@ -91,7 +89,7 @@ pub use self::{
     evictions::{Evictions, Told},
     explain::{Facts, NameFacts, Question},
     metrics::METRICS,
-    namespace_limits::NamespaceLimits,
+    namespace_limits::{NamespaceLimits, NamespaceShare},
     view::{FailureView, NameView, View},
 };
 use crate::{
@@ -210,6 +208,8 @@ impl Owner {
         info!(leader, "leadership");
         (self.leader, self.leads_since) = (leader, now);
         for entry in self.entries.values_mut().filter(|_| leader) {
+            // What a standby left out of its own memory is nothing that a status says.
+            entry.memory.forget_left_out();
             let Entry {
                 memory,
                 objects,

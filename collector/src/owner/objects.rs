@@ -132,13 +132,18 @@ impl Owner {
             false => After::Gap,
         };
         let goes_on_left_out =
-            self.leader && after == After::Gap && !entry.left_out && status.is_over_limit(&spec);
+            after == After::Gap && !entry.left_out && status.is_over_limit(&spec);
         entry.left_out |= goes_on_left_out;
+        let taken = match writer {
+            Writer::Other => self.shares.without_refused(entry, &status),
+            Writer::This => None,
+        };
+        let taken = taken.as_ref().unwrap_or(&status);
         let learned = match entry.left_out {
             true => Learned::default(),
             false => entry
                 .memory
-                .absorb(&status, now, &entry.limits, guards, after),
+                .absorb(taken, now, &entry.limits, guards, after),
         };
         if !self.leader {
             entry.memory.follow(&status, now, &entry.limits);

@@ -24,7 +24,7 @@ pub(super) struct Pair {
     pub(super) leader: World,
     pub(super) standby: Owner,
     /// Writes that were stored, of each, and those that came too late.
-    stored: [usize; 2],
+    pub(super) stored: [usize; 2],
     conflicts: usize,
     /// The leader cannot write.
     is_cut_off: bool,

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
-    Evictions, Owner,
+    Evictions, NamespaceShare, Owner,
     entry::{Entry, Object},
 };
 use crate::{resolve::Failure, state::Failing};
@@ -25,6 +25,8 @@ pub struct View {
     pub evictions: Evictions,
     /// How many names wait to be looked up, or are being looked up; those found under wildcards among them.
     pub lookups: usize,
+    /// The namespaces that have too much, so that something of theirs is left out.
+    pub namespaces: Vec<NamespaceShare>,
     /// The names in use, and those of objects, in the order of their names.
     pub names: Vec<NameView>,
 }
@@ -97,6 +99,7 @@ impl Owner {
             leader: self.leader,
             evictions: self.evictions,
             lookups: self.schedule.len(),
+            namespaces: self.shares_over(),
             names,
         }
     }

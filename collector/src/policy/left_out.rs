@@ -4,28 +4,27 @@ use proto::api::DnsName;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{rules::Rules, teller::Teller};
+use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
 /// What waits to be told of. There is no need for each.
 const QUEUE: usize = 64;
 
-/// What was left out.
+/// What was left out of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Addresses of a name that a rule denies: they are open.
     DeniedAddresses,
-    /// A name and perhaps others of its namespace, which has too many addresses or names.
-    OverLimit,
     /// Names under a wildcard, of a client that asked for too many new ones in a short time.
     NewNames,
 }
 
-/// Something was left out of what a rule has.
+/// Something was left out of what rules have.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LeftOut {
-    /// The name, as it stands in rules.
-    pub name: DnsName,
-    /// What was left out of it.
-    pub kind: Kind,
+pub enum LeftOut {
+    /// Of a name, as it stands in rules.
+    OfName(DnsName, Kind),
+    /// Names of a namespace, which has more than this quota, or most where all together have too much.
+    OfNamespace(Namespace, NamespaceQuota),
 }
 
 /// Takes what is to be told, and never blocks. Clones share the queue; the default has none.
@@ -39,12 +38,20 @@ impl Notices {
         (Self(Some(queue)), receiver)
     }
 
-    /// This was left out.
+    /// This was left out of a name.
     pub fn tell(&self, name: &DnsName, kind: Kind) {
+        self.send(|| LeftOut::OfName(name.clone(), kind));
+    }
+
+    /// Names of a namespace were left out, which may have so much.
+    pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) {
+        self.send(|| LeftOut::OfNamespace(namespace, quota));
+    }
+
+    fn send(&self, left_out: impl FnOnce() -> LeftOut) {
         if let Some(queue) = &self.0 {
-            let name = name.clone();
             // A full queue: enough is told.
-            let _enough = queue.try_send(LeftOut { name, kind });
+            let _enough = queue.try_send(left_out());
         }
     }
 }
@@ -53,7 +60,6 @@ impl Kind {
     fn reason(self) -> &'static str {
         match self {
             Self::DeniedAddresses => "DeniedAddressesLeftOut",
-            Self::OverLimit => "LimitExceeded",
             Self::NewNames => "NewNamesRefused",
         }
     }
@@ -64,9 +70,6 @@ impl Kind {
                 "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
                  no barrier to a pod that asks for many names"
             ),
-            Self::OverLimit => "this namespace has more addresses or names than it may have (--max-addresses-per-namespace, \
-                --max-names-per-namespace), or all together have: names of its rules are left out, the last first"
-                .to_owned(),
             Self::NewNames => format!(
                 "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
                  that are left out until they are asked for again"
@@ -77,13 +80,64 @@ impl Kind {
 
 /// Tells the authors of the rules, unless the same was told a while ago.
 pub(super) fn tell(teller: &mut Teller, rules: &Rules, left_out: &LeftOut, now: Instant) {
-    let LeftOut { name, kind } = left_out;
+    let (name, kind) = match left_out {
+        LeftOut::OfName(name, kind) => (name, kind),
+        LeftOut::OfNamespace(namespace, quota) => {
+            // It is the same each time, and told again ten minutes later.
+            let note = over_limit(*quota);
+            for about in rules.of_namespace(*namespace) {
+                teller.warn(about, "LimitExceeded", &note);
+            }
+            return;
+        }
+    };
     let about = (kind.reason(), kind.reason());
     let note = || kind.note(name);
     match kind {
         Kind::DeniedAddresses => teller.tell(name, about, rules.denying(name), note, now),
-        Kind::NewNames | Kind::OverLimit => {
-            teller.tell(name, about, rules.using(name), note, now);
+        Kind::NewNames => teller.tell(name, about, rules.using(name), note, now),
+    }
+}
+
+fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> String {
+    format!(
+        "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
+         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses): \
+         names of its rules are left out, the last first, and names that its pods ask for under wildcards"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::report::Reporter;
+
+    use super::{
+        super::{TermsRules, tests::firewall},
+        *,
+    };
+    use crate::clients::Clients;
+
+    #[test]
+    fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
+        let (reporter, mut reports) = Reporter::with_queue(8);
+        let (clients, mut teller) = (Clients::default(), Teller::new(reporter));
+        let mut rules = Rules::new(TermsRules::default(), clients.clone());
+        for namespace in ["team", "other"] {
+            rules.apply(&firewall(namespace, &["www.example.com"]));
         }
+        let quota = NamespaceQuota {
+            addresses: 500,
+            names: 7,
+        };
+        let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
+        tell(&mut teller, &rules, &left_out, Instant::now());
+        let report = reports.try_recv().unwrap();
+        assert_eq!(report.about.namespace.as_deref(), Some("team"));
+        assert_eq!(report.reason, "LimitExceeded");
+        assert!(
+            report.note.contains("500 addresses or 7 names"),
+            "{report:?}"
+        );
+        assert!(reports.try_recv().is_err(), "no other namespace is told");
     }
 }

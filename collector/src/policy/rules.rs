@@ -19,7 +19,7 @@ use super::{
     uses::{self, NameUses, RuleUse, UsesAsked},
     wanted::InUse,
 };
-use crate::clients::Clients;
+use crate::clients::{Clients, Namespace};
 
 /// The EgressFirewalls.
 #[derive(Debug, Default)]
@@ -200,7 +200,7 @@ impl Rules {
 
     /// The names of a namespace, in the order in which they are left out.
     fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
-        let firewalls = self.of_namespace(namespace);
+        let firewalls = self.in_namespace(namespace);
         let orders = firewalls.map(|(_, firewall)| &firewall.order);
         let order = orders.cloned().reduce(|earlier, later| {
             // A folder may have several of a namespace.
@@ -209,7 +209,7 @@ impl Rules {
         order.filter(|order| !order.is_empty())
     }
 
-    fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
+    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
         let first = ObjectKey {
             namespace: namespace.to_owned(),
             name: String::new(),
@@ -232,7 +232,7 @@ impl Rules {
                     overview.faults.remove(&key);
                 }
             }
-            let firewalls = self.of_namespace(&key.namespace);
+            let firewalls = self.in_namespace(&key.namespace);
             let dns = firewalls.filter_map(|(_, firewall)| firewall.dns()).last();
             if overview.dns.get(&key.namespace) == dns.as_ref() {
                 continue;
@@ -291,6 +291,16 @@ impl Rules {
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Firewall>> {
         self.firewalls.values()
+    }
+
+    /// The EgressFirewalls of a namespace.
+    pub(super) fn of_namespace(
+        &self,
+        namespace: Namespace,
+    ) -> impl Iterator<Item = &ObjectReference> {
+        let firewalls = self.firewalls.values();
+        let own = firewalls.filter(move |firewall| firewall.namespace == namespace);
+        own.map(|firewall| &firewall.about)
     }
 
     /// Those that have faults.

@@ -54,6 +54,12 @@ impl Teller {
         }
     }
 
+    /// Warns of an object. The same note is told again only after a while.
+    pub(super) fn warn(&self, about: &ObjectReference, reason: &'static str, note: &str) {
+        let about = about.clone();
+        self.reporter.report(about, Severity::Warning, reason, note);
+    }
+
     fn is_news(&mut self, name: &DnsName, kind: &'static str, now: Instant) -> bool {
         let is_recent = |told: &Instant| now.duration_since(*told) < AGAIN;
         let of_kind = self.told.entry(kind).or_default();

@@ -1,4 +1,4 @@
-//! What is looked at in the cluster beside the objects: Corefiles, and pods.
+//! What is looked at in the cluster beside the objects: Corefiles, pods and Namespaces.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Found, Program};
 use crate::{
     corefile::live::{self, LiveView},
+    namespaces,
     pods::{self, PodsView},
     policy::Overview,
     resolve::{Beside, Round, Servers},
@@ -97,6 +98,24 @@ impl Program {
         );
         tasks.spawn("pods", task);
         shown
+    }
+
+    /// Follows how much annotations let namespaces have; a folder has no Namespaces.
+    pub(super) fn namespaces(&self, tasks: &mut Tasks) {
+        let OpenStore::Kube(store) = &self.store else {
+            return;
+        };
+        let outputs = namespaces::task::Outputs {
+            quotas: self.shared.quotas.clone(),
+            clients: self.shared.clients.clone(),
+            reporter: self.reporter.clone(),
+        };
+        let events = store.cluster().watch_all();
+        let rules = self.args.keep.quota_rules();
+        tasks.spawn(
+            "namespaces",
+            namespaces::run(rules, events, outputs, tasks.token()),
+        );
     }
 
     /// The servers that are asked beside the others, if any may be, and what they say.

@@ -1,11 +1,11 @@
 //! Who asked for a name under a wildcard: what eviction goes by.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{Memory, name::make_room};
+use super::{Memory, leaving::Leaving, name::make_room};
 use crate::clients::{Client, Clients, Namespace};
 
 /// So many clients are known of each name.
@@ -117,14 +117,18 @@ impl Memory {
         found.map(|name| (&*name.askers.0, name.addresses.len()))
     }
 
-    /// Forgets the names that the wildcard found of whose askers this says so. Returns what went.
+    /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked
+    /// for it, and how many addresses it has. Returns what went.
     pub fn drop_found(
         &mut self,
         now: Timestamp,
-        goes: impl Fn(&[IpAddr]) -> bool,
+        crowd: Crowd<'_>,
+        mut goes: impl FnMut(&[IpAddr], usize) -> bool,
     ) -> Vec<(DnsName, IpAddr)> {
-        let spec = self.spec.clone();
-        self.take_away(now, |name, _| name.dns_name != spec && goes(&name.askers.0))
+        let leaving = Leaving::of(self, crowd, |name| name.addresses.len());
+        let going = leaving.filter(|name| goes(&name.askers.0, name.addresses.len()));
+        let going: BTreeSet<DnsName> = going.map(|name| name.dns_name.clone()).collect();
+        self.take_away(now, |name, _| going.contains(&name.dns_name))
     }
 }
 

@@ -60,9 +60,32 @@ impl Memory {
 
     /// There are addresses, and no reason why there are none.
     pub(super) fn forget_reason(&mut self) {
-        if self.without_addresses.take().is_some()
-            && let Some(known) = &self.known
+        if self.without_addresses.take().is_some() {
+            self.know_again();
+        }
+    }
+
+    /// The name is not left out any more. Until an answer comes it has no address.
+    pub fn take_in(&mut self) {
+        if let Some(why) = &mut self.without_addresses
+            && why.verdict == Verdict::LimitExceeded
         {
+            why.verdict = Verdict::Expired;
+            self.know_again();
+        }
+    }
+
+    /// Nothing is known of why it has no address, if that is because it was left out.
+    pub fn forget_left_out(&mut self) {
+        let why = self.without_addresses.as_ref();
+        if why.is_some_and(|why| why.verdict == Verdict::LimitExceeded) {
+            self.forget_reason();
+        }
+    }
+
+    /// New names of a wildcard that is not left out cost their clients' budgets.
+    fn know_again(&self) {
+        if let Some(known) = &self.known {
             known.take_in(&self.spec);
         }
     }

@@ -3,27 +3,40 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
-    NamespaceLimits,
-    tests::{World, answer, at, name, wanted},
+    super::{
+        Config,
+        tests::{World, answer, at, name, wanted},
+    },
+    NamespaceLimits, NamespaceQuota,
 };
-use crate::{args::ManageObjects, clients::Namespace};
+use crate::{args::ManageObjects, clients::Namespace, namespaces::NamespaceQuotas};
 
-const LIMITS: NamespaceLimits = NamespaceLimits {
+pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
     addresses: 100,
-    addresses_per_namespace: 40,
-    names_per_namespace: 6,
+    each: NamespaceQuota {
+        addresses: 40,
+        names: 6,
+    },
 };
 
-struct Cluster {
-    world: World,
+pub(super) struct Cluster {
+    pub(super) world: World,
     /// The names of each namespace in the order of its rules.
-    rules: BTreeMap<&'static str, Vec<&'static str>>,
+    pub(super) rules: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
 impl Cluster {
     fn new(rules: &[(&'static str, &[&'static str])]) -> Self {
+        Self::with(rules, |_| {})
+    }
+
+    pub(super) fn with(
+        rules: &[(&'static str, &[&'static str])],
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let world = World::with(ManageObjects::Auto, |config| {
-            config.namespace_limits = LIMITS
+            config.namespace_limits = LIMITS;
+            change(config);
         });
         let rules = rules
             .iter()
@@ -36,11 +49,11 @@ impl Cluster {
         cluster
     }
 
-    fn number(&self, namespace: &str) -> Namespace {
+    pub(super) fn number(&self, namespace: &str) -> Namespace {
         self.world.owner.config.shared.clients.number(namespace)
     }
 
-    fn want(&mut self) {
+    pub(super) fn want(&mut self) {
         let names: Vec<&str> = self.rules.values().flatten().copied().collect();
         let mut wanted = wanted(&names, 0);
         for (namespace, names) in &self.rules {
@@ -68,13 +81,13 @@ impl Cluster {
         self.world.owner.observe(&observation);
     }
 
-    fn pass(&mut self, seconds: i64) {
+    pub(super) fn pass(&mut self, seconds: i64) {
         self.world.now += seconds * 1000;
         self.world.settle();
     }
 
     /// How many addresses each object has in the store, and the reason if it has none.
-    fn stored(&self) -> Vec<String> {
+    pub(super) fn stored(&self) -> Vec<String> {
         let objects = self.world.store.values().map(|object| {
             let entries = object.status.iter().flat_map(|it| &it.resolved_names);
             let count: usize = entries.clone().map(|it| it.resolved_addresses.len()).sum();
@@ -214,7 +227,8 @@ fn what_nobody_with_a_rule_asked_for_goes_before_the_names_of_namespaces() {
         cluster.answer(&format!("{found}.w.test"), 10);
     }
     cluster.pass(2);
-    assert_eq!(cluster.stored(), ["* Expired", "a 15", "b 15", "c 15"]);
+    // One after the other, until it is enough.
+    assert_eq!(cluster.stored(), ["* 50", "a 15", "b 15", "c 15"]);
 }
 
 #[test]
@@ -246,4 +260,124 @@ fn another_leader_goes_on_with_what_is_left_out() {
     next.answer("c.test", 15);
     next.pass(10);
     assert_eq!(next.stored(), expected);
+}
+
+#[test]
+fn an_annotation_raises_and_lowers_what_a_namespace_may_have() {
+    let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
+    let quotas = cluster.world.owner.config.shared.quotas.clone();
+    let greedy = cluster.number("greedy");
+    let quota = |addresses| {
+        Some(NamespaceQuota {
+            addresses,
+            names: 6,
+        })
+    };
+    let answer = |cluster: &mut Cluster| {
+        for asked in ["a.test", "b.test", "c.test"] {
+            cluster.answer(asked, 15);
+        }
+        cluster.pass(2);
+    };
+    answer(&mut cluster);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
+    // What is raised counts at once.
+    quotas.set(greedy, quota(60));
+    cluster.pass(2);
+    answer(&mut cluster);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c 15"]);
+    quotas.set(greedy, quota(20));
+    cluster.pass(2);
+    let expected = ["a 15", "b LimitExceeded", "c LimitExceeded"];
+    assert_eq!(cluster.stored(), expected);
+    // The Namespace is gone, and its limits with it.
+    quotas.set(greedy, None);
+    cluster.pass(2);
+    answer(&mut cluster);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
+}
+
+#[test]
+fn nothing_is_left_out_before_the_annotations_are_known() {
+    let quotas = NamespaceQuotas::unread();
+    let mut cluster = Cluster::with(&[("greedy", &["a.test.", "b.test."])], |config| {
+        config.shared.quotas = quotas.clone();
+    });
+    for asked in ["a.test", "b.test"] {
+        cluster.answer(asked, 30);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 30", "b 30"]);
+    quotas.cannot_be_read();
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 30", "b LimitExceeded"]);
+}
+
+#[test]
+fn many_names_do_not_keep_addresses_out_that_there_is_room_for() {
+    let names = [
+        "a.test.", "b.test.", "c.test.", "d.test.", "e.test.", "f.test.",
+    ];
+    let mut cluster = Cluster::new(&[("greedy", &names)]);
+    cluster.answer("a.test", 20);
+    cluster.answer("f.test", 30);
+    cluster.pass(2);
+    assert_eq!(cluster.stored()[5], "f LimitExceeded");
+    cluster.rules.get_mut("greedy").unwrap().remove(0);
+    cluster.want();
+    cluster.pass(610);
+    cluster.answer("f.test", 30);
+    cluster.pass(2);
+    assert_eq!(cluster.stored()[4], "f 30");
+}
+
+#[test]
+fn a_name_that_is_taken_in_again_no_longer_says_that_it_is_left_out() {
+    let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
+    for asked in ["a.test", "b.test", "c.test"] {
+        cluster.answer(asked, 15);
+    }
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
+    cluster.rules.get_mut("greedy").unwrap().remove(1);
+    cluster.want();
+    cluster.pass(610);
+    assert_eq!(cluster.stored(), ["a 15", "c Expired"]);
+}
+
+#[test]
+fn a_standby_keeps_no_more_of_a_namespace_than_it_may_have() {
+    let names = ["a.test.", "b.test.", "c.test."];
+    let mut cluster = Cluster::new(&[("greedy", &names), ("honest", &["x.test."])]);
+    for asked in ["a.test", "b.test", "c.test", "x.test"] {
+        cluster.answer(asked, 10);
+    }
+    cluster.pass(2);
+    let stored = ["a 10", "b 10", "c 10", "x 10"];
+    assert_eq!(cluster.stored(), stored);
+    cluster.world.owner.lead(false, at(cluster.world.now));
+    for asked in ["a.test", "b.test", "c.test"] {
+        cluster.answer(asked, 30);
+    }
+    cluster.pass(2);
+    let known = |cluster: &Cluster| {
+        let entries = cluster.world.owner.entries.iter();
+        let known = entries.map(|(name, entry)| (name.to_string(), entry.memory.addresses()));
+        let mut known: Vec<_> = known.collect();
+        known.sort();
+        known
+            .into_iter()
+            .map(|(_, count)| count)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(known(&cluster), [30, 0, 0, 10]);
+    // The statuses stay as they are.
+    assert_eq!(cluster.stored(), stored);
+    cluster.world.owner.lead(true, at(cluster.world.now));
+    cluster.pass(2);
+    assert_eq!(known(&cluster), [30, 10, 0, 10]);
+    assert_eq!(
+        cluster.stored(),
+        ["a 30", "b 10", "c LimitExceeded", "x 10"]
+    );
 }

@@ -1,0 +1,232 @@
+//! What is left out of a namespace that has too much.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+use tracing::info;
+
+use super::{
+    super::Owner,
+    Over,
+    charged::{Charged, own_addresses, payers},
+};
+use crate::{clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What};
+
+/// A limit that is exceeded.
+#[derive(Clone, Copy)]
+enum Limit {
+    OfNamespace(Namespace, NamespaceQuota),
+    OfAll(usize),
+}
+
+impl Limit {
+    fn has_too_many_addresses(self, charged: &Charged) -> bool {
+        match self {
+            Self::OfNamespace(namespace, quota) => {
+                charged.of(namespace).addresses > quota.addresses
+            }
+            Self::OfAll(addresses) => charged.all > addresses,
+        }
+    }
+
+    fn has_too_many_names(self, charged: &Charged) -> bool {
+        match self {
+            Self::OfNamespace(namespace, quota) => charged.of(namespace).names > quota.names,
+            Self::OfAll(_) => false,
+        }
+    }
+}
+
+impl Owner {
+    /// Leaves out what is too much.
+    pub(super) fn cut(&mut self, charged: &mut Charged, now: Timestamp) {
+        let over = charged.iter().filter(|(namespace, used)| {
+            let quota = self.quota(*namespace);
+            used.addresses > quota.addresses || used.names > quota.names
+        });
+        let mut over: BTreeSet<Namespace> = over.map(|(namespace, _)| namespace).collect();
+        for namespace in over.clone() {
+            let limit = Limit::OfNamespace(namespace, self.quota(namespace));
+            self.cut_one(namespace, &over, charged, limit, now);
+        }
+        let most = self.config.namespace_limits.addresses;
+        if charged.all <= most {
+            return;
+        }
+        self.drop_unasked(charged, most, now);
+        // All together have too much: the namespace that has most is next, until it is enough.
+        let used = charged.iter();
+        let mut largest: Vec<_> = used.map(|(it, used)| (used.addresses, it)).collect();
+        largest.sort_unstable();
+        while charged.all > most
+            && let Some((_, namespace)) = largest.pop()
+        {
+            over.insert(namespace);
+            self.cut_one(namespace, &over, charged, Limit::OfAll(most), now);
+        }
+    }
+
+    /// Leaves names of a namespace out as long as a limit is exceeded; of these, those that only namespaces `over` their limits have.
+    fn cut_one(
+        &mut self,
+        namespace: Namespace,
+        over: &BTreeSet<Namespace>,
+        charged: &mut Charged,
+        limit: Limit,
+        now: Timestamp,
+    ) {
+        let Some(order) = self.shares.order.get(&namespace).cloned() else {
+            return;
+        };
+        let (mut names, mut found) = (0, 0);
+        let had_too_many_names = limit.has_too_many_names(charged);
+        for name in order.iter() {
+            if limit.has_too_many_addresses(charged) && name.is_wildcard() {
+                found += self.drop_found(name, namespace, over, charged, limit, now);
+            }
+            let has_too_many_names = limit.has_too_many_names(charged);
+            if !has_too_many_names && !limit.has_too_many_addresses(charged) {
+                break;
+            }
+            let Some(entry) = self.entries.get(name) else {
+                continue;
+            };
+            let frees_nothing = own_addresses(entry) == 0 && !has_too_many_names;
+            let is_free = entry.with_rule.iter().all(|it| over.contains(it));
+            if !entry.left_out && !frees_nothing && is_free {
+                self.leave_out(name, charged, now);
+                names += 1;
+            }
+        }
+        if names + found == 0 {
+            return;
+        }
+        let text = self.config.shared.clients.name(namespace);
+        info!(
+            namespace = &*text,
+            names, found, "names are left out: their namespace has too many addresses or names"
+        );
+        for of in over {
+            let over = self.set_over(*of);
+            if *of == namespace {
+                over.is_closed |= found > 0;
+                over.had_too_many_names |= had_too_many_names;
+            }
+        }
+        if self.leader {
+            let quota = self.quota(namespace);
+            self.config.shared.notices.tell_namespace(namespace, quota);
+        }
+    }
+
+    /// The namespace has no room now.
+    pub(super) fn set_over(&mut self, namespace: Namespace) -> &mut Over {
+        let quota = self.quota(namespace);
+        let over = self.shares.over.entry(namespace).or_insert(Over {
+            quota,
+            room_since: None,
+            had_too_many_names: false,
+            is_closed: false,
+        });
+        (over.quota, over.room_since) = (quota, None);
+        over
+    }
+
+    /// Forgets names that a wildcard found for a namespace, one by one, as long as a limit is exceeded; of these, those that only namespaces
+    /// `over` their limits pay for. Returns how many addresses went.
+    fn drop_found(
+        &mut self,
+        spec: &DnsName,
+        namespace: Namespace,
+        over: &BTreeSet<Namespace>,
+        charged: &mut Charged,
+        limit: Limit,
+        now: Timestamp,
+    ) -> usize {
+        let clients = self.config.shared.clients.clone();
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return 0;
+        };
+        let (memory, _, crowd) = entry.parts(&clients);
+        let is_free = |payers: &[Namespace]| {
+            payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
+        };
+        // The order of all names takes long to find out.
+        let is_found = |(askers, _): (&[IpAddr], usize)| is_free(&payers(askers, crowd));
+        if !memory.found().any(is_found) {
+            return 0;
+        }
+        let gone = memory.drop_found(now, crowd, |askers, addresses| {
+            let payers = payers(askers, crowd);
+            let goes = limit.has_too_many_addresses(charged) && is_free(&payers);
+            if goes {
+                charged.remove_found(&payers, addresses);
+            }
+            goes
+        });
+        let count = gone.len();
+        self.forget_found(spec, gone.into_iter().map(|(name, _)| name), now);
+        count
+    }
+
+    /// Takes out what wildcards found that no namespace with a rule for them asked for, of those with most of it first.
+    fn drop_unasked(&mut self, charged: &mut Charged, most: usize, now: Timestamp) {
+        let clients = self.config.shared.clients.clone();
+        let unasked = self.entries.iter().filter_map(|(spec, entry)| {
+            let crowd = entry.crowd(&clients);
+            let found = entry.memory.found();
+            let unasked = found.filter(|(askers, _)| payers(askers, crowd).is_empty());
+            let count: usize = unasked.map(|(_, addresses)| addresses).sum();
+            (count > 0).then(|| (count, spec.clone()))
+        });
+        let mut largest: Vec<(usize, DnsName)> = unasked.collect();
+        largest.sort_unstable();
+        while charged.all > most
+            && let Some((_, spec)) = largest.pop()
+        {
+            let Some(entry) = self.entries.get_mut(&spec) else {
+                continue;
+            };
+            let (memory, _, crowd) = entry.parts(&clients);
+            let gone = memory.drop_found(now, crowd, |askers, addresses| {
+                let goes = charged.all > most && payers(askers, crowd).is_empty();
+                if goes {
+                    charged.remove_found(&[], addresses);
+                }
+                goes
+            });
+            self.forget_found(&spec, gone.into_iter().map(|(name, _)| name), now);
+        }
+    }
+
+    /// Nothing of the name is kept, and its object says why.
+    fn leave_out(&mut self, name: &DnsName, charged: &mut Charged, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        charged.remove(entry, &self.config.shared.clients);
+        self.shares
+            .left_out
+            .insert(name.clone(), own_addresses(entry));
+        entry.left_out = true;
+        let gone = entry.memory.leave_out(now);
+        self.forget_found(name, gone.into_iter().map(|(found, _)| found), now);
+        self.reschedule(name);
+    }
+
+    /// These names of a name in use are not known any more.
+    fn forget_found(
+        &mut self,
+        spec: &DnsName,
+        gone: impl Iterator<Item = DnsName>,
+        now: Timestamp,
+    ) {
+        let gone: BTreeSet<DnsName> = gone.collect();
+        for name in gone {
+            self.reschedule(&name);
+            self.note(name, None, What::Evicted, Source::STATUS, now);
+        }
+        self.dirty.insert(spec.clone());
+    }
+}
