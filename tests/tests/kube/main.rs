@@ -29,6 +29,7 @@ mod history;
 mod host_network;
 mod leader;
 mod nameserver;
+mod namespaces;
 mod peers;
 mod pods;
 mod probes;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
-    core::v1::{ConfigMap, Pod, Service},
+    core::v1::{ConfigMap, Namespace, Pod, Service},
 };
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
@@ -148,6 +148,8 @@ async fn the_roles_are_those_that_are_used() {
             "nothing is there, and that may be read"
         );
     }
+    let mut namespaces = look(cluster.watch_all::<Namespace>());
+    assert!(namespaces.next().await.is_some_and(|count| count < 99));
     let mut networks = reading.found();
     let tasks = [
         tokio::spawn(leadership.run(token.clone())),
@@ -179,7 +181,7 @@ async fn the_roles_are_those_that_are_used() {
     eventually("all of it is used", async || {
         // A watch is asked for when it is polled.
         let _event = futures_util::poll!(firewalls.next());
-        for look in &mut looks {
+        for look in looks.iter_mut().chain([&mut namespaces]) {
             let _event = futures_util::poll!(look.next());
         }
         let asked = server.asked_by(&user);
