@@ -205,13 +205,13 @@ async fn pods_are_known_however_many_namespaces_have_rules() {
     for i in [0, NAMESPACES - 1, NAMESPACES] {
         make_namespace(&client, &team(i)).await;
         let pods: Api<Pod> = Api::namespaced(client.clone(), &team(i));
-        make_pod(&pods, "foreign", asking("203.0.113.9")).await;
+        make_pod(&pods, "node", json!({ "dnsPolicy": "Default" })).await;
     }
     let collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
     collector.expect_leading(true).await;
     let count = async |wanted: f64| {
         eventually(&format!("{wanted} pods"), async || {
-            let labels = ["name_servers=\"foreign\""];
+            let labels = ["name_servers=\"node\""];
             let found = collector.metric("collector_bypassing_pods", &labels).await;
             (found == wanted).then_some(()).ok_or(format!("{found}"))
         })
@@ -238,6 +238,6 @@ async fn pods_are_known_however_many_namespaces_have_rules() {
     count(3.0).await;
     let pods: Api<Pod> = Api::namespaced(client, &team(NAMESPACES - 1));
     let now = DeleteParams::default().grace_period(0);
-    pods.delete("foreign", &now).await.unwrap();
+    pods.delete("node", &now).await.unwrap();
     count(2.0).await;
 }
