@@ -152,7 +152,7 @@ struct Names([Arc<Part>; PARTS]);
 
 type Part = HashTable<(u64, DnsName)>;
 
-const PARTS: usize = 64;
+const PARTS: usize = 256;
 
 impl Default for Names {
     fn default() -> Self {
