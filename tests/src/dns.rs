@@ -12,7 +12,7 @@ use hickory_proto::{
 };
 use tokio::{
     net::UdpSocket,
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 /// How long one datagram is waited for.
@@ -48,21 +48,31 @@ impl Reply {
 /// # Errors
 /// There was no reply in two seconds, or none that belongs to the question.
 pub async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> io::Result<Reply> {
+    let socket = UdpSocket::bind("0.0.0.0:0").await?;
+    socket.connect(server).await?;
+    ask_over(&socket, name, kind).await
+}
+
+/// [`ask`] over a socket that is connected to the server. Replies to other questions are passed over.
+///
+/// # Errors
+/// There was no reply in two seconds.
+pub async fn ask_over(socket: &UdpSocket, name: &str, kind: RecordType) -> io::Result<Reply> {
     let name = Name::from_ascii(name).expect("a DNS name");
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
     query.add_query(Query::query(name, kind));
-    let socket = UdpSocket::bind("0.0.0.0:0").await?;
-    socket.connect(server).await?;
     socket
         .send(&query.to_vec().map_err(io::Error::other)?)
         .await?;
     let mut buffer = vec![0; 65_535];
-    let length = timeout(ANSWER, socket.recv(&mut buffer)).await??;
-    let at = Instant::now();
-    let message = Message::from_vec(&buffer[..length]).map_err(io::Error::other)?;
-    if message.metadata.id != query.metadata.id {
-        return Err(io::Error::other("the reply has another id"));
+    let end = Instant::now() + ANSWER;
+    loop {
+        let length = timeout_at(end, socket.recv(&mut buffer)).await??;
+        let at = Instant::now();
+        let message = Message::from_vec(&buffer[..length]).map_err(io::Error::other)?;
+        if message.metadata.id == query.metadata.id {
+            return Ok(Reply { message, at });
+        }
     }
-    Ok(Reply { message, at })
 }

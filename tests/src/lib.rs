@@ -10,7 +10,8 @@
 //! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
 //! - [`surroundings`]: what other clients keep in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
-//! - [`network`]: a network apart; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
+//! - [`network`]: a network apart; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the Helm chart;
+//!   [`service`]: a Service.
 //! - [`upstream`]: a DNS server that does what it is told; [`told`]: clients, and what they are told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]: how tests ask
 //!   and look.
@@ -43,6 +44,7 @@ pub mod northbound;
 pub mod ovnkube;
 pub mod ovsdb;
 pub mod pki;
+pub mod pods;
 pub mod process;
 pub mod programs;
 pub mod service;
