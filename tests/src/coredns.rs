@@ -53,10 +53,15 @@ impl CoreDns {
 
     /// [`CoreDns::start`] inside a network apart.
     pub async fn start_in(folder: &Path, network: &Network) -> Self {
-        let address = SocketAddr::new(network.inside(), 5353);
+        let address = Self::address_in(network);
         let started = Self::start_on(folder, address, network.enter()).await;
         started
             .unwrap_or_else(|| panic!("CoreDNS does not start; its log is in {}", folder.display()))
+    }
+
+    /// Where [`CoreDns::start_in`] has it answer.
+    pub fn address_in(network: &Network) -> SocketAddr {
+        SocketAddr::new(network.inside(), 5353)
     }
 
     /// Starts it again, after it has ended, on the same port.

@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -24,6 +24,8 @@ use tokio::{
     task::JoinSet,
     time::Instant,
 };
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A query that came.
 #[derive(Clone, Debug)]
@@ -163,7 +165,21 @@ pub struct Scripted {
 impl Scripted {
     /// Starts a server on a free port of 127.0.0.1. A script that returns nothing is a black hole.
     pub async fn start(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
-        Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, true).await
+        Self::start_at(LOCALHOST, script).await
+    }
+
+    /// [`Scripted::start`] on another address of this machine.
+    pub async fn start_at(
+        host: IpAddr,
+        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
+    ) -> Self {
+        Self::on(
+            bind(host).await,
+            script,
+            Semaphore::MAX_PERMITS,
+            usize::MAX,
+            true,
+        )
     }
 
     /// All replies wait for [`Self::open`].
@@ -190,7 +206,7 @@ impl Scripted {
         per_connection: usize,
         tcp: bool,
     ) -> Self {
-        Self::on(bind().await, script, permits, per_connection, tcp)
+        Self::on(bind(LOCALHOST).await, script, permits, per_connection, tcp)
     }
 
     fn on(
@@ -270,9 +286,9 @@ impl Scripted {
 }
 
 /// Both on one port.
-async fn bind() -> (UdpSocket, TcpListener) {
+async fn bind(host: IpAddr) -> (UdpSocket, TcpListener) {
     loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a UDP port");
+        let udp = UdpSocket::bind((host, 0)).await.expect("a UDP port");
         match TcpListener::bind(udp.local_addr().expect("its address")).await {
             Ok(listener) => return (udp, listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}

@@ -1,4 +1,4 @@
-//! The API server's etcd: stopped, and restored from a backup.
+//! The API server's etcd: stopped, restored from a backup, and how much it stores.
 
 use std::{
     fs,
@@ -33,11 +33,25 @@ impl ApiServer {
         let now = namespaces.list(&ListParams::default()).await;
         let version = now.expect("namespaces").metadata.resource_version;
         let body = json!({ "revision": version, "physical": true }).to_string();
-        let mut stream = TcpStream::connect(self.etcd_address).await.expect("etcd");
         let request = format!(
             "POST /v3/kv/compaction HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
+        self.ask_etcd(&request).await;
+    }
+
+    /// How many bytes its etcd stores, with the history: what counts against the quota.
+    pub async fn stored_bytes(&self) -> f64 {
+        let answer = self.ask_etcd("GET /metrics HTTP/1.0\r\n\r\n").await;
+        let value = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            (name == "etcd_mvcc_db_total_size_in_bytes").then(|| value.parse().ok())?
+        };
+        answer.lines().find_map(value).expect("the metric")
+    }
+
+    async fn ask_etcd(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.etcd_address).await.expect("etcd");
         stream
             .write_all(request.as_bytes())
             .await
@@ -45,6 +59,7 @@ impl ApiServer {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("an answer");
         assert!(answer.contains(" 200 OK"), "{answer}");
+        answer
     }
 
     /// Copies all that etcd holds. Both are started again for it.
