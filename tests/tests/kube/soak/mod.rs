@@ -12,4 +12,5 @@ mod outage;
 mod rollout;
 mod skew;
 mod slow;
+mod tenants;
 mod writers;

@@ -1,0 +1,107 @@
+//! Thousands of random labels a second.
+
+use std::time::{Duration, Instant};
+
+use tests::{
+    or_skip,
+    pods::{Load, Pod},
+    soak::{is_long, or_long, print_delays},
+};
+
+use super::{
+    Cluster, allow, no_data,
+    zones::{EIGHT, ONE},
+};
+
+const PER_SECOND: u32 = 3_000;
+
+/// While the first pod asks for names of this kind as fast as it can, names that the other asks for arrive.
+struct Stage {
+    /// From the question to the status, under another wildcard.
+    delays: Vec<Duration>,
+    answers: u32,
+    lost: f64,
+    over_rate: f64,
+}
+
+impl Stage {
+    async fn of(
+        cluster: &Cluster,
+        [bad, team]: [&Pod; 2],
+        first: u32,
+        name: impl Fn(u32) -> String + Clone + Send + 'static,
+    ) -> Self {
+        let counters = async || {
+            let collector = &cluster.collector;
+            let over_rate = ["outcome=\"new_name_over_rate\""];
+            [
+                collector
+                    .metric("collector_observations_lost_total", &[])
+                    .await,
+                collector.metric("collector_events_total", &over_rate).await,
+            ]
+        };
+        let before = counters().await;
+        let load = Load::start(bad, PER_SECOND, name);
+        let mut delays = Vec::new();
+        for number in first..first + or_long(15, 200) {
+            let asked = Instant::now();
+            cluster
+                .flows(team, EIGHT.wildcard, &EIGHT.name(number))
+                .await;
+            delays.push(asked.elapsed());
+        }
+        let after = counters().await;
+        Self {
+            delays,
+            answers: load.answers(),
+            lost: after[0] - before[0],
+            over_rate: after[1] - before[1],
+        }
+    }
+
+    /// Prints it, and returns the median in seconds.
+    fn median(&self, what: &str) -> f64 {
+        println!(
+            "{what}: {} answers, {} left out, {} observations lost",
+            self.answers, self.over_rate, self.lost
+        );
+        print_delays(what, self.delays.clone());
+        let mut delays = self.delays.clone();
+        delays.sort_unstable();
+        delays[delays.len() / 2].as_secs_f64()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
+    let mut cluster = or_skip!(Cluster::start(no_data, &[]).await);
+    let wildcards = [ONE.wildcard, EIGHT.wildcard];
+    let bad = cluster.tenant("bad", allow(&wildcards), 1).await;
+    let team = cluster.tenant("team", allow(&wildcards), 1).await;
+    // More labels than the client may bring in at once.
+    let fill = [(&team[0], 40_000..40_100), (&bad[0], 0..2_500)];
+    for (pod, labels) in fill {
+        pod.ask_all(labels.map(|number| ONE.name(number)), ONE.kind())
+            .await;
+    }
+    cluster
+        .collector
+        .program
+        .counts("collector_evictions_total", &[], 1.0)
+        .await;
+
+    let pods = [&bad[0], &team[0]];
+    let random = Stage::of(&cluster, pods, 50_000, |n| ONE.name(3_000 + n % 30_000)).await;
+    // As many answers for known names cost CoreDNS and the pod the same.
+    let known = Stage::of(&cluster, pods, 51_000, |n| ONE.name(40_000 + n % 100)).await;
+    let ratio = random.median("beside random labels") / known.median("beside known names");
+    println!("random labels take {ratio:.2} times as long");
+    assert!(random.over_rate > 0.0);
+    assert_eq!([random.lost, known.lost], [0.0, 0.0]);
+    assert!(!is_long() || ratio <= 2.0, "{ratio}");
+    // Others find room under the same wildcard.
+    cluster
+        .flows(pods[1], ONE.wildcard, &ONE.name(52_000))
+        .await;
+}

@@ -1,0 +1,168 @@
+//! Pods that ask for thousands of names under wildcards that other namespaces use.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use futures_util::future::join_all;
+use tests::{or_skip, pods::Pod, soak::or_long, wait::eventually};
+
+use super::{
+    Cluster, allow, no_data,
+    zones::{self, EIGHT, ONE, Zone},
+};
+use crate::history::History;
+
+/// Without the limit of new names, which another test has: the order in which names leave is all that protects.
+const ANY_RATE: &str = "--new-names-rate=0";
+
+const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
+
+/// More labels than a wildcard may have names.
+const LABELS: u32 = 1_500;
+
+/// Names under a wildcard.
+const CAP: usize = 1_024;
+
+/// The names that the pods of the teams use, so many. Attacks use lower numbers.
+fn honest_names(zone: Zone, count: u32) -> BTreeSet<String> {
+    let numbers = 40_000..40_000 + count;
+    numbers.map(|number| zone.name(number)).collect()
+}
+
+/// Makes the teams, whose pods may use the names in these zones and ask for so many of each. Returns when all are in the statuses.
+async fn work_honestly(cluster: &mut Cluster, zones: &[(Zone, u32)]) {
+    let wildcards: Vec<&str> = zones.iter().map(|(zone, _)| zone.wildcard).collect();
+    let mut pods = Vec::new();
+    for team in TEAMS {
+        let made = cluster.tenant(team, allow(&wildcards), or_long(8, 34));
+        pods.extend(made.await);
+    }
+    for (zone, count) in zones {
+        let names = honest_names(*zone, *count);
+        let ask = |(number, pod): (usize, &Pod)| {
+            let own = names.iter().skip(number).step_by(pods.len());
+            let own: Vec<String> = own.cloned().collect();
+            let pod = pod.clone();
+            async move { pod.ask_all(own, zone.kind()).await }
+        };
+        join_all(pods.iter().enumerate().map(ask)).await;
+        eventually("the names that pods use are known", async || {
+            let missing = names
+                .difference(&cluster.names(zone.wildcard).await?)
+                .count();
+            (missing == 0)
+                .then_some(())
+                .ok_or(format!("{missing} are not"))
+        })
+        .await;
+    }
+}
+
+/// The pod asks for these labels. Returns, once the last is in the status, how many of the honest names are not.
+async fn attack(
+    cluster: &Cluster,
+    pod: &Pod,
+    zone: Zone,
+    labels: Range<u32>,
+    honest: &BTreeSet<String>,
+) -> usize {
+    let last = zone.name(labels.end);
+    let labels = labels.map(|number| zone.name(number));
+    pod.ask_all(labels, zone.kind()).await;
+    pod.ask(&last, zone.kind()).await;
+    let names = cluster.has(zone.wildcard, &last).await;
+    honest.difference(&names).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_others_stay_while_a_pod_asks_for_random_labels() {
+    // Those with 16 addresses fill most of an object.
+    const HONEST: u32 = 200;
+    let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
+    let wildcards = zones::ALL.map(|zone| zone.wildcard);
+    let bad = cluster.tenant("bad", allow(&wildcards), 1).await;
+    let stranger = cluster.tenant("stranger", None, 1).await;
+    work_honestly(&mut cluster, &zones::ALL.map(|zone| (zone, HONEST))).await;
+    let history = History::of(&cluster.server, super::NAMESPACE).await;
+
+    // A pod without a rule comes first: beside others its labels leave before they are written.
+    let labels = (0..LABELS).map(|number| EIGHT.name(10_000 + number));
+    stranger[0].ask_all(labels, EIGHT.kind()).await;
+    let mut lost = Vec::new();
+    for zone in zones::ALL {
+        let honest = honest_names(zone, HONEST);
+        lost.push(attack(&cluster, &bad[0], zone, 0..LABELS, &honest).await);
+    }
+    let evicted = cluster.collector.metric("collector_evictions_total", &[]);
+    println!("{lost:?} of {HONEST} lost, {} evictions", evicted.await);
+    assert_eq!(lost, [0; zones::ALL.len()]);
+    let honest = zones::ALL.into_iter();
+    let honest: BTreeSet<_> = honest.flat_map(|zone| honest_names(zone, HONEST)).collect();
+    let mut left = history.departures().await;
+    left.retain(|departure| honest.contains(&departure.name));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_stay_as_well_after_a_restart_and_a_take_over() {
+    let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
+    let wildcards = [ONE.wildcard, EIGHT.wildcard];
+    let bad = cluster.tenant("bad", allow(&wildcards), 1).await;
+    let zones = [(ONE, 1_000), (EIGHT, 300)];
+    work_honestly(&mut cluster, &zones).await;
+    let [one, eight] = zones.map(|(zone, count)| honest_names(zone, count));
+
+    cluster.restart().await;
+    let restarted = attack(&cluster, &bad[0], ONE, 0..LABELS, &one).await;
+    cluster.take_over().await;
+    let taken_over = attack(&cluster, &bad[0], EIGHT, 0..LABELS, &eight).await;
+    println!("{restarted} of 1,000 and {taken_over} of 300 lost");
+    assert_eq!([restarted, taken_over], [0, 0]);
+}
+
+/// The pod asks for these labels one after another, and of all that are kept none was asked for earlier than those that are not.
+async fn keeps_the_last(cluster: &Cluster, pod: &Pod, labels: Range<u32>) {
+    for number in labels.clone() {
+        pod.ask(&ONE.name(number), ONE.kind()).await;
+    }
+    let kept = cluster.has(ONE.wildcard, &ONE.name(labels.end - 1)).await;
+    println!("{} names are kept", kept.len());
+    assert!((CAP / 2..=CAP).contains(&kept.len()), "{}", kept.len());
+    let last = (labels.end - kept.len() as u32)..labels.end;
+    let last: BTreeSet<String> = last.map(|number| ONE.name(number)).collect();
+    let earlier: Vec<_> = kept.difference(&last).collect();
+    assert!(earlier.is_empty(), "others went before {earlier:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_names_that_come_one_after_another_those_seen_last_stay() {
+    let count = or_long(3_000, 20_000);
+    let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
+    let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
+    keeps_the_last(&cluster, &pods[0], 0..count).await;
+}
+
+/// The wildcard is full, and then the collector that leads is another process.
+async fn those_seen_last_stay_after(change: impl AsyncFnOnce(&mut Cluster)) {
+    let full = CAP as u32;
+    let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
+    let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
+    keeps_the_last(&cluster, &pods[0], 0..full).await;
+    change(&mut cluster).await;
+    // All names are looked up after a gap. A look-up under way brings a name back that left meanwhile.
+    let program = &cluster.collector.program;
+    program
+        .counts("collector_lookups_total", &[], f64::from(full))
+        .await;
+    // A name from a status counts for no namespace until a pod asks for it again.
+    keeps_the_last(&cluster, &pods[0], 0..2 * full).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_seen_last_stay_after_a_restart() {
+    those_seen_last_stay_after(Cluster::restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_seen_last_stay_after_a_take_over() {
+    those_seen_last_stay_after(Cluster::take_over).await;
+}

@@ -1,0 +1,98 @@
+//! Full wildcards that change all the time.
+
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use hickory_proto::op::ResponseCode;
+use tests::{
+    or_skip,
+    pods::Load,
+    soak::or_long,
+    upstream::{Asked, Say, Speech},
+};
+use tokio::time::Instant;
+
+use super::{
+    Cluster, allow,
+    zones::{EIGHT, ONE},
+};
+
+/// `r7.s8.test.` has another address in each answer.
+fn rotating() -> impl Fn(&Asked) -> Vec<Say> + Send + Sync {
+    let count = AtomicU32::new(0);
+    move |asked| {
+        if !asked.is_v4() {
+            return asked.reply(ResponseCode::NoError).say();
+        }
+        let next = count.fetch_add(1, Ordering::SeqCst);
+        let address = Ipv4Addr::from_bits(Ipv4Addr::new(12, 0, 0, 0).to_bits() + next);
+        asked.ips(&[address.into()], 1).say()
+    }
+}
+
+impl Cluster {
+    /// How often the status of an object was written.
+    async fn writes(&self, spec: &str) -> usize {
+        let name = self.object(spec).await.unwrap();
+        let answers = self
+            .server
+            .answers("admin", ("update", "dnsnameresolvers/status"));
+        answers
+            .iter()
+            .filter(|(_, of, code)| *of == name && *code == 200)
+            .count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_wildcard_that_changes_all_the_time_is_written_within_the_budget() {
+    const RATE: f64 = 30_000.0;
+    // What is saved for 30 s. As a debt, small objects may have as much again as they saved, and large ones half as much.
+    const SAVED: f64 = RATE * 30.0 * 1.75;
+    const OBJECT: f64 = 1_100_000.0;
+    // Pages of etcd are not full, and there are other objects.
+    const MORE: f64 = 1.25;
+    let flags = [
+        "--new-names-rate=0",
+        &format!("--status-write-bytes={RATE}"),
+    ];
+    let mut cluster = or_skip!(Cluster::start(rotating(), &flags).await);
+    let bad = cluster.tenant("bad", allow(&[EIGHT.wildcard]), 1).await;
+    let team = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
+    let labels = (0..800).map(|number| EIGHT.name(number));
+    bad[0].ask_all(labels, EIGHT.kind()).await;
+    cluster
+        .collector
+        .program
+        .counts("collector_evictions_total", &[], 1.0)
+        .await;
+
+    let (began, bytes) = (Instant::now(), cluster.server.stored_bytes().await);
+    let writes = cluster.writes(EIGHT.wildcard).await;
+    let load = Load::start(&bad[0], 50, |number| format!("r{}.s8.test.", number % 20));
+    // Meanwhile another tenant's names are written as ever.
+    let lasts = or_long(15, 120);
+    let mut number = 0;
+    while began.elapsed().as_secs() < lasts {
+        cluster
+            .flows(&team[0], ONE.wildcard, &ONE.name(number))
+            .await;
+        number += 1;
+    }
+    let answers = load.answers();
+    drop(load);
+    let writes = cluster.writes(EIGHT.wildcard).await - writes;
+    let bytes = cluster.server.stored_bytes().await - bytes;
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{answers} answers with new addresses in {seconds:.1} s: {writes} writes of the full wildcard, etcd grew by {:.1} MB; \
+         {number} names of another namespace written meanwhile",
+        bytes / 1e6
+    );
+    assert!(answers > 100, "{answers}");
+    assert!(writes as f64 <= seconds + 2.0, "{writes}");
+    let budget = (SAVED + RATE * seconds + OBJECT) * MORE;
+    assert!(bytes <= budget, "{bytes} of {budget}");
+}
