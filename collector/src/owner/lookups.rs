@@ -140,6 +140,9 @@ impl Owner {
 
     /// Takes in what servers said that are asked beside the others: addresses, and nothing else.
     pub fn beside(&mut self, round: &Round, now: Timestamp) {
+        if self.schedule.is_discarded(&round.name) {
+            return;
+        }
         for mut observation in round.observations() {
             observation.at = observation.at.min(now);
             self.observe(&observation);

@@ -436,6 +436,9 @@ impl Owner {
         }
         for name in &learned.gone {
             self.reschedule(name);
+            if !self.entries.contains_key(name) {
+                self.schedule.discard(name);
+            }
         }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());

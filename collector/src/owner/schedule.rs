@@ -81,6 +81,8 @@ struct Lookup {
     group: Group,
     /// A look-up is under way: the name waits for it.
     running: bool,
+    /// What it gives does not count.
+    discarded: bool,
     /// Look-ups in a row that gave no address.
     barren: u32,
     not_before: Timestamp,
@@ -216,8 +218,23 @@ impl Schedule {
         true
     }
 
+    /// The name was evicted. What a look-up gives that is under way would bring it back, with no client that asked for it.
+    pub(super) fn discard(&mut self, name: &DnsName) {
+        if let Some(lookup) = self.names.get_mut(name) {
+            lookup.discarded = lookup.running;
+        }
+    }
+
+    /// Whether what the look-up gives that is under way does not count.
+    pub(super) fn is_discarded(&self, name: &DnsName) -> bool {
+        self.names.get(name).is_some_and(|lookup| lookup.discarded)
+    }
+
     /// A client got addresses for the name: what our own look-ups gave before no longer counts.
     pub(super) fn answered(&mut self, name: &DnsName) {
+        if let Some(lookup) = self.names.get_mut(name) {
+            lookup.discarded = false;
+        }
         let barren = |lookup: &&mut Lookup| !lookup.running && lookup.barren > 0;
         if let Some(lookup) = self.names.get_mut(name).filter(barren) {
             lookup.barren = 0;
@@ -352,7 +369,7 @@ impl Schedule {
             return;
         };
         self.now = now;
-        lookup.running = false;
+        (lookup.running, lookup.discarded) = (false, false);
         lookup.done = now;
         if fruitful {
             lookup.barren = 0;

@@ -169,6 +169,44 @@ fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
 }
 
 #[test]
+fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
+    let mut world = World::with(ManageObjects::Auto, |config| {
+        config.limits.lookups = true;
+        config.limits.names_per_wildcard = 10;
+    });
+    world.want(&["*.example.com"]);
+    let host = |i: usize| format!("n{i}.example.com");
+    for i in 0..10 {
+        world.observe_as(&host(i), "1.1.1.1", Some("10.0.0.1"));
+    }
+    world.settle();
+    world.now += 32_000;
+    let mut asked = Vec::new();
+    while let Some(request) = world.owner.next_request(at(world.now)) {
+        asked.push(request.name);
+    }
+    assert!(
+        (0..10).all(|i| asked.contains(&name(&host(i)))),
+        "{asked:?}"
+    );
+    for i in 10..20 {
+        world.now += 1;
+        world.observe_as(&host(i), "1.1.1.1", Some("10.0.0.1"));
+    }
+    // A client asks for one of them again.
+    world.now += 1;
+    world.observe_as(&host(3), "1.1.1.1", Some("10.0.0.1"));
+    for i in 0..10 {
+        world.answer(&host(i), &["1.1.1.1"]);
+    }
+    world.settle();
+    let memory = &world.owner.entries[&name("*.example.com")].memory;
+    let is_known = |i: &usize| memory.addresses_of(&name(&host(*i))) > 0;
+    let known: Vec<_> = (0..20).filter(is_known).collect();
+    assert_eq!(known, [3, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+}
+
+#[test]
 fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
     let mut world = world(&[WWW]);
     world.observe(WWW, "1.1.1.1");

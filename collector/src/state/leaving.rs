@@ -4,7 +4,7 @@
 //! 2. Names that only pods of namespaces without a rule for the wildcard asked for.
 //! 3. Names of the namespace that has most. A name is of each namespace that asked for it, and clients that are no pods count as one
 //!    namespace. Of these names those go first that fewest namespaces asked for, then those of the client that has most, then those
-//!    that were seen longest ago.
+//!    that a client asked for longest ago.
 //!
 //! After a restart the collector does not know which clients asked for the names of a status. As long as there are names without a known
 //! client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
@@ -102,7 +102,7 @@ impl<'a> Leaving<'a> {
                 is_gone: false,
             });
         }
-        candidates.sort_unstable_by_key(|it| (it.name.seen, &it.name.dns_name));
+        candidates.sort_unstable_by_key(|it| (it.name.sighted, it.name.seen, &it.name.dns_name));
         let mut leaving = Self {
             groups: vec![Share::default(); groups.0.len()],
             clients: vec![Share::default(); clients.0.len()],

@@ -225,6 +225,9 @@ impl Owner {
         let gone: BTreeSet<DnsName> = gone.collect();
         for name in gone {
             self.reschedule(&name);
+            if name != *spec {
+                self.schedule.discard(&name);
+            }
             self.note(name, None, What::Evicted, Source::STATUS, now);
         }
         self.dirty.insert(spec.clone());
