@@ -2,7 +2,7 @@
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, Family};
 
-use crate::ovsdb::{ColumnProblem, Datum, value::TypeError};
+use ovsdb_replica::{ColumnProblem, Datum, value::TypeError};
 
 /// `external_ids`, where owners of rows say what a row is for.
 pub(crate) const EXTERNAL_IDS: &str = "external_ids";

@@ -1,8 +1,8 @@
 //! Turns `DNSNameResolver` objects into `Address_Set` rows of OVN's northbound database.
 //!
 //! Data goes one way: [`desired`] adds up the statuses of the store by DNS name, [`sync`] compares that with the rows of the
-//! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb`], a client of
-//! OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
+//! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb_replica`], a client
+//! of OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
 //! them; [`verify()`] compares once, and [`report`] puts differences in words; [`explain`] says of one name or address
 //! why it is there, over [`inspect`]; [`control`] takes what an administrator permits.
 
@@ -18,7 +18,6 @@ mod external_ids;
 pub mod fuzzing;
 pub mod inspect;
 mod metrics;
-pub mod ovsdb;
 pub mod references;
 pub mod report;
 pub mod sync;

@@ -1,11 +1,11 @@
 //! The metrics of the writer, in one place.
 
 use metrics::{counter, gauge, histogram};
+use ovsdb_replica::Outcome;
 use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
-    ovsdb::Outcome,
     sync::{Differences, Done, Reconciler, Repaired},
 };
 

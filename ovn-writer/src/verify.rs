@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 
 use futures_util::{Stream, StreamExt};
+use ovsdb_replica::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes};
 use proto::api::DnsNameResolver;
 use runtime::store::Event as StoreEvent;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    ovsdb::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes},
     references::Northbound,
     report::NameReport,
     sync::{Differences, Policy, Reconciler, absence::Absence},

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, future::pending, pin::pin, time::Duration};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt};
+use ovsdb_replica::{Client, ClientOptions, Outcome, Remotes, TransactionId};
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
@@ -21,7 +22,6 @@ use crate::{
     dry_run::DryRun,
     inspect::Question,
     metrics::{self, EndLabel, OutcomeLabel},
-    ovsdb::{self, Client, ClientOptions, Outcome, Remotes, TransactionId},
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, StartOver},
 };
@@ -236,17 +236,17 @@ impl Writer {
         self.sync.store_changed(event, now());
     }
 
-    fn database_changed(&mut self, event: ovsdb::Event<NorthboundChanges>) {
+    fn database_changed(&mut self, event: ovsdb_replica::Event<NorthboundChanges>) {
         match event {
-            ovsdb::Event::Changed(changes) => {
+            ovsdb_replica::Event::Changed(changes) => {
                 if let Some(replica) = self.client.replica() {
                     self.sync.database_changed(replica, changes);
                 }
             }
-            ovsdb::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
+            ovsdb_replica::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
             // It is in the next report.
-            ovsdb::Event::Responsive(_) => {}
-            ovsdb::Event::Up { remote, resumed } => {
+            ovsdb_replica::Event::Responsive(_) => {}
+            ovsdb_replica::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
                     info!(%remote, rows, resumed, "the northbound database was read");
@@ -259,7 +259,7 @@ impl Writer {
                     dry_run.begin();
                 }
             }
-            ovsdb::Event::Down {
+            ovsdb_replica::Event::Down {
                 remote,
                 was_up,
                 error,

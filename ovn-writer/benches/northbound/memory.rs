@@ -2,11 +2,8 @@
 
 use std::{net::IpAddr, time::Instant};
 
-use ovn_writer::{
-    address_set::AddressSet,
-    desired::Desired,
-    ovsdb::{Replica, Tables, replica::TableUpdates},
-};
+use ovn_writer::{address_set::AddressSet, desired::Desired};
+use ovsdb_replica::{Replica, Tables, replica::TableUpdates};
 use proto::api::Family;
 use runtime::store::Event;
 use serde_json::{json, value::RawValue};

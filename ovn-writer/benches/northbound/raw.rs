@@ -9,12 +9,10 @@ use std::{
 };
 
 use bytes::BytesMut;
-use ovn_writer::{
-    ovsdb::{
-        Tables,
-        transport::{Framing, Limits},
-    },
-    references::Northbound,
+use ovn_writer::references::Northbound;
+use ovsdb_replica::{
+    Tables,
+    transport::{Framing, Limits},
 };
 use serde_json::{Value, json};
 use tokio_util::codec::Decoder;

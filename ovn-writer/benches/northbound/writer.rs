@@ -10,9 +10,9 @@ use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
     desired::Filter,
-    ovsdb::{ClientOptions, Remotes},
     sync::{CreateSets, Policy},
 };
+use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::DnsNameResolver;
 use runtime::{admin::Health, run_alone, store::Event};
 use tests::{northbound::Northbound, workdir::Workdir};

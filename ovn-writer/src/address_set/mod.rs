@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use ovsdb_replica::{
+    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Function,
+    Operation, Record, Row, Until, replica, transact::OperationResult,
+};
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, address_set_name};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
@@ -9,10 +13,6 @@ use uuid::Uuid;
 use crate::{
     addresses::{Addresses, AddressesRef},
     external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE, distinct},
-    ovsdb::{
-        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Function,
-        Operation, Record, Row, Until, replica, transact::OperationResult,
-    },
 };
 
 /// The name of the northbound database.

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions, Verify};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
@@ -10,10 +11,7 @@ use runtime::{
     memory,
 };
 
-use crate::{
-    address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions, Verify},
-};
+use crate::address_set::NORTHBOUND;
 
 /// Shorter ones would find servers silent that are only busy.
 const SHORTEST_PROBE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The targets on a stable toolchain: their corpora, and what little changes make of them.
+//! The target on a stable toolchain: its corpus, and what little changes make of it.
 
 use std::{fs, path::Path};
 
@@ -45,20 +45,10 @@ fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn the_corpora_hold_what_must() {
-    corpus("json_stream")
-        .iter()
-        .for_each(|file| json_stream(file));
     corpus("updates").iter().for_each(|file| updates(file));
 }
 
 proptest! {
-    #[test]
-    fn any_stream_is_cut_the_same_way(
-        data in prop_oneof![changed("json_stream"), prop::collection::vec(any::<u8>(), 0..300)],
-    ) {
-        json_stream(&data);
-    }
-
     #[test]
     fn any_updates_leave_a_replica_that_finds_its_rows(data in changed("updates")) {
         updates(&data);

@@ -17,10 +17,8 @@ pub use self::{
     nat::{Nat, NatKey, NatSets},
     rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames},
 };
-use crate::{
-    address_set::AddressSet,
-    ovsdb::{Replica, Tables},
-};
+use crate::address_set::AddressSet;
+use ovsdb_replica::{Replica, Tables};
 
 /// The tables of the northbound database that the writer follows.
 pub type Northbound = (AddressSet, Rule<Acl>, Rule<Qos>, Rule<Policy>, Nat);

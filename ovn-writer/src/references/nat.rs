@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::rule::{SetName, SetNames};
-use crate::ovsdb::{
+use ovsdb_replica::{
     Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
     value::TypeError,
 };

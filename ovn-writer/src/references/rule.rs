@@ -6,13 +6,12 @@ use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use smol_str::SmolStr;
 
 use super::expression::{self, Sense};
-use crate::{
-    external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE},
-    ovsdb::{
-        Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
-        value::TypeError,
-    },
+use ovsdb_replica::{
+    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
+    value::TypeError,
 };
+
+use crate::external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE};
 
 /// `k8s.ovn.org/owner-type` of the ACLs of EgressFirewalls.
 const EGRESS_FIREWALL: &str = "EgressFirewall";

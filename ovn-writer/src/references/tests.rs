@@ -7,7 +7,7 @@ use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
-use crate::ovsdb::replica::TableUpdates;
+use ovsdb_replica::replica::TableUpdates;
 
 /// A replica with its index.
 #[derive(Default)]

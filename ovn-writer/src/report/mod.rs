@@ -3,6 +3,7 @@
 
 use std::{cmp::Reverse, fmt, net::IpAddr, time::Instant};
 
+use ovsdb_replica::{Record, Replica};
 use proto::api::{DnsName, address_set_id, address_set_name};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use smol_str::{SmolStr, ToSmolStr};
@@ -10,7 +11,6 @@ use uuid::Uuid;
 
 use crate::{
     address_set::AddressSet,
-    ovsdb::{Record, Replica},
     references::{Nat, NorthboundReplica, References, RuleDetails, RuleTable, Sense, SetName},
     sync::{
         Change, Plan,

@@ -13,10 +13,13 @@ use super::{
     plan::{Finding, SetOf, Trigger},
     queue::Mark,
 };
+use ovsdb_replica::{
+    Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult,
+};
+
 use crate::{
     address_set::{self, AddressSet, TABLE},
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
-    ovsdb::{Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult},
 };
 
 /// How much may go into one transaction. One name goes in whatever its size.

@@ -7,10 +7,9 @@ use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 use super::plan::{Finding, SetOf};
-use crate::{
-    address_set::{self, ADDRESSES, TABLE},
-    ovsdb::{Condition, Datum, Mutation, Mutator, Operation},
-};
+use ovsdb_replica::{Condition, Datum, Mutation, Mutator, Operation};
+
+use crate::address_set::{self, ADDRESSES, TABLE};
 
 /// How many addresses of a change are named in a log line.
 const NAMED: usize = 10;

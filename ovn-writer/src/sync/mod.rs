@@ -63,10 +63,11 @@ pub use self::{
     plan::{Creation, Plan, PlanOptions},
     policy::{CreateSets, Policy},
 };
+use ovsdb_replica::{Operation, Outcome, Refusal};
+
 use crate::{
     address_set,
     desired::Desired,
-    ovsdb::{Operation, Outcome, Refusal},
     references::{NorthboundChanges, NorthboundReplica, References, SetName},
 };
 
@@ -108,7 +109,7 @@ pub enum Finished {
 pub enum StartOver {
     /// The outcome of a transaction is unknown.
     #[error("the outcome of a transaction is unknown: {0}")]
-    Unknown(crate::ovsdb::Error),
+    Unknown(ovsdb_replica::Error),
     /// The server changed no row where the replica has one.
     #[error("a row of {0} that the replica has is not in the database")]
     Ghost(DnsName),

@@ -12,9 +12,10 @@ use super::{
     plan::SetOf,
     queue::Mark,
 };
+use ovsdb_replica::Refusal;
+
 use crate::{
     address_set::AddressSet,
-    ovsdb::Refusal,
     references::{NorthboundReplica, SetName},
 };
 

@@ -20,10 +20,9 @@ use self::{
     world::{World, policy},
 };
 use super::*;
-use crate::{
-    ovsdb::Error,
-    testing::{key, object},
-};
+use ovsdb_replica::Error;
+
+use crate::testing::{key, object};
 
 const W: &str = "www.example.com.";
 

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use ovn_writer::{
-    address_set::{AddressSet, NORTHBOUND},
-    ovsdb::{
-        Client, ClientOptions, Condition, Error, Event, Operation, Outcome,
-        transport::TransportError,
-    },
+use ovn_writer::address_set::{AddressSet, NORTHBOUND};
+use ovsdb_replica::{
+    Client, ClientOptions, Condition, Error, Event, Operation, Outcome, Row,
+    transport::TransportError,
 };
 use runtime::store::Event as StoreEvent;
 use rustix::process::Signal;
@@ -15,7 +13,7 @@ use tests::workdir::Workdir;
 use tokio::time::timeout;
 
 use crate::{
-    follow::{Follower, add, client, down, event, insert, make_row, transact, up},
+    follow::{Follower, add, addresses, client, down, event, insert, make_row, transact, up},
     harness::{Database, RunningWriter, policy},
     server::{Server, create},
 };
@@ -204,4 +202,26 @@ async fn a_database_that_cannot_be_worked_with_is_one_clear_line() {
         other.contains("get_schema") && other.contains("unknown database"),
         "{other}"
     );
+}
+
+#[tokio::test]
+async fn a_guard_refuses_what_relies_on_something_that_has_changed() {
+    let database = Database::start().await;
+    let mut client = client(&database.northbound.remote());
+    up(&mut client).await;
+    let row = make_row(&mut client, "a1").await;
+    let guard = |name: &str| {
+        let values = Row::from([("name".into(), name.into())]);
+        Operation::guard("Address_Set", row, values)
+    };
+    let done = transact(&mut client, vec![guard("a1"), add(row, "10.0.0.1")]).await;
+    assert!(matches!(done, Outcome::Done(_)), "{done:?}");
+    match transact(&mut client, vec![guard("b1"), add(row, "10.0.0.2")]).await {
+        Outcome::Refused(refusal) => {
+            assert_eq!(refusal.operation, Some(0));
+            assert_eq!(refusal.reason.error, "timed out", "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(addresses(&client).unwrap(), ["10.0.0.1"]);
 }

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use foldhash::HashSet;
-use ovn_writer::{
-    address_set::{AddressSet, NORTHBOUND},
-    ovsdb::{
-        Client, ClientOptions, Condition, Datum, Error, Event, Mutation, Mutator, Operation,
-        Outcome, Row,
-    },
+use ovn_writer::address_set::{AddressSet, NORTHBOUND};
+use ovsdb_replica::{
+    Client, ClientOptions, Condition, Datum, Error, Event, Mutation, Mutator, Operation, Outcome,
+    Row,
 };
 use proto::api::DnsName;
 use tokio::time::timeout;

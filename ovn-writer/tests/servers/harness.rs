@@ -7,9 +7,9 @@ use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
     desired::Filter,
-    ovsdb::{ClientOptions, Remotes},
     sync::{CreateSets, Policy, plan::Delays},
 };
+use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::{DnsNameResolver, Family};
 use runtime::{
     admin::{Condition, Health},

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use ovn_writer::{
-    address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Error, Outcome},
-};
+use ovn_writer::address_set::NORTHBOUND;
+use ovsdb_replica::{ClientOptions, Error, Outcome};
 use tests::{or_skip, workdir::Workdir};
 use tokio::net::TcpListener;
 

@@ -1,6 +1,6 @@
 //! What both sides of a TLS connection are told of their files.
 
-use ovn_writer::ovsdb::{TlsIdentity, TlsOptions, Verify};
+use ovsdb_replica::{TlsIdentity, TlsOptions, Verify};
 pub(crate) use tests::pki::{Authority, Side, Validity};
 
 /// The files of one side, as options.

@@ -2,10 +2,8 @@
 
 use std::{fs, process::Command};
 
-use ovn_writer::{
-    address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Error, Event, Outcome},
-};
+use ovn_writer::address_set::NORTHBOUND;
+use ovsdb_replica::{ClientOptions, Error, Event, Outcome};
 use serde_json::json;
 
 use crate::{

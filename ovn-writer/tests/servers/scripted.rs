@@ -5,11 +5,11 @@ mod server;
 
 use std::time::Duration;
 
-use ovn_writer::ovsdb::{Error, Event, Operation, Outcome};
+use ovsdb_replica::{Error, Event, Operation, Outcome};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use self::server::{Answer, ECHOES, Server, UUID};
+use self::server::{Answer, ECHOES, Server, UUID, server_schema};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -157,6 +157,11 @@ async fn answers_that_make_no_sense_end_the_session() {
             "set_db_change_aware",
             Answer::Error(json!("no")),
             "refuses set_db_change_aware: no",
+        ),
+        (
+            "get_schema _Server",
+            Answer::Result(server_schema("1.1.0")),
+            "older than Open vSwitch 2.17: its _Server schema has the version 1.1.0",
         ),
         (
             "get_schema",
@@ -351,36 +356,6 @@ async fn what_comes_before_an_answer_is_kept_within_bounds() {
         Event::Down { error, .. } => assert!(error.to_string().contains(words), "{error}"),
         other => panic!("{other:?}"),
     }
-}
-
-#[tokio::test]
-async fn a_server_without_the_newest_monitor_is_monitored_the_older_way() {
-    let unknown = || Answer::Error(json!("unknown method"));
-    let served = json!({"name": "Library", "connected": true});
-    let server = Server::new()
-        .with("monitor_cond_since _Server", unknown())
-        .with("monitor_cond_since Library", unknown())
-        .with(
-            "monitor_cond _Server",
-            Answer::Result(json!({"Database": {UUID: {"initial": served}}})),
-        )
-        .with(
-            "monitor_cond Library",
-            Answer::Result(json!({"Book": {UUID: {"initial": {"title": "x"}}}})),
-        );
-    let params = json!([["replica", "Library"], {"Book": {UUID: {"modify": {"title": "y"}}}}]);
-    let renamed = json!({"id": null, "method": "update2", "params": params}).to_string();
-    let mut client = server.client();
-    let following = async {
-        assert!(matches!(client.next().await, Event::Up { .. }));
-        assert!(matches!(client.next().await, Event::Changed(_)));
-        client.replica().unwrap().with_key(&"y".to_owned()).count()
-    };
-    let found = tokio::select! {
-        found = timeout(PATIENCE, following) => found.unwrap(),
-        () = server.serve(renamed.as_bytes()) => panic!("the connection ended"),
-    };
-    assert_eq!(found, 1);
 }
 
 #[tokio::test]

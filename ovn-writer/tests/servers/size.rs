@@ -6,10 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovn_writer::{
-    ovsdb::{Datum, Mutation, Mutator, Operation, Outcome, Tables},
-    references,
-};
+use ovn_writer::references;
+use ovsdb_replica::{Datum, Mutation, Mutator, Operation, Outcome, Tables};
 use proto::api::Family;
 use serde_json::json;
 use tests::{
@@ -155,7 +153,7 @@ async fn a_reply_of_many_megabytes_is_read_while_all_else_goes_on() {
     for from in (0..10_000).step_by(1000) {
         let mutate = Operation::Mutate {
             table: "Address_Set".into(),
-            filter: vec![ovn_writer::ovsdb::Condition::uuid(row)],
+            filter: vec![ovsdb_replica::Condition::uuid(row)],
             mutations: vec![Mutation(
                 "addresses".into(),
                 Mutator::Insert,

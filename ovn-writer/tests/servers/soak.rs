@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ovn_writer::{
-    address_set::NORTHBOUND,
-    ovsdb::{Condition, Datum, Error, Event as Told, Mutation, Mutator, Operation, Outcome},
+use ovn_writer::address_set::NORTHBOUND;
+use ovsdb_replica::{
+    Condition, Datum, Error, Event as Told, Mutation, Mutator, Operation, Outcome,
 };
 use proto::api::Family::V4;
 use runtime::store::Event;

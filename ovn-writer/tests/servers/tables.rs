@@ -1,12 +1,10 @@
 //! Several tables in one monitor, with columns of every kind.
 
 use foldhash::HashSet;
-use ovn_writer::{
-    address_set::{AddressSet, NORTHBOUND},
-    ovsdb::{
-        BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Datum,
-        Event, Record, Row,
-    },
+use ovn_writer::address_set::{AddressSet, NORTHBOUND};
+use ovsdb_replica::{
+    BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Datum, Event,
+    Record, Row,
 };
 use tests::workdir::Workdir;
 use tokio::time::timeout;

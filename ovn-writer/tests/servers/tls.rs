@@ -2,10 +2,8 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use ovn_writer::{
-    address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Error, TlsOptions, TransportError, Verify},
-};
+use ovn_writer::address_set::NORTHBOUND;
+use ovsdb_replica::{ClientOptions, Error, TlsOptions, TransportError, Verify};
 use tests::workdir::Workdir;
 use tokio::net::TcpListener;
 

@@ -6,10 +6,10 @@ use futures_util::{StreamExt, stream};
 use ovn_writer::{
     Counts, Verified, VerifyError,
     address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Remotes},
     report::{Action, Kind},
     verify,
 };
+use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::{DnsNameResolver, Family::V4};
 use runtime::store::Event;
 

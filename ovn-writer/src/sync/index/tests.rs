@@ -5,11 +5,9 @@ use serde_json::{Value, json, value::to_raw_value};
 use uuid::Uuid;
 
 use super::*;
-use crate::{
-    ovsdb::{Tables, replica::TableUpdates},
-    references::Northbound,
-    testing::dns,
-};
+use ovsdb_replica::{Tables, replica::TableUpdates};
+
+use crate::{references::Northbound, testing::dns};
 
 const CONTROLLERS: [&str; 3] = [DEFAULT_NETWORK_CONTROLLER, "blue", "red"];
 

@@ -5,11 +5,9 @@ mod foreign;
 use std::{borrow::Cow, time::Duration};
 
 use super::*;
-use crate::{
-    desired::Filter,
-    ovsdb::{Datum, Record, Row},
-    testing::dns,
-};
+use ovsdb_replica::{Datum, Record, Row};
+
+use crate::{desired::Filter, testing::dns};
 
 const W: &str = "www.example.com.";
 const STORE: &str = "kube/ns";

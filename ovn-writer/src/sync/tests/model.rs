@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use uuid::Uuid;
 
-use crate::ovsdb::{
+use ovsdb_replica::{
     Atom, Condition, Datum, Function, Mutation, Mutator, Operation, Outcome, Refusal, Row,
     ServerError, transact::OperationResult,
 };

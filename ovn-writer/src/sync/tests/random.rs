@@ -17,8 +17,9 @@ use super::{
     model::Model,
     world::{World, foreign, policy, set_name},
 };
+use ovsdb_replica::Outcome;
+
 use crate::{
-    ovsdb::Outcome,
     sync::{BatchLimits, Finished, Policy},
     testing::key,
 };

@@ -10,9 +10,10 @@ use serde_json::value::to_raw_value;
 use uuid::Uuid;
 
 use super::model::{Model, ModelAcl, ModelRow, updates};
+use ovsdb_replica::{Operation, Outcome, Tables, replica::TableUpdates};
+
 use crate::{
     desired::Filter,
-    ovsdb::{Operation, Outcome, Tables, replica::TableUpdates},
     references::{Northbound, NorthboundChanges, NorthboundReplica},
     sync::{CreateSets, Finished, Policy, Reconciler},
 };

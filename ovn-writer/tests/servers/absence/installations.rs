@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use ovn_writer::{
-    Verified,
-    address_set::NORTHBOUND,
-    ovsdb::{ClientOptions, Remotes},
-    sync::Policy,
-    verify,
-};
+use ovn_writer::{Verified, address_set::NORTHBOUND, sync::Policy, verify};
+use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::Family::V4;
 use runtime::store::Event;
 

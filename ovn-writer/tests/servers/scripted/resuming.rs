@@ -1,6 +1,6 @@
 //! What a session takes over from the one before.
 
-use ovn_writer::ovsdb::{Client, Event};
+use ovsdb_replica::{Client, Event};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -52,7 +52,7 @@ async fn a_session_goes_on_where_the_last_one_ended_if_nothing_is_in_doubt() {
             [good.clone(), canceled.to_string().into_bytes()].concat(),
             NOTHING,
         ),
-        // Which transaction that was, the server does not say.
+        // It belongs to another kind of monitor.
         ([good, old.to_string().into_bytes()].concat(), NOTHING),
     ] {
         let asked = since(&Server::new().hanging_up(), &unasked).await;

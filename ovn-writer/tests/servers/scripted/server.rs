@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ovn_writer::ovsdb::{
+use ovsdb_replica::{
     BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Record,
     Remotes, Row, SessionOptions, TransportOptions,
 };
@@ -73,6 +73,21 @@ pub(super) struct Server {
     _workdir: Workdir,
 }
 
+/// The schema of `_Server`.
+pub(super) fn server_schema(version: &str) -> Value {
+    let at_most_one = |kind: &str| json!({"type": {"key": kind, "min": 0}});
+    let columns = json!({
+        "name": {"type": "string"},
+        "model": {"type": "string"},
+        "connected": {"type": "boolean"},
+        "leader": {"type": "boolean"},
+        "cid": at_most_one("uuid"),
+        "sid": at_most_one("uuid"),
+        "index": at_most_one("integer"),
+    });
+    json!({"name": "_Server", "version": version, "tables": {"Database": {"columns": columns}}})
+}
+
 #[derive(Clone)]
 pub(super) enum Answer {
     /// The result of the request.
@@ -104,6 +119,7 @@ impl Server {
         let answers = BTreeMap::from([
             ("set_db_change_aware", Answer::Result(json!({}))),
             ("get_schema", Answer::Result(schema)),
+            ("get_schema _Server", Answer::Result(server_schema("1.2.0"))),
             (
                 "monitor_cond_since _Server",
                 Answer::Result(json!([false, "0", databases])),

@@ -30,8 +30,7 @@ pub trait Record: Sized + Send + 'static {
     /// By what rows are found, apart from their `_uuid`; several rows may have the same.
     type Key: Clone + Eq + Hash + Send + 'static;
 
-    /// Which rows are wanted: those that meet one of these conditions, or all if there are none. Servers before Open vSwitch 2.6
-    /// know no conditions and send all rows.
+    /// Which rows are wanted: those that meet one of these conditions, or all if there are none.
     fn conditions() -> Vec<Condition> {
         Vec::new()
     }
@@ -42,7 +41,7 @@ pub trait Record: Sized + Send + 'static {
     /// [`ColumnError`] for a column that the client did not ask for, or with a value of another type.
     fn read(columns: Row) -> Result<Self, ColumnError>;
 
-    /// Changes the row by a difference as `update2` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came
+    /// Changes the row by a difference as `update3` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came
     /// or went ([`toggle`]), the pairs of a map that came, went or changed ([`toggle_pair`]), anything else anew. A set whose
     /// type allows one element at most counts as anything else.
     ///
@@ -225,14 +224,6 @@ impl<R: Record> Replica<R> {
                 let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
                 let before = (row.key(), row.counts());
                 row.modify(columns(json)?).map_err(column_error)?;
-                let after = (row.key(), row.counts());
-                self.reindex(uuid, before.0, after.0, touched);
-                self.recount(before.1, after.1);
-            }
-            RowUpdate::Replace(json) => {
-                let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
-                let before = (row.key(), row.counts());
-                *row = R::read(columns(json)?).map_err(column_error)?;
                 let after = (row.key(), row.counts());
                 self.reindex(uuid, before.0, after.0, touched);
                 self.recount(before.1, after.1);

@@ -106,12 +106,13 @@ struct Link<T: Tables> {
     id: MonitorId<'static>,
     leader_only: bool,
     progress: Progress,
-    /// `None` if the server knows no clusters, and says nothing of itself.
-    server: Option<Replica<ServedDatabase>>,
+    server: Replica<ServedDatabase>,
     replica: T::Replica,
     resumed: bool,
-    /// What a next session needs, to go on where this one ends.
-    resumable: Option<(String, Requests)>,
+    /// The transaction up to which the replica is.
+    last: String,
+    /// What was asked for.
+    requests: Requests,
     since: Instant,
 }
 
@@ -261,14 +262,12 @@ impl<T: Tables> Link<T> {
         memory: &mut Memory<T>,
     ) -> Result<Self, Error> {
         let mut session = Session::open(&remote, &options.session).await?;
+        let server = session.served_databases().await?;
         let requests = T::requests(&session.schema(&options.database).await?)?;
         let leader_only = options.leader_only.unwrap_or_default();
-        let server = session.served_databases().await?;
-        if let Some(server) = &server {
-            memory
-                .progress
-                .check(server, &options.database, leader_only, Instant::now())?;
-        }
+        memory
+            .progress
+            .check(&server, &options.database, leader_only, Instant::now())?;
         let id = MonitorId::new("replica", &options.database);
         let monitored = session.monitor(&id, requests, &mut memory.kept).await?;
         Ok(Self {
@@ -280,7 +279,8 @@ impl<T: Tables> Link<T> {
             server,
             replica: monitored.replica,
             resumed: monitored.resumed,
-            resumable: monitored.resumable,
+            last: monitored.last,
+            requests: monitored.requests,
             since: Instant::now(),
         })
     }
@@ -297,16 +297,12 @@ impl<T: Tables> Link<T> {
         match Update::parse(&notification)? {
             Update::Rows { id, last, updates } if id == self.id => {
                 T::apply(&mut self.replica, updates, &mut changes)?;
-                self.resumable = self
-                    .resumable
-                    .take()
-                    .and_then(|(_, requests)| Some((last?, requests)));
+                self.last = last;
             }
             Update::Rows { id, updates, .. } if id.1 == SERVER_DATABASE => {
-                let server = self.server.get_or_insert_default();
-                ServedDatabase::apply(server, updates, &mut Default::default())?;
+                ServedDatabase::apply(&mut self.server, updates, &mut Default::default())?;
                 self.progress
-                    .check(server, &self.id.1, self.leader_only, Instant::now())?;
+                    .check(&self.server, &self.id.1, self.leader_only, Instant::now())?;
             }
             Update::Rows { id, .. } => {
                 return Err(Error::Unexpected(format!("update of {:?}", id.0)));
@@ -320,15 +316,14 @@ impl<T: Tables> Link<T> {
 
     /// What a next session needs of this one, which is then of no more use.
     fn remember(&mut self, keep_replica: bool) -> Memory<T> {
-        let replica = mem::take(&mut self.replica);
-        let resumable = self.resumable.take().filter(|_| keep_replica);
+        let kept = Kept {
+            replica: mem::take(&mut self.replica),
+            last: mem::take(&mut self.last),
+            requests: mem::take(&mut self.requests),
+        };
         Memory {
             progress: self.progress,
-            kept: resumable.map(|(last, requests)| Kept {
-                replica,
-                last,
-                requests,
-            }),
+            kept: keep_replica.then_some(kept),
         }
     }
 }

@@ -9,6 +9,7 @@ mod framing;
 mod local;
 mod message;
 mod output;
+mod pem;
 mod timer;
 mod tls;
 
@@ -35,6 +36,7 @@ pub(crate) use self::{
 pub use self::{
     framing::{Framing, FramingError, Limits},
     message::MessageError,
+    pem::FileError,
     tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
 use self::{message::Incoming, output::Output, timer::Timer};

@@ -115,3 +115,13 @@ fn another_cluster_counts_from_its_own_beginning() {
     }
     assert_eq!(progress.index, 3);
 }
+
+#[test]
+fn servers_since_open_vswitch_2_16_are_new_enough() {
+    for version in ["1.2.0", "1.2.1", "1.10.0", "2.0.0"] {
+        assert!(is_new_enough(version), "{version}");
+    }
+    for version in ["1.1.0", "1.1.99", "0.9", "", "x"] {
+        assert!(!is_new_enough(version), "{version}");
+    }
+}

@@ -40,7 +40,7 @@
 //! from it, or falls behind what another one has shown.
 //!
 //! ```no_run
-//! use ovn_writer::ovsdb::{
+//! use ovsdb_replica::{
 //!     BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Event, Record, Row,
 //! };
 //!
@@ -93,6 +93,8 @@
 mod attempts;
 pub mod client;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod monitor;
 pub mod remote;
 pub mod replica;

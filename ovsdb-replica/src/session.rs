@@ -3,7 +3,6 @@
 use std::{collections::VecDeque, time::Duration};
 
 use serde::{Serialize, Serializer, ser::SerializeSeq};
-use serde_json::value::RawValue;
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
     remote::Remote,
     replica::{Replica, TableUpdates},
     schema::Schema,
-    server::{SERVER_DATABASE, ServedDatabase},
+    server::{self, SERVER_DATABASE, ServedDatabase},
     tables::Tables,
     transact::{self, Operation, Outcome},
     transport::{
@@ -102,8 +101,9 @@ impl Session {
         };
         let deadline = options.request_deadline;
         match session.call("set_db_change_aware", &[true], deadline).await {
-            // Servers before Open vSwitch 2.9.
-            Err(error) if is_unknown_method(&error) => {}
+            Err(Error::Refused { reason, .. }) if reason.error == "unknown method" => {
+                return Err(Error::TooOld { found: None });
+            }
             answer => drop(answer?),
         }
         Ok(session)
@@ -207,20 +207,27 @@ impl Session {
         Ok(Told::Ended(id, outcome))
     }
 
-    /// Starts to monitor what the server says of its databases; `None` if it says nothing, as before Open vSwitch 2.9.
-    pub(super) async fn served_databases(
-        &mut self,
-    ) -> Result<Option<Replica<ServedDatabase>>, Error> {
-        let id = MonitorId::new("server", SERVER_DATABASE);
-        let requests = Requests::of::<ServedDatabase>();
-        match self
-            .monitor::<ServedDatabase>(&id, requests, &mut None)
-            .await
-        {
-            Ok(Monitored { replica, .. }) => Ok(Some(replica)),
-            Err(Error::Refused { reason, .. }) if reason.error == "unknown database" => Ok(None),
-            Err(error) => Err(error),
+    /// Starts to monitor what the server says of its databases.
+    ///
+    /// # Errors
+    /// [`Error::TooOld`], and those of any request.
+    pub(super) async fn served_databases(&mut self) -> Result<Replica<ServedDatabase>, Error> {
+        let schema = match self.schema(SERVER_DATABASE).await {
+            Err(Error::Refused { reason, .. }) if reason.error == "unknown database" => {
+                return Err(Error::TooOld { found: None });
+            }
+            schema => schema?,
+        };
+        if !server::is_new_enough(&schema.version) {
+            let found = Some(schema.version);
+            return Err(Error::TooOld { found });
         }
+        let id = MonitorId::new("server", SERVER_DATABASE);
+        let requests = ServedDatabase::requests(&schema)?;
+        let monitored = self
+            .monitor::<ServedDatabase>(&id, requests, &mut None)
+            .await?;
+        Ok(monitored.replica)
     }
 
     /// Starts to monitor tables, and reads their rows, or what happened to them since `kept`.
@@ -237,43 +244,12 @@ impl Session {
         kept.take_if(|kept| kept.requests != requests);
         let since = kept.as_ref().map_or(NO_TRANSACTION, |kept| &kept.last);
         let (method, params) = ("monitor_cond_since", (&id.1, id, &requests, since));
-        match self.call(method, &params, deadline).await {
-            Ok(reply) => {
-                let kept = kept.take().map(|kept| kept.replica);
-                let read = move |reply: &Text| since_reply(reply, kept, requests);
-                return self.read_rows(reply, read).await;
-            }
-            Err(error) if !is_unknown_method(&error) => return Err(error),
-            Err(_) => *kept = None,
-        }
-        // Servers before Open vSwitch 2.12.
-        let (method, params) = ("monitor_cond", (&id.1, id, &requests));
-        match self.call(method, &params, deadline).await {
-            Ok(reply) => {
-                let all =
-                    |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_differences);
-                return self.read_rows(reply, all).await;
-            }
-            Err(error) if !is_unknown_method(&error) => return Err(error),
-            Err(_) => {}
-        }
-        // Servers before Open vSwitch 2.6.
-        let (method, params) = ("monitor", (&id.1, id, requests.without_conditions()));
         let reply = self.call(method, &params, deadline).await?;
-        let all = |reply: &Text| Monitored::all(reply.read(), TableUpdates::read_rows);
-        self.read_rows(reply, all).await
-    }
-
-    /// Reads the first rows of a monitor, by a thread of its own if they are many.
-    async fn read_rows<T: Tables>(
-        &mut self,
-        reply: Text,
-        read: impl FnOnce(&Text) -> Result<Monitored<T>, Error> + Send + 'static,
-    ) -> Result<Monitored<T>, Error> {
+        let replica = kept.take().map(|kept| kept.replica);
         if reply.len() < LONG_REPLY {
-            return read(&reply);
+            return since_reply(&reply, replica, requests);
         }
-        let reading = spawn_blocking(move || read(&reply));
+        let reading = spawn_blocking(move || since_reply(&reply, replica, requests));
         self.connection.hold(reading).await?
     }
 
@@ -347,10 +323,6 @@ impl Serialize for Transact<'_> {
     }
 }
 
-fn is_unknown_method(error: &Error) -> bool {
-    matches!(error, Error::Refused { reason, .. } if reason.error == "unknown method")
-}
-
 /// What was replicated before, up to a transaction.
 pub(super) struct Kept<T: Tables> {
     pub(super) replica: T::Replica,
@@ -365,25 +337,10 @@ pub(super) struct Monitored<T: Tables> {
     pub(super) replica: T::Replica,
     /// Whether only what happened since the last session was read.
     pub(super) resumed: bool,
-    /// The transaction up to which this is, and what was asked for, if the server can resume from there.
-    pub(super) resumable: Option<(String, Requests)>,
-}
-
-impl<T: Tables> Monitored<T> {
-    /// All rows of the reply, which are read so.
-    fn all<'a>(
-        reply: Result<&'a RawValue, serde_json::Error>,
-        read: impl FnOnce(&'a RawValue) -> Result<TableUpdates<'a>, serde_json::Error>,
-    ) -> Result<Self, Error> {
-        let updates = reply.and_then(read).map_err(malformed)?;
-        let mut replica = T::Replica::default();
-        T::apply(&mut replica, updates, &mut T::Changes::default())?;
-        Ok(Self {
-            replica,
-            resumed: false,
-            resumable: None,
-        })
-    }
+    /// The transaction up to which this is.
+    pub(super) last: String,
+    /// What was asked for.
+    pub(super) requests: Requests,
 }
 
 fn since_reply<T: Tables>(
@@ -398,7 +355,8 @@ fn since_reply<T: Tables>(
     Ok(Monitored {
         replica,
         resumed: found,
-        resumable: Some((last, requests)),
+        last,
+        requests,
     })
 }
 

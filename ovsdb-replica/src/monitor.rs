@@ -1,4 +1,4 @@
-//! Monitors (RFC 7047 section 4.1.5, ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
+//! Monitors (ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -36,33 +36,13 @@ impl Requests {
     /// [`SchemaError`] if it has not what it must.
     pub fn add<R: Record>(&mut self, schema: &Schema) -> Result<(), SchemaError> {
         if let Some(columns) = schema.columns(R::TABLE, R::COLUMNS)? {
-            self.ask::<R>(columns);
+            let request = Request {
+                columns,
+                conditions: R::conditions(),
+            };
+            self.0.insert(R::TABLE, [request]);
         }
         Ok(())
-    }
-
-    /// Asks for all columns of a record.
-    pub(super) fn of<R: Record>() -> Self {
-        let mut requests = Self::default();
-        requests.ask::<R>(R::COLUMNS.iter().map(|column| column.name()).collect());
-        requests
-    }
-
-    fn ask<R: Record>(&mut self, columns: Vec<&'static str>) {
-        let conditions = R::conditions();
-        let request = Request {
-            columns,
-            conditions,
-        };
-        self.0.insert(R::TABLE, [request]);
-    }
-
-    /// The same for `monitor`, which knows no conditions.
-    pub(super) fn without_conditions(mut self) -> Self {
-        for request in self.0.values_mut().flatten() {
-            request.conditions.clear();
-        }
-        self
     }
 }
 
@@ -90,12 +70,12 @@ pub(super) struct SinceReply<'a>(
 
 /// What a notification brings.
 pub(super) enum Update<'a> {
-    /// `update`, `update2` or `update3`.
+    /// `update3`.
     Rows {
         /// Of which monitor.
         id: MonitorId<'a>,
-        /// The last transaction, which only `update3` names.
-        last: Option<String>,
+        /// The last transaction.
+        last: String,
         /// What happened.
         updates: TableUpdates<'a>,
     },
@@ -115,44 +95,39 @@ impl<'a> Update<'a> {
     }
 
     fn read(method: &str, params: &'a Text) -> Result<Option<Self>, serde_json::Error> {
-        let (id, last, updates) = match method {
+        Ok(Some(match method {
             "update3" => {
                 let (id, last, updates) = params.read()?;
-                (id, Some(last), TableUpdates::read_differences(updates)?)
-            }
-            "update2" => {
-                let (id, updates) = params.read()?;
-                (id, None, TableUpdates::read_differences(updates)?)
-            }
-            "update" => {
-                let (id, updates) = params.read()?;
-                (id, None, TableUpdates::read_rows(updates)?)
+                let updates = TableUpdates::read_differences(updates)?;
+                Self::Rows { id, last, updates }
             }
             "monitor_canceled" => {
                 let (id,) = params.read()?;
-                return Ok(Some(Self::Canceled(id)));
+                Self::Canceled(id)
             }
             _ => return Ok(None),
-        };
-        Ok(Some(Self::Rows { id, last, updates }))
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tables::testing::Book, *};
+    use super::{
+        super::tables::{
+            testing::Book,
+            tests::{books, schema},
+        },
+        *,
+    };
 
     #[test]
     fn a_request_is_written_as_the_server_reads_it() {
-        let written = |requests: &Requests| serde_json::to_string(requests).unwrap();
-        let requests = Requests::of::<Book>();
+        let mut requests = Requests::default();
+        let schema = schema(serde_json::json!({ "Book": books() }));
+        requests.add::<Book>(&schema).unwrap();
         assert_eq!(
-            written(&requests),
+            serde_json::to_string(&requests).unwrap(),
             r#"{"Book":[{"columns":["title","authors","ids"],"where":[["ids","includes",["map",[["k","1"]]]]]}]}"#
-        );
-        assert_eq!(
-            written(&requests.without_conditions()),
-            r#"{"Book":[{"columns":["title","authors","ids"]}]}"#
         );
     }
 
@@ -164,27 +139,30 @@ mod tests {
                 method: method.to_owned(),
                 params,
             }) {
-                Ok(Update::Rows { id, last, .. }) => format!("rows of {} {last:?}", id.0),
+                Ok(Update::Rows { id, last, .. }) => format!("rows of {} up to {last}", id.0),
                 Ok(Update::Canceled(id)) => format!("end of {}", id.0),
                 Err(error) => error.to_string(),
             }
         };
         assert_eq!(
             parsed("update3", r#"[["a","b"],"0",{}]"#),
-            "rows of a Some(\"0\")"
+            "rows of a up to 0"
         );
-        assert_eq!(parsed("update2", r#"[["a","b"],{}]"#), "rows of a None");
-        assert_eq!(parsed("update", r#"[["a","b"],{}]"#), "rows of a None");
         assert_eq!(parsed("monitor_canceled", r#"[["a","b"]]"#), "end of a");
         assert_eq!(parsed("stolen", "[]"), "an unexpected notification: stolen");
+        // Those of `monitor` and `monitor_cond`.
+        assert_eq!(
+            parsed("update2", r#"[["a","b"],{}]"#),
+            "an unexpected notification: update2"
+        );
         assert!(parsed("update3", r#"[["a","b"],{}]"#).contains("cannot be read"));
-        assert!(parsed("update2", r#"["text",{}]"#).contains("cannot be read"));
+        assert!(parsed("update3", r#"["text","0",{}]"#).contains("cannot be read"));
     }
 
     proptest::proptest! {
         #[test]
         fn a_notification_of_any_parameters_is_read_or_refused(
-            method in "update[23]?|monitor_canceled",
+            method in "update3?|monitor_canceled",
             params in r#"\[(\["a","b"\],?)?("0",?)?(\{("Book":[\{}]{0,2},?)?\}?)?\]?|.*"#,
         ) {
             let params = Text::from(params.as_str());

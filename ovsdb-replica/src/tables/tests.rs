@@ -11,12 +11,12 @@ const A: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
 
 type Library = (Book, Shelf);
 
-fn schema(tables: Value) -> Schema {
+pub(crate) fn schema(tables: Value) -> Schema {
     let schema = json!({"name": "Library", "version": "1.0.0", "tables": tables});
     serde_json::from_value(schema).unwrap()
 }
 
-fn books() -> Value {
+pub(crate) fn books() -> Value {
     let strings = json!({"key": "string", "min": 0, "max": "unlimited"});
     let map = json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"});
     json!({"columns": {

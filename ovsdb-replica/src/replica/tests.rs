@@ -11,19 +11,11 @@ const A: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
 const B: &str = "c7e50270-1e45-417a-ade9-4c901800968a";
 
 fn apply(replica: &mut Replica<Book>, json: &str) -> Result<Vec<String>, String> {
-    apply_read(replica, json, |json| TableUpdates::read_differences(json))
-}
-
-fn apply_read(
-    replica: &mut Replica<Book>,
-    json: &str,
-    read: impl Fn(&RawValue) -> Result<TableUpdates<'_>, serde_json::Error>,
-) -> Result<Vec<String>, String> {
     let json = RawValue::from_string(json.to_owned()).unwrap();
     let mut touched = HashSet::default();
     Book::apply(
         replica,
-        read(&json).map_err(|error| error.to_string())?,
+        TableUpdates::read_differences(&json).map_err(|error| error.to_string())?,
         &mut touched,
     )
     .map_err(|error| error.to_string())?;
@@ -130,36 +122,4 @@ fn a_row_that_stands_twice_in_one_message_is_not_lost() {
             .unwrap_err()
             .contains("is there already")
     );
-}
-
-#[test]
-fn whole_rows_come_change_and_go() {
-    let mut replica = Replica::default();
-    let mut apply = |json: &str| {
-        let json = format!(r#"{{"Book":{{"{A}":{json}}}}}"#);
-        let touched = apply_read(&mut replica, &json, |json| TableUpdates::read_rows(json))?;
-        Ok::<_, String>((touched, replica.iter().next().map(|(_, book)| book.clone())))
-    };
-    let (touched, book) = apply(r#"{"new":{"title":"x","authors":["set",["a","b"]]}}"#).unwrap();
-    assert_eq!(touched, ["x"]);
-    assert_eq!(book.unwrap().authors.len(), 2);
-    let (touched, book) =
-        apply(r#"{"old":{"title":"x"},"new":{"title":"y","authors":"a"}}"#).unwrap();
-    assert_eq!(touched, ["x", "y"]);
-    assert_eq!(book.unwrap().authors, ["a".to_owned()].into());
-    assert_eq!(
-        apply(r#"{"old":{"title":"y"}}"#).unwrap(),
-        (vec!["y".to_owned()], None)
-    );
-    for (json, expected) in [
-        (r#"{"old":{}}"#, "is not there"),
-        (r#"{"old":{},"new":{}}"#, "is not there"),
-        ("{}", "neither old nor new"),
-        ("[]", "expected an object"),
-        (r#"[null,{"title":"x"}]"#, "expected an object"),
-        (r#"{"new":{},"newer":{}}"#, "unknown field"),
-    ] {
-        let error = apply(json).unwrap_err();
-        assert!(error.contains(expected), "{json}: {error}");
-    }
 }

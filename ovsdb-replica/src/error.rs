@@ -86,6 +86,18 @@ pub enum Error {
     /// A notification that was not asked for.
     #[error("an unexpected notification: {0}")]
     Unexpected(String),
+    /// The server is older than Open vSwitch 2.17, and does not have what the client needs. Refuse it: it must be upgraded.
+    #[error(
+        "the server is older than Open vSwitch 2.17: {}",
+        match found {
+            Some(version) => format!("its _Server schema has the version {version}, and 1.2.0 is needed"),
+            None => "it has no _Server database".to_owned(),
+        }
+    )]
+    TooOld {
+        /// The version of its `_Server` schema, if it has one.
+        found: Option<String>,
+    },
     /// The database is not one that the client can work with.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -141,6 +153,7 @@ impl Error {
             Self::Refused { .. }
             | Self::Malformed { .. }
             | Self::Unexpected(_)
+            | Self::TooOld { .. }
             | Self::Schema(_)
             | Self::Inconsistent(_)
             | Self::Canceled(_)

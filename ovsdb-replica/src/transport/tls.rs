@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use runtime::tls::{FileError, certificates, private_key, read};
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{
     TlsConnector,
@@ -25,6 +24,8 @@ use tokio_rustls::{
         server::ParsedCertificate,
     },
 };
+
+use super::pem::{FileError, certificates, private_key};
 
 /// Whom to trust, and what to show.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -134,8 +135,8 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
     let Some(identity) = &options.identity else {
         return Ok(builder.with_no_client_auth());
     };
-    let key = private_key(&identity.private_key, &read(&identity.private_key)?)?;
-    let certificates = certificates(&identity.certificate, &read(&identity.certificate)?)?;
+    let key = private_key(&identity.private_key)?;
+    let certificates = certificates(&identity.certificate)?;
     builder
         .with_client_auth_cert(certificates, key)
         .map_err(|source| TlsError::Identity {
@@ -146,7 +147,7 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
 
 fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    let (usable, others) = roots.add_parsable_certificates(certificates(path, &read(path)?)?);
+    let (usable, others) = roots.add_parsable_certificates(certificates(path)?);
     if others > 0 {
         tracing::debug!(usable, others, path = %path.display(), "some certificates are no authority's");
     }

@@ -15,6 +15,16 @@ use super::{
 /// The name of the database.
 pub(super) const SERVER_DATABASE: &str = "_Server";
 
+/// The version of its schema since Open vSwitch 2.16. Nothing in the protocol tells 2.16 from 2.17.
+const LEAST_VERSION: [u32; 3] = [1, 2, 0];
+
+/// Whether a server is new enough whose `_Server` schema has this version.
+pub(super) fn is_new_enough(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse);
+    let mut next = || parts.next().and_then(Result::ok).unwrap_or(0_u32);
+    [next(), next(), next()] >= LEAST_VERSION
+}
+
 /// For how long servers are passed over because they are behind. A server that is in touch with its cluster catches up in far
 /// less time; if after this all of them are still behind, the database itself went back, as when it is restored from a backup.
 const STALE_PATIENCE: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ovsdb::{
+use crate::{
     BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Record, Row,
     replica::{toggle, toggle_pair},
     value::TypeError,
@@ -10,10 +10,10 @@ use crate::ovsdb::{
 
 /// A row with a column of each kind.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::ovsdb) struct Book {
-    pub(in crate::ovsdb) title: String,
-    pub(in crate::ovsdb) authors: BTreeSet<String>,
-    pub(in crate::ovsdb) ids: Vec<(String, String)>,
+pub(crate) struct Book {
+    pub(crate) title: String,
+    pub(crate) authors: BTreeSet<String>,
+    pub(crate) ids: Vec<(String, String)>,
 }
 
 impl Record for Book {
@@ -70,7 +70,7 @@ impl Record for Book {
 
 /// A row with one column.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::ovsdb) struct Shelf(pub(in crate::ovsdb) String);
+pub(crate) struct Shelf(pub(crate) String);
 
 impl Record for Shelf {
     const TABLE: &'static str = "Shelf";

@@ -1,0 +1,60 @@
+//! The target on a stable toolchain: its corpus, and what little changes make of it.
+
+use std::{fs, path::Path};
+
+use proptest::{prelude::*, sample::Index};
+
+use super::*;
+
+/// The files of a target's corpus.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/corpus")
+        .join(target);
+    let files = fs::read_dir(folder).unwrap();
+    let files: Vec<_> = files
+        .map(|file| fs::read(file.unwrap().path()).unwrap())
+        .collect();
+    assert!(!files.is_empty());
+    files
+}
+
+/// A file of the corpus with some bytes changed, taken out, doubled, or put in from another one.
+fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
+    let files = corpus(target);
+    let any_file = prop::sample::select(files.clone());
+    let change = (any::<[Index; 3]>(), any::<u8>(), 0..4);
+    (any_file, prop::collection::vec(change, 0..6)).prop_map(move |(mut file, changes)| {
+        for ([at, end, other], byte, kind) in changes {
+            let [at, end] = [at, end].map(|index| index.index(file.len() + 1));
+            let range = at.min(end)..at.max(end);
+            let put_in = match kind {
+                0 => vec![byte],
+                1 => Vec::new(),
+                2 => file[range.clone()].repeat(2),
+                _ => {
+                    let other = &files[other.index(files.len())];
+                    other[range.start.min(other.len())..range.end.min(other.len())].to_vec()
+                }
+            };
+            file.splice(range, put_in);
+        }
+        file
+    })
+}
+
+#[test]
+fn the_corpora_hold_what_must() {
+    corpus("json_stream")
+        .iter()
+        .for_each(|file| json_stream(file));
+}
+
+proptest! {
+    #[test]
+    fn any_stream_is_cut_the_same_way(
+        data in prop_oneof![changed("json_stream"), prop::collection::vec(any::<u8>(), 0..300)],
+    ) {
+        json_stream(&data);
+    }
+}

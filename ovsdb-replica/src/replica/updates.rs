@@ -1,0 +1,96 @@
+//! Updates of rows as servers send them: `<table-updates2>` of ovsdb-server(7).
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// What happened to which rows of which tables, in the order of the message, borrowed from it.
+#[derive(Debug)]
+pub struct TableUpdates<'a>(pub(crate) Vec<(String, RowUpdates<'a>)>);
+
+/// What happened to which rows of one table.
+#[derive(Debug)]
+pub struct RowUpdates<'a>(pub(super) Vec<(Uuid, RowUpdate<'a>)>);
+
+/// What happened to one row. The texts are objects of columns.
+#[derive(Debug)]
+pub(super) enum RowUpdate<'a> {
+    /// It came, or is there from the beginning.
+    Insert(&'a RawValue),
+    /// It changed by this difference.
+    Modify(&'a RawValue),
+    /// It is gone.
+    Delete,
+}
+
+impl<'a> TableUpdates<'a> {
+    /// Reads the differences of `update3`, and the rows of the reply to `monitor_cond_since`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn read_differences(json: &'a RawValue) -> Result<Self, serde_json::Error> {
+        let Pairs(tables) =
+            serde_json::from_str::<Pairs<String, Pairs<Uuid, Difference<'a>>>>(json.get())?;
+        let row = |(uuid, update): (Uuid, Difference<'a>)| (uuid, update.into());
+        let table = |(table, Pairs(rows)): (String, Pairs<Uuid, _>)| {
+            (table, RowUpdates(rows.into_iter().map(row).collect()))
+        };
+        Ok(Self(tables.into_iter().map(table).collect()))
+    }
+}
+
+/// `<row-update2>`.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Difference<'a> {
+    #[serde(borrow)]
+    Initial(&'a RawValue),
+    #[serde(borrow)]
+    Insert(&'a RawValue),
+    #[serde(borrow)]
+    Modify(&'a RawValue),
+    Delete(()),
+}
+
+impl<'a> From<Difference<'a>> for RowUpdate<'a> {
+    fn from(update: Difference<'a>) -> Self {
+        match update {
+            Difference::Initial(row) | Difference::Insert(row) => Self::Insert(row),
+            Difference::Modify(row) => Self::Modify(row),
+            Difference::Delete(()) => Self::Delete,
+        }
+    }
+}
+
+/// The members of a JSON object in their order, none lost when a name comes twice.
+#[derive(Debug)]
+struct Pairs<K, V>(Vec<(K, V)>);
+
+impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Pairs<K, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor<K, V>(PhantomData<(K, V)>);
+
+        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<K, V> {
+            type Value = Pairs<K, V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(PairsVisitor(PhantomData))
+    }
+}

@@ -1,0 +1,113 @@
+//! Keys and certificates in PEM files.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, PrivateKeyDer,
+    pem::{self, PemObject},
+};
+
+/// The longest file that is read, in bytes: ten times the authorities of a whole system.
+const LONGEST_FILE: u64 = 4 << 20;
+
+/// Why a file with keys or certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file holds no PEM of the expected kind.
+    #[error("{} holds no usable {what}: {source}", path.display())]
+    Pem {
+        /// Which file.
+        path: PathBuf,
+        /// The expected kind.
+        what: &'static str,
+        /// Why it cannot be used.
+        source: pem::Error,
+    },
+}
+
+impl FileError {
+    fn pem(path: &Path, what: &'static str, source: pem::Error) -> Self {
+        Self::Pem {
+            path: path.to_owned(),
+            what,
+            source,
+        }
+    }
+}
+
+/// The certificates of a file, at least one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let error = |source| FileError::pem(path, "certificate", source);
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<_, _>>()
+        .map_err(error)?;
+    if found.is_empty() {
+        return Err(error(pem::Error::NoItemsFound));
+    }
+    Ok(found)
+}
+
+/// The first private key of a file: PKCS#8, PKCS#1 or SEC1, not encrypted.
+pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|source| FileError::pem(path, "private key", source))
+}
+
+/// A whole file, of at most [`LONGEST_FILE`].
+fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    let bounded = || {
+        let mut bytes = Vec::new();
+        File::open(path)?
+            .take(LONGEST_FILE + 1)
+            .read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LONGEST_FILE {
+            return Err(io::Error::other(format!("more than {LONGEST_FILE} bytes")));
+        }
+        Ok(bytes)
+    };
+    bounded().map_err(|source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_what_it_should_hold_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let words = |error: FileError| error.to_string();
+        assert!(words(certificates(&path).unwrap_err()).starts_with("cannot read "));
+        std::fs::write(&path, "nothing").unwrap();
+        let name = path.display();
+        let error = words(certificates(&path).unwrap_err());
+        assert!(error.starts_with(&format!("{name} holds no usable certificate")));
+        let error = words(private_key(&path).unwrap_err());
+        assert!(error.starts_with(&format!("{name} holds no usable private key")));
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let length = usize::try_from(LONGEST_FILE).unwrap() + 1;
+        std::fs::write(&path, vec![b'x'; length]).unwrap();
+        let error = certificates(&path).unwrap_err().to_string();
+        assert!(error.contains("more than 4194304 bytes"), "{error}");
+    }
+}
