@@ -1,7 +1,7 @@
-//! What the fuzz target does with its bytes, so that the tests on a stable toolchain do the same.
+//! What the fuzz targets do with their bytes, so that the tests on a stable toolchain do the same.
 //!
-//! It takes any bytes and panics if something holds that must not. It is compiled for tests and for `cargo fuzz`, which sets
-//! `cfg(fuzzing)`.
+//! Each takes any bytes and panics if something holds that must not. They are compiled for tests and for `cargo fuzz`, which
+//! sets `cfg(fuzzing)`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -9,11 +9,17 @@
     reason = "a panic is how a target tells what it found"
 )]
 
+use std::collections::BTreeMap;
+
 use bytes::BytesMut;
+use jsonrpsee_types::{Response, ResponsePayload};
 use serde_json::value::RawValue;
 use tokio_util::codec::Decoder;
 
-use crate::transport::{Framing, FramingError, Limits};
+use crate::transport::{
+    Framing, FramingError, Limits,
+    message::{Incoming, incoming},
+};
 
 /// Bounds that small inputs reach.
 const LIMITS: Limits = Limits {
@@ -80,6 +86,43 @@ fn messages<'a>(
         end = read(&mut framing, &mut buffer, true);
     }
     (messages, end)
+}
+
+/// One message of JSON-RPC 1.0. A reply reaches jsonrpsee, which reads version 2.0, with the result or the refusal that a JSON parser
+/// finds in the message.
+pub fn json_rpc(data: &[u8]) {
+    let Ok(Incoming::Reply { id, reply, .. }) = incoming(data.into()) else {
+        return;
+    };
+    // A parser also knows keys that are written with escapes.
+    let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(data) else {
+        return;
+    };
+    if data.contains(&b'\\') {
+        return;
+    }
+    let member = |name| {
+        let text = members.get(name).map(|value| value.get());
+        text.filter(|text| *text != "null")
+    };
+    assert_eq!(member("id").map(str::parse), Some(Ok(id)));
+    let read = serde_json::from_slice::<Response<'_, &RawValue>>(&reply);
+    match (member("error"), members.get("result")) {
+        (Some(error), _) => match read.expect("a refusal").payload {
+            ResponsePayload::Error(refusal) => {
+                assert_eq!(refusal.data().map(RawValue::get), Some(error));
+            }
+            ResponsePayload::Success(result) => panic!("{result} in the place of {error}"),
+        },
+        (None, Some(result)) => match read.map(|reply| reply.payload) {
+            Ok(ResponsePayload::Success(found)) => assert_eq!(found.get(), result.get()),
+            Ok(ResponsePayload::Error(error)) => panic!("{error} in the place of {result}"),
+            // A member of version 2.0 that a server of version 1.0 does not send.
+            Err(_) => assert!(members.contains_key("jsonrpc")),
+        },
+        // jsonrpsee ends the session.
+        (None, None) => assert!(read.is_err()),
+    }
 }
 
 #[cfg(test)]

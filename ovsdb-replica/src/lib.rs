@@ -6,7 +6,7 @@
 //! | [`schema`] | whether a database has the columns that a client needs |
 //! | [`remote`] | `unix:`, `tcp:` and `ssl:` remotes |
 //! | `attempts` | the order in which remotes are tried, and the waits between |
-//! | [`transport`] | a socket as a stream of messages: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
+//! | [`transport`] | a socket under jsonrpsee: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
 //! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
 //! | [`monitor`] | what to ask of tables, and what comes |
@@ -28,8 +28,9 @@
 //! - [`Outcome::Refused`]: it is not; the server's words say why.
 //! - [`Outcome::Unknown`]: call [`Client::restart`], and work it out again from the replica that [`Event::Up`] brings.
 //!
-//! A client has no task of its own: whoever calls [`Client::next`] has all of the work done that belongs to the connection, and
-//! holds the server up by not calling it. A server gives up who says nothing for 10 s.
+//! The connection is in the hands of tasks of the tokio runtime in which [`Client::next`] is called: they write, read, and answer the
+//! server's `echo`. While [`Client::next`] is not called, at most 64 KiB are read ahead, and the server is held up. A runtime of one
+//! thread is the fastest; it must not be blocked for long, since a server gives up a client that says nothing for 10 s.
 //!
 //! Every error ends the session: there is a new connection, and no guess. What happened in between is read if the server
 //! knows (`monitor_cond_since`) and if nothing was in doubt; everything is read otherwise.

@@ -249,8 +249,7 @@ impl Session {
         if reply.len() < LONG_REPLY {
             return since_reply(&reply, replica, requests);
         }
-        let reading = spawn_blocking(move || since_reply(&reply, replica, requests));
-        self.connection.hold(reading).await?
+        spawn_blocking(move || since_reply(&reply, replica, requests)).await?
     }
 
     /// Sends a request and waits for its reply. What else comes is told later.
@@ -285,12 +284,12 @@ impl Session {
     fn send(&mut self, method: &'static str, params: &impl Serialize) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let request =
-            transport::request(id, method, params).map_err(|source| Error::Malformed {
+        self.connection
+            .send(id, method, params)
+            .map_err(|source| Error::Malformed {
                 what: "a request",
                 source,
             })?;
-        self.connection.send(request);
         Ok(id)
     }
 }

@@ -124,7 +124,7 @@ impl Raw {
                 if message.starts_with(br#"{"id":null,"#) {
                     continue;
                 }
-                return BytesMut::from(message);
+                return message;
             }
             let read = self.socket.read(&mut chunk).unwrap();
             assert_ne!(read, 0, "the server hung up");

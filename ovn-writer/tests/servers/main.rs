@@ -20,6 +20,7 @@ mod managed;
 mod namespace;
 mod network;
 mod older;
+mod order;
 mod pki;
 mod program;
 mod proxy;

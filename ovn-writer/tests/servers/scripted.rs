@@ -56,8 +56,8 @@ async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted
             b"HTTP/1.1 400 Bad Request".to_vec(),
             "where a JSON object must start",
         ),
-        (b"{\"id\":1,\"result\":{]}".to_vec(), "not JSON-RPC"),
-        (b"{\"id\":1,\"result\":\"\xff\"}".to_vec(), "not JSON-RPC"),
+        (b"{\"id\":4,\"result\":{]}".to_vec(), "not JSON-RPC"),
+        (b"{\"id\":4,\"result\":\"\xff\"}".to_vec(), "not JSON-RPC"),
         (b"{}".to_vec(), "neither a method nor an id"),
         (
             b"{\"id\":77,\"result\":{}}".to_vec(),

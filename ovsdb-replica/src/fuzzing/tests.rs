@@ -1,4 +1,4 @@
-//! The target on a stable toolchain: its corpus, and what little changes make of it.
+//! The targets on a stable toolchain: their corpora, and what little changes make of them.
 
 use std::{fs, path::Path};
 
@@ -48,6 +48,7 @@ fn the_corpora_hold_what_must() {
     corpus("json_stream")
         .iter()
         .for_each(|file| json_stream(file));
+    corpus("json_rpc").iter().for_each(|file| json_rpc(file));
 }
 
 proptest! {
@@ -56,5 +57,10 @@ proptest! {
         data in prop_oneof![changed("json_stream"), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
         json_stream(&data);
+    }
+
+    #[test]
+    fn any_reply_reaches_jsonrpsee_as_a_parser_reads_it(data in changed("json_rpc")) {
+        json_rpc(&data);
     }
 }

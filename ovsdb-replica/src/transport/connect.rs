@@ -10,7 +10,8 @@ use tokio::{
 
 use super::{
     super::remote::{HostPort, Remote},
-    Connection, Probe, TransportError, TransportOptions,
+    Connection, TransportError, TransportOptions,
+    liveness::Probe,
     local::Local,
     tls::{Handshake, TlsError},
 };
@@ -34,11 +35,11 @@ pub(crate) async fn connect(
             // What does not fit waits until this side has nothing else to do, and meanwhile the server would wait.
             set_socket_send_buffer_size(stream.socket(), SEND_BUFFER).map_err(io::Error::from)?;
             let probe = Probe::of_local_socket(options.local_probe);
-            Ok(Connection::new(stream, Some(probe), options))
+            Connection::new(stream, Some(probe), options)
         }
         Remote::Tcp(address) => {
             let stream = tcp(address, limit).await?;
-            Ok(Connection::new(stream, network_probe, options))
+            Connection::new(stream, network_probe, options)
         }
         Remote::Ssl(address) => {
             let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
@@ -47,7 +48,7 @@ pub(crate) async fn connect(
             let stream = within(limit, handshake.make(stream))
                 .await?
                 .map_err(TransportError::Handshake)?;
-            Ok(Connection::new(stream, network_probe, options))
+            Connection::new(stream, network_probe, options)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where one JSON text ends and the next begins: OVSDB puts nothing between them.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
@@ -125,10 +125,10 @@ impl Framing {
 }
 
 impl Decoder for Framing {
-    type Item = Bytes;
+    type Item = BytesMut;
     type Error = FramingError;
 
-    fn decode(&mut self, source: &mut BytesMut) -> Result<Option<Bytes>, FramingError> {
+    fn decode(&mut self, source: &mut BytesMut) -> Result<Option<BytesMut>, FramingError> {
         if self.scanned == 0 && self.discarded == 0 {
             let space = source
                 .iter()
@@ -167,11 +167,11 @@ impl Decoder for Framing {
         Ok(end.map(|end| {
             self.scanned = 0;
             self.offset += end as u64;
-            source.split_to(end).freeze()
+            source.split_to(end)
         }))
     }
 
-    fn decode_eof(&mut self, source: &mut BytesMut) -> Result<Option<Bytes>, FramingError> {
+    fn decode_eof(&mut self, source: &mut BytesMut) -> Result<Option<BytesMut>, FramingError> {
         match self.decode(source)? {
             None if !source.is_empty() || self.discarded > 0 => {
                 let length = self.discarded.saturating_add(source.len());

@@ -1,23 +1,35 @@
-//! Messages of JSON-RPC 1.0 as OVSDB has them (RFC 7047 section 4): what a client sends, and what comes.
+//! Messages of JSON-RPC 1.0 as OVSDB has them (RFC 7047 section 4), and what jsonrpsee, which speaks version 2.0, is told of them.
 
-use std::borrow::Cow;
+mod members;
 
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, ops::Range};
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::members::{Member, Members};
 use super::LONG_MESSAGE;
 
 /// Our own `echo`, sent when nothing else comes.
-pub(crate) const PROBE: &[u8] = br#"{"method":"echo","params":[],"id":"probe"}"#;
-const PROBE_ID: &str = r#""probe""#;
+pub(super) const PROBE: &[u8] = br#"{"method":"echo","params":[],"id":"probe"}"#;
+const PROBE_ID: &[u8] = br#""probe""#;
+
+/// How jsonrpsee begins a request. A server hangs up on a member that version 1.0 does not have.
+const VERSION: &str = r#"{"jsonrpc":"2.0","#;
+
+/// A key of the same length as `error` that jsonrpsee does not look at.
+const IGNORED: &[u8; 5] = b"_none";
 
 /// A message that makes no sense.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// It is no JSON, or not an object as JSON-RPC has it.
+    /// It is not an object as JSON-RPC has it.
+    #[error("a message that is not JSON-RPC: it cannot be read from byte {0} on")]
+    Misplaced(usize),
+    /// jsonrpsee cannot make sense of it. These are its words.
     #[error("a message that is not JSON-RPC: {0}")]
-    Json(#[from] serde_json::Error),
+    Rpc(String),
     /// It is neither request, reply nor notification.
     #[error("a message with neither a method nor an id")]
     Neither,
@@ -33,22 +45,20 @@ pub enum MessageError {
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// The answer to a request.
-    Reply(Reply),
+    Reply {
+        /// The request's id.
+        id: u64,
+        /// The reply as jsonrpsee reads it.
+        reply: Vec<u8>,
+        /// The result of a long one, which jsonrpsee does not see.
+        long: Option<Text>,
+    },
     /// What was not asked for.
     Notification(Notification),
     /// The server asks whether we are there; this is the answer.
     Echo(Bytes),
     /// The answer to our own [`PROBE`].
     ProbeReply,
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    /// The request's id.
-    pub(crate) id: u64,
-    /// The result, or the error.
-    pub(crate) result: Result<Text, Text>,
 }
 
 /// What the server says unasked.
@@ -65,16 +75,17 @@ pub(crate) struct Text(Bytes);
 impl Text {
     /// One of a long message shares its bytes, as there may not be room for them twice. A short one is copied: it stands in a
     /// buffer with others, which would be kept with it.
-    fn of(message: &Bytes, value: Option<&RawValue>) -> Self {
-        let Some(value) = value else {
-            return Self(Bytes::from_static(b"null"));
-        };
-        let bytes = value.get().as_bytes();
-        Self(if message.len() > LONG_MESSAGE {
-            message.slice_ref(bytes)
-        } else {
-            Bytes::copy_from_slice(bytes)
-        })
+    fn of(message: &Bytes, value: &Range<usize>) -> Self {
+        if message.len() > LONG_MESSAGE {
+            return Self(message.slice(value.clone()));
+        }
+        let bytes = message.get(value.clone()).unwrap_or_default();
+        Self(Bytes::copy_from_slice(bytes))
+    }
+
+    /// Nothing.
+    pub(super) fn null() -> Self {
+        Self(Bytes::from_static(b"null"))
     }
 
     /// Its length in bytes.
@@ -96,6 +107,12 @@ impl Text {
     }
 }
 
+impl From<Box<RawValue>> for Text {
+    fn from(value: Box<RawValue>) -> Self {
+        Self(Box::<str>::from(value).into_boxed_bytes().into())
+    }
+}
+
 #[cfg(test)]
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
@@ -103,160 +120,85 @@ impl From<&str> for Text {
     }
 }
 
-/// Every member of every kind of message; `null` is as good as absent.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-}
-
 /// Reads a message of the server.
-pub(crate) fn incoming(bytes: &Bytes) -> Result<Incoming, MessageError> {
-    let message: Envelope<'_> = serde_json::from_slice(bytes)?;
-    let text = |value| Text::of(bytes, value);
-    Ok(match (message.method, message.id) {
-        (Some(method), Some(id)) if method == "echo" => {
-            let result = message.params.map_or("[]", RawValue::get);
-            let reply = format!(r#"{{"id":{id},"result":{result},"error":null}}"#);
-            Incoming::Echo(reply.into())
+pub(crate) fn incoming(mut message: BytesMut) -> Result<Incoming, MessageError> {
+    let members = Members::find(&message).map_err(|at| MessageError::Misplaced(at.0))?;
+    let text = |member: &Member| message.get(member.value.clone()).unwrap_or_default();
+    // `null` is as good as absent.
+    let known = |member: &Option<Member>| {
+        let member = member.clone();
+        member.filter(|member| text(member) != b"null")
+    };
+    let (method, id) = (known(&members.method), known(&members.id));
+    let (params, error) = (known(&members.params), known(&members.error));
+    if let Some(method) = method {
+        let method: String = serde_json::from_slice(text(&method))
+            .map_err(|error| MessageError::Rpc(error.to_string()))?;
+        return match id {
+            Some(id) if method == "echo" => {
+                let params = params.as_ref().map_or(&b"[]"[..], text);
+                let parts = [
+                    &br#"{"id":"#[..],
+                    text(&id),
+                    br#","result":"#,
+                    params,
+                    br#","error":null}"#,
+                ];
+                Ok(Incoming::Echo(parts.concat().into()))
+            }
+            Some(_) => Err(MessageError::Call(method)),
+            None => {
+                let message = message.freeze();
+                let params = match params {
+                    Some(params) => Text::of(&message, &params.value),
+                    None => Text::null(),
+                };
+                Ok(Incoming::Notification(Notification { method, params }))
+            }
+        };
+    }
+    let id = text(&id.ok_or(MessageError::Neither)?);
+    if id == PROBE_ID {
+        return Ok(Incoming::ProbeReply);
+    }
+    let no_request = || MessageError::NoRequest(String::from_utf8_lossy(id).into_owned());
+    let id: u64 = serde_json::from_slice(id).map_err(|_| no_request())?;
+    let (reply, long) = match (error, members.result) {
+        (Some(error), _) => (refusal(id, text(&error)), None),
+        (None, Some(result)) if message.len() > LONG_MESSAGE => {
+            let long = Text::of(&message.freeze(), &result.value);
+            (format!(r#"{{"id":{id},"result":null}}"#).into(), Some(long))
         }
-        (Some(method), Some(_)) => return Err(MessageError::Call(method)),
-        (Some(method), None) => Incoming::Notification(Notification {
-            method,
-            params: text(message.params),
-        }),
-        (None, Some(id)) if id.get() == PROBE_ID => Incoming::ProbeReply,
-        (None, Some(id)) => Incoming::Reply(Reply {
-            id: id
-                .get()
-                .parse()
-                .map_err(|_| MessageError::NoRequest(id.to_string()))?,
-            result: match message.error {
-                error @ Some(_) => Err(text(error)),
-                None => Ok(text(message.result)),
-            },
-        }),
-        (None, None) => return Err(MessageError::Neither),
-    })
+        _ => {
+            let key = members.error.map(|error| error.key);
+            if let Some(key) = key.and_then(|key| message.get_mut(key)) {
+                key.copy_from_slice(IGNORED);
+            }
+            (message.into(), None)
+        }
+    };
+    Ok(Incoming::Reply { id, reply, long })
 }
 
-/// Writes a request. The parameters must be an array.
-pub(crate) fn request(
-    id: u64,
-    method: &str,
-    params: &impl Serialize,
-) -> Result<Bytes, serde_json::Error> {
-    #[derive(Serialize)]
-    struct Request<'a, P> {
-        id: u64,
-        method: &'a str,
-        params: &'a P,
+/// A refusal as version 2.0 has it. The error of version 1.0 is any value; it goes along in full.
+fn refusal(id: u64, error: &[u8]) -> Vec<u8> {
+    let start = format!(r#"{{"id":{id},"error":{{"code":0,"message":"","data":"#);
+    [start.as_bytes(), error, b"}}"].concat()
+}
+
+/// A request of jsonrpsee as version 1.0 has it. No byte is moved.
+pub(super) fn outgoing(request: String) -> Result<Bytes, MessageError> {
+    let start = VERSION.len().saturating_sub(1);
+    if !request.starts_with(VERSION) {
+        let words = "jsonrpsee writes requests in another way than this client knows";
+        return Err(MessageError::Rpc(words.to_owned()));
     }
-    let request = Request { id, method, params };
-    serde_json::to_vec(&request).map(Bytes::from)
+    let mut request = request.into_bytes();
+    if let Some(comma) = request.get_mut(start) {
+        *comma = b'{';
+    }
+    Ok(Bytes::from(request).slice(start..))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(message: &str) -> String {
-        match incoming(&Bytes::copy_from_slice(message.as_bytes())).unwrap() {
-            Incoming::Reply(Reply { id, result }) => match result {
-                Ok(result) => format!("reply to {id}: {}", result.lossy()),
-                Err(error) => format!("refusal of {id}: {}", error.lossy()),
-            },
-            Incoming::Notification(Notification { method, params }) => {
-                format!("notification {method}: {}", params.lossy())
-            }
-            Incoming::Echo(reply) => format!("echo: {}", String::from_utf8_lossy(&reply)),
-            Incoming::ProbeReply => "reply to our probe".to_owned(),
-        }
-    }
-
-    #[test]
-    fn messages_are_told_apart() {
-        for (message, expected) in [
-            (
-                r#"{"id":4,"result":[{"count":1}],"error":null}"#,
-                r#"reply to 4: [{"count":1}]"#,
-            ),
-            (r#"{"error":null,"result":null,"id":4}"#, "reply to 4: null"),
-            (
-                r#"{"id":15,"error":"unknown method"}"#,
-                r#"refusal of 15: "unknown method""#,
-            ),
-            (
-                r#"{"id":12,"result":null,"error":{"error":"unknown database","details":"x"}}"#,
-                r#"refusal of 12: {"error":"unknown database","details":"x"}"#,
-            ),
-            (
-                r#"{"id":null,"method":"update3","params":[["a","b"],"0",{}]}"#,
-                r#"notification update3: [["a","b"],"0",{}]"#,
-            ),
-            (
-                r#"{"method":"monitor_canceled","params":["x"]}"#,
-                r#"notification monitor_canceled: ["x"]"#,
-            ),
-            (
-                r#"{"method":"echo","params":["x",1],"id":"echo"}"#,
-                r#"echo: {"id":"echo","result":["x",1],"error":null}"#,
-            ),
-            (
-                r#"{"id":"probe","result":[],"error":null}"#,
-                "reply to our probe",
-            ),
-        ] {
-            assert_eq!(read(message), expected);
-        }
-    }
-
-    #[test]
-    fn what_is_no_message_is_refused() {
-        for text in [
-            "",
-            "{",
-            "[]",
-            "{}",
-            r#"{"id":null}"#,
-            r#"{"id":1,"method":"transact","params":[]}"#,
-            r#"{"id":"1","result":[]}"#,
-            "{]",
-        ] {
-            assert!(incoming(&text.into()).is_err(), "{text}");
-        }
-        let bytes = [b'{', b'"', 0xff, b'"', b':', b'1', b'}'];
-        assert!(incoming(&Bytes::copy_from_slice(&bytes)).is_err());
-    }
-
-    #[test]
-    fn a_long_message_is_there_once_and_a_short_one_is_not_kept_with_its_buffer() {
-        for (length, is_shared) in [(10, false), (LONG_MESSAGE + 1, true)] {
-            let result = "x".repeat(length);
-            let message = Bytes::from(format!(r#"{{"id":1,"result":"{result}"}}"#));
-            let range = message.as_ptr_range();
-            let Incoming::Reply(reply) = incoming(&message).unwrap() else {
-                panic!("it is a reply");
-            };
-            let text = reply.result.unwrap();
-            assert_eq!(range.contains(&text.0.as_ptr()), is_shared);
-            assert_eq!(text.read::<&str>().unwrap(), result);
-        }
-    }
-
-    #[test]
-    fn a_request_has_an_id_a_method_and_an_array() {
-        assert_eq!(
-            request(7, "transact", &("db", 1)).unwrap(),
-            r#"{"id":7,"method":"transact","params":["db",1]}"#.as_bytes()
-        );
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ fn split(
 ) -> Result<Vec<String>, String> {
     let (mut framing, mut buffer, mut messages) =
         (Framing::new(limits), BytesMut::new(), Vec::new());
-    let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
+    let text = |bytes: BytesMut| String::from_utf8_lossy(&bytes).into_owned();
     for chunk in chunks {
         buffer.extend_from_slice(chunk.as_ref());
         while let Some(bytes) = framing.decode(&mut buffer).map_err(|e| e.to_string())? {

@@ -1,0 +1,282 @@
+//! A connection as the session sees it: jsonrpsee for requests and their replies, and one order for all that comes.
+
+use std::{
+    borrow::Cow,
+    future::{Future, poll_fn, ready},
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{self, Context, Poll, Waker},
+};
+
+use jsonrpsee_core::{
+    client::{
+        Error as RpcError, MiddlewareMethodResponse, ReceivedMessage, TransportReceiverT,
+        TransportSenderT,
+        async_client::{Client, ClientBuilder, RpcService},
+    },
+    middleware::{Request, RpcServiceBuilder, RpcServiceT},
+};
+use jsonrpsee_types::{Id, ResponsePayload};
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+use tokio::{sync::Semaphore, task::unconstrained, time::Instant};
+
+use super::{
+    MessageError, TransportError, TransportOptions,
+    inbox::{End, Item},
+    liveness::Probe,
+    message::{self, Notification, Text},
+    timer::Timer,
+    wire::{SharedWire, Stream, Wire},
+};
+
+/// Words of jsonrpsee are cut here: they may hold a whole message.
+const LONGEST_WORDS: usize = 200;
+
+/// What is for the session.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// The answer to a request.
+    Reply(Reply),
+    /// What was not asked for.
+    Notification(Notification),
+    /// The server of a unix socket does not answer, or does so again.
+    Responsive(bool),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The request's id.
+    pub(crate) id: u64,
+    /// The result, or the error.
+    pub(crate) result: Result<Text, Text>,
+}
+
+type Answer = Result<MiddlewareMethodResponse, RpcError>;
+type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// A connection.
+pub(crate) struct Connection {
+    /// It ends its tasks when it is dropped.
+    rpc: Client<()>,
+    service: RpcService,
+    wire: SharedWire,
+    /// The requests that have no reply yet, the oldest first. They are few, and most replies are to the first.
+    calls: Vec<(u64, Call)>,
+    is_responsive: bool,
+    timer: Timer,
+}
+
+impl Connection {
+    /// Hands a socket over to jsonrpsee.
+    pub(super) fn new(
+        stream: impl Stream + 'static,
+        probe: Option<Probe>,
+        options: &TransportOptions,
+    ) -> Result<Self, TransportError> {
+        let wire = SharedWire::new(Wire::new(stream, probe, options));
+        let service = Arc::new(OnceLock::new());
+        let layer = service.clone();
+        // The service below `Client::request`: that one arms a timer of another thread for each call.
+        let layers =
+            RpcServiceBuilder::new().layer_fn(move |service: RpcService| drop(layer.set(service)));
+        let rpc = ClientBuilder::new()
+            // Requests are queued when they are made, and never wait for room.
+            .max_concurrent_requests(Semaphore::MAX_PERMITS)
+            .set_rpc_middleware(layers)
+            .build_with_tokio(Sender(wire.clone()), Receiver(wire.clone()));
+        let no_service = || MessageError::Rpc("jsonrpsee made no service".to_owned());
+        Ok(Self {
+            rpc,
+            service: service.get().cloned().ok_or_else(no_service)?,
+            wire,
+            calls: Vec::new(),
+            is_responsive: true,
+            timer: Timer::default(),
+        })
+    }
+
+    /// Sends a request after those before it. No other request may have its id. The parameters must be an array.
+    pub(crate) fn send(
+        &mut self,
+        id: u64,
+        method: &'static str,
+        params: &impl Serialize,
+    ) -> Result<(), serde_json::Error> {
+        let mut request = Request::borrowed(method, None, Id::Number(id));
+        request.params = Some(Cow::Owned(to_raw_value(params)?));
+        let service = self.service.clone();
+        // The first poll queues the request, whatever else the task has done in its turn.
+        let call = begun(unconstrained(async move { service.call(request).await }));
+        self.calls.push((id, call));
+        Ok(())
+    }
+
+    /// Waits for what is for the session, at most until then: `None` if nothing came. It can be dropped and called again, and
+    /// nothing is lost.
+    pub(crate) async fn receive(
+        &mut self,
+        until: Option<Instant>,
+    ) -> Result<Option<Received>, TransportError> {
+        match poll_fn(|context| self.poll_receive(until, context)).await {
+            Ok(received) => Ok(received),
+            Err(End::Transport(error)) => Err(error),
+            Err(End::Rpc) => Err(rpc_error(self.rpc.on_disconnect().await)),
+        }
+    }
+
+    /// Whether the server answered when it was asked last.
+    pub(crate) fn is_responsive(&self) -> bool {
+        self.is_responsive
+    }
+
+    fn poll_receive(
+        &mut self,
+        until: Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Received>, End>> {
+        if let Poll::Ready(received) = self.poll_inbox(context) {
+            return Poll::Ready(received.map(Some));
+        }
+        let Some(until) = until else {
+            return Poll::Pending;
+        };
+        task::ready!(self.timer.poll(until, context));
+        Poll::Ready(Ok(None))
+    }
+
+    fn poll_inbox(&mut self, context: &mut Context<'_>) -> Poll<Result<Received, End>> {
+        let mut wire = self.wire.lock();
+        let Some(front) = wire.inbox.front() else {
+            return match wire.inbox.ended() {
+                Some(end) => Poll::Ready(Err(end)),
+                None => {
+                    wire.inbox.waits(context.waker());
+                    Poll::Pending
+                }
+            };
+        };
+        // All that came before a reply was taken. jsonrpsee has the reply, or will have it in a moment.
+        let reply = match front {
+            Item::Reply { id, .. } => {
+                let id = *id;
+                let mut calls = self.calls.iter_mut().enumerate();
+                let Some((at, (_, call))) = calls.find(|(_, (call, _))| *call == id) else {
+                    let error = MessageError::NoRequest(id.to_string());
+                    return Poll::Ready(Err(End::Transport(error.into())));
+                };
+                let response = task::ready!(call.as_mut().poll(context));
+                drop(self.calls.remove(at));
+                match response {
+                    Ok(response) => Some((id, result(response))),
+                    Err(_) => return Poll::Ready(Err(End::Rpc)),
+                }
+            }
+            _ => None,
+        };
+        Poll::Ready(match (wire.take(), reply) {
+            (Some(Item::Notification(notification)), _) => Ok(Received::Notification(notification)),
+            (Some(Item::Responsive(responsive)), _) => {
+                self.is_responsive = responsive;
+                Ok(Received::Responsive(responsive))
+            }
+            (Some(Item::Reply { long, .. }), Some((id, result))) => {
+                let result = result.map(|short| long.unwrap_or(short));
+                Ok(Received::Reply(Reply { id, result }))
+            }
+            // The lock was held all the time.
+            (Some(Item::Reply { .. }), None) | (None, _) => Err(End::Rpc),
+        })
+    }
+}
+
+impl Drop for Connection {
+    /// Nothing of it goes out any more, even if its tasks live on for a moment.
+    fn drop(&mut self) {
+        self.wire.lock().close();
+    }
+}
+
+/// Polls a call for the first time. On several threads its answer may be there by then.
+fn begun(call: impl Future<Output = Answer> + Send + 'static) -> Call {
+    let mut call: Call = Box::pin(call);
+    match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Box::pin(ready(answer)),
+        Poll::Pending => call,
+    }
+}
+
+fn result(response: MiddlewareMethodResponse) -> Result<Text, Text> {
+    match response.into_response().into_inner().payload {
+        ResponsePayload::Success(result) => Ok(Text::from(result.into_owned())),
+        ResponsePayload::Error(error) => {
+            let data = error.data().map(|data| Text::from(data.to_owned()));
+            Err(data.unwrap_or_else(Text::null))
+        }
+    }
+}
+
+/// Why jsonrpsee ended its tasks.
+fn rpc_error(error: RpcError) -> TransportError {
+    let mut words = match error {
+        RpcError::RestartNeeded(reason) => reason.to_string(),
+        other => other.to_string(),
+    };
+    words.truncate(words.floor_char_boundary(LONGEST_WORDS));
+    MessageError::Rpc(words).into()
+}
+
+/// Writes requests into the socket.
+struct Sender(SharedWire);
+
+impl TransportSenderT for Sender {
+    type Error = MessageError;
+
+    async fn send(&mut self, request: String) -> Result<(), MessageError> {
+        let request = message::outgoing(request)?;
+        self.0.lock().send(request);
+        Ok(())
+    }
+}
+
+/// Reads what comes. Replies are for jsonrpsee; all else is for the session.
+struct Receiver(SharedWire);
+
+/// The session knows why.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection ended")]
+struct Ended;
+
+impl TransportReceiverT for Receiver {
+    type Error = Ended;
+
+    async fn receive(&mut self) -> Result<ReceivedMessage, Ended> {
+        poll_fn(|context| {
+            let mut wire = self.0.lock();
+            let reply = task::ready!(wire.poll_reply(context));
+            Poll::Ready(reply.map(ReceivedMessage::Bytes).map_err(|error| {
+                wire.inbox.end(End::Transport(error));
+                Ended
+            }))
+        })
+        .await
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.0.lock().inbox.end(End::Rpc);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_is_there_before_anything_waits_for_it_is_kept() {
+        let answer = begun(ready(Err(RpcError::RequestTimeout))).await;
+        assert!(matches!(answer, Err(RpcError::RequestTimeout)));
+    }
+}
