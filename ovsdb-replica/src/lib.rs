@@ -10,6 +10,7 @@
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
 //! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
 //! | [`monitor`] | what to ask of tables, and what comes |
+//! | [`columns`] | tables that are declared in one place |
 //! | [`replica`] | a copy of a table's rows in the client's own types, kept equal by updates |
 //! | [`tables`] | several of them at once |
 //! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
@@ -19,8 +20,8 @@
 //! IO.
 //!
 //! # Use
-//! A client says which columns of which rows it wants and how it keeps a row ([`Record`]), and calls [`Client::next`] for as
-//! long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the calls it looks at
+//! A client declares which columns of which rows it wants ([`table!`]), or how it keeps a row ([`Record`]), and calls [`Client::next`]
+//! for as long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the calls it looks at
 //! [`Client::replica`], works out what is to be different, and sends that with [`Client::transact`]. Its outcome is an event
 //! like others, [`Event::Ended`]:
 //!
@@ -41,38 +42,15 @@
 //! from it, or falls behind what another one has shown.
 //!
 //! ```no_run
-//! use ovsdb_replica::{
-//!     BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Event, Record, Row,
-//! };
+//! use std::collections::BTreeSet;
 //!
-//! struct Bridge {
-//!     name: String,
-//! }
+//! use ovsdb_replica::{Client, ClientOptions, Event, Uuid};
 //!
-//! impl Record for Bridge {
-//!     const TABLE: &'static str = "Bridge";
-//!     const COLUMNS: &'static [Column] = &[Column::required("name", ColumnType::One(BaseType::String))];
-//!     type Key = String;
-//!
-//!     fn read(columns: Row) -> Result<Self, ColumnError> {
-//!         let mut bridge = Self { name: String::new() };
-//!         bridge.modify(columns)?;
-//!         Ok(bridge)
-//!     }
-//!
-//!     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-//!         for (column, value) in difference {
-//!             match (column.as_str(), value.into_string()) {
-//!                 ("name", Ok(name)) => self.name = name.into(),
-//!                 ("name", Err(problem)) => return Err(ColumnProblem::from(problem).of(column)),
-//!                 _ => return Err(ColumnProblem::Unknown.of(column)),
-//!             }
-//!         }
-//!         Ok(())
-//!     }
-//!
-//!     fn key(&self) -> Option<String> {
-//!         Some(self.name.clone())
+//! ovsdb_replica::table! {
+//!     /// A bridge.
+//!     struct Bridge in "Bridge", key name: String {
+//!         name: String,
+//!         ports: BTreeSet<Uuid>,
 //!     }
 //! }
 //!
@@ -93,6 +71,7 @@
 
 mod attempts;
 pub mod client;
+pub mod columns;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -106,6 +85,9 @@ pub mod tables;
 pub mod transact;
 pub mod transport;
 pub mod value;
+
+pub use smol_str::SmolStr;
+pub use uuid::Uuid;
 
 pub use self::{
     attempts::Backoff,

@@ -46,9 +46,11 @@ pub enum BaseType {
 pub enum ColumnType {
     /// Exactly one element.
     One(BaseType),
-    /// A set, also one that has an element at most.
+    /// One element or none. An update of it is the new value, not a difference.
+    Optional(BaseType),
+    /// A set that may have more than one element.
     Set(BaseType),
-    /// A map.
+    /// A map that may have more than one pair.
     Map(BaseType, BaseType),
 }
 
@@ -199,11 +201,14 @@ impl ColumnType {
         let Some(key) = kind.get("key") else {
             return BaseType::parse(kind.as_str()?).map(Self::One);
         };
-        let bound = |name| kind.get(name).cloned().unwrap_or(Value::from(1));
-        match kind.get("value") {
-            Some(value) => Some(Self::Map(base(key)?, base(value)?)),
-            None if bound("min") == 1 && bound("max") == 1 => base(key).map(Self::One),
-            None => base(key).map(Self::Set),
+        let is_one = |name| kind.get(name).is_none_or(|bound| *bound == 1);
+        match (kind.get("value"), is_one("max")) {
+            (None, true) if is_one("min") => base(key).map(Self::One),
+            (None, true) => base(key).map(Self::Optional),
+            (None, false) => base(key).map(Self::Set),
+            (Some(value), false) => Some(Self::Map(base(key)?, base(value)?)),
+            // One pair at most is no schema's way to say anything.
+            (Some(_), true) => None,
         }
     }
 }
@@ -212,6 +217,7 @@ impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(base) => write!(f, "one {base}"),
+            Self::Optional(base) => write!(f, "one {base} or none"),
             Self::Set(base) => write!(f, "a set of {base}"),
             Self::Map(key, value) => write!(f, "a map of {key} to {value}"),
         }
@@ -245,7 +251,7 @@ mod tests {
             Column::required("lent", ColumnType::One(BaseType::Boolean)),
             Column::required("authors", STRINGS),
             Column::required("ids", TEXTS),
-            Column::required("pages", ColumnType::Set(BaseType::Integer)),
+            Column::required("pages", ColumnType::Optional(BaseType::Integer)),
             Column::optional("shelf", ColumnType::Set(BaseType::Uuid)),
         ];
         let present = schema().columns("Book", WANTED).unwrap().unwrap();

@@ -5,12 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{
-    error::Error,
-    replica::{ColumnError, ColumnProblem, Record, Replica},
-    schema::{BaseType, Column, ColumnType},
-    value::{Atom, Datum, Row, TypeError},
-};
+use super::{error::Error, replica::Replica};
 
 /// The name of the database.
 pub(super) const SERVER_DATABASE: &str = "_Server";
@@ -29,83 +24,23 @@ pub(super) fn is_new_enough(version: &str) -> bool {
 /// less time; if after this all of them are still behind, the database itself went back, as when it is restored from a backup.
 const STALE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A row of the table `Database`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct ServedDatabase {
-    /// The name of the database.
-    pub(super) name: String,
-    /// Whether it belongs to a cluster.
-    pub(super) clustered: bool,
-    /// Whether the server is in touch with its cluster; always true of a standalone one.
-    pub(super) connected: bool,
-    /// Whether the server leads its cluster; always true of a standalone one.
-    pub(super) leader: bool,
-    /// Of a clustered one: its cluster.
-    pub(super) cluster: Option<Uuid>,
-    /// Of a clustered one: the server.
-    pub(super) server: Option<Uuid>,
-    /// Of a clustered one: up to where in the log of the cluster the server has come.
-    pub(super) index: Option<i64>,
-}
-
-impl Record for ServedDatabase {
-    const TABLE: &'static str = "Database";
-    // Not `schema`: it is long, and a conversion cancels the monitors anyway.
-    const COLUMNS: &'static [Column] = &[
-        Column::required("name", ColumnType::One(BaseType::String)),
-        Column::required("model", ColumnType::One(BaseType::String)),
-        Column::required("connected", ColumnType::One(BaseType::Boolean)),
-        Column::required("leader", ColumnType::One(BaseType::Boolean)),
-        Column::required("cid", ColumnType::Set(BaseType::Uuid)),
-        Column::required("sid", ColumnType::Set(BaseType::Uuid)),
-        Column::required("index", ColumnType::Set(BaseType::Integer)),
-    ];
-    type Key = String;
-
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut database = Self::default();
-        database.modify(columns)?;
-        Ok(database)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            self.modify_column(&column, value)
-                .map_err(|problem| problem.of(column))?;
-        }
-        Ok(())
-    }
-
-    fn key(&self) -> Option<String> {
-        Some(self.name.clone())
-    }
-}
-
-impl ServedDatabase {
-    fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
-        match column {
-            "name" => self.name = value.into_string()?.into(),
-            "model" => self.clustered = value.into_string()? == "clustered",
-            "connected" => self.connected = value.into_boolean()?,
-            "leader" => self.leader = value.into_boolean()?,
-            "cid" => self.cluster = optional(value, Atom::into_uuid)?,
-            "sid" => self.server = optional(value, Atom::into_uuid)?,
-            "index" => self.index = optional(value, Atom::into_integer)?,
-            _ => return Err(ColumnProblem::Unknown),
-        }
-        Ok(())
-    }
-}
-
-/// The element of a set of one at most.
-fn optional<T>(
-    value: Datum,
-    read: fn(Atom) -> Result<T, TypeError>,
-) -> Result<Option<T>, ColumnProblem> {
-    let mut atoms = value.into_set()?.into_iter();
-    match (atoms.next(), atoms.next()) {
-        (atom, None) => Ok(atom.map(read).transpose()?),
-        _ => Err(TypeError("a set of one at most").into()),
+crate::table! {
+    /// A row of the table `Database`. Not its column `schema`: it is long, and a conversion cancels the monitors anyway.
+    pub(super) struct ServedDatabase in "Database", key name: String {
+        /// The name of the database.
+        pub(super) name: String,
+        /// `clustered` if it belongs to a cluster.
+        pub(super) model: String,
+        /// Whether the server is in touch with its cluster; always true of a standalone one.
+        pub(super) connected: bool,
+        /// Whether the server leads its cluster; always true of a standalone one.
+        pub(super) leader: bool,
+        /// Of a clustered one: its cluster.
+        pub(super) cid: Option<Uuid>,
+        /// Of a clustered one: the server.
+        pub(super) sid: Option<Uuid>,
+        /// Of a clustered one: up to where in the log of the cluster the server has come.
+        pub(super) index: Option<i64>,
     }
 }
 
@@ -136,7 +71,7 @@ impl Progress {
         if !row.connected {
             return Err(Error::NotServed { served: true });
         }
-        if !row.clustered {
+        if row.model != "clustered" {
             *self = Self::default();
             return Ok(());
         }
@@ -146,7 +81,7 @@ impl Progress {
         let Some(index) = row.index else {
             return Ok(());
         };
-        if row.cluster == self.cluster && index < self.index {
+        if row.cid == self.cluster && index < self.index {
             let since = *self.behind_since.get_or_insert(now);
             if now.saturating_duration_since(since) < STALE_PATIENCE {
                 let seen = self.index;
@@ -157,11 +92,11 @@ impl Progress {
                 seen = self.index,
                 "the whole cluster went back, as after a restore: its state is taken as it is"
             );
-        } else if row.cluster != self.cluster && self.cluster.is_some() {
-            tracing::warn!(cluster = ?row.cluster, before = ?self.cluster, "the database belongs to another cluster now");
+        } else if row.cid != self.cluster && self.cluster.is_some() {
+            tracing::warn!(cluster = ?row.cid, before = ?self.cluster, "the database belongs to another cluster now");
         }
         *self = Self {
-            cluster: row.cluster,
+            cluster: row.cid,
             index,
             behind_since: None,
         };

@@ -88,6 +88,29 @@ impl Atom {
         }
     }
 
+    /// The value of a real number, which may be written as an integer.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
+    pub fn into_real(self) -> Result<f64, TypeError> {
+        match self {
+            Self::Real(value) => Ok(value),
+            Self::Integer(value) => Ok(value as f64),
+            _ => Err(TypeError("a real number")),
+        }
+    }
+
+    /// The value of a boolean.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is another kind of atom.
+    pub fn into_boolean(self) -> Result<bool, TypeError> {
+        match self {
+            Self::Boolean(value) => Ok(value),
+            _ => Err(TypeError("a boolean")),
+        }
+    }
+
     /// The `_uuid` of a row.
     ///
     /// # Errors
@@ -190,17 +213,6 @@ impl Datum {
         match self {
             Self::Atom(atom) => atom.into_string(),
             _ => Err(TypeError("a string")),
-        }
-    }
-
-    /// The value of a boolean.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is anything else.
-    pub fn into_boolean(self) -> Result<bool, TypeError> {
-        match self {
-            Self::Atom(Atom::Boolean(value)) => Ok(value),
-            _ => Err(TypeError("a boolean")),
         }
     }
 }

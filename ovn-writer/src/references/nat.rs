@@ -50,8 +50,8 @@ impl NatSets {
 impl Record for Nat {
     const TABLE: &'static str = "NAT";
     const COLUMNS: &'static [Column] = &[
-        Column::optional(ALLOWED, ColumnType::Set(BaseType::Uuid)),
-        Column::optional(EXEMPTED, ColumnType::Set(BaseType::Uuid)),
+        Column::optional(ALLOWED, ColumnType::Optional(BaseType::Uuid)),
+        Column::optional(EXEMPTED, ColumnType::Optional(BaseType::Uuid)),
         Column::optional(MATCH, ColumnType::One(BaseType::String)),
     ];
     type Key = NatKey;

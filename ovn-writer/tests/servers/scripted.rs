@@ -287,7 +287,7 @@ async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
                             .replica()
                             .unwrap()
                             .iter()
-                            .map(|(_, book)| book.0.clone()),
+                            .map(|(_, book)| book.title.clone()),
                     );
                 }
                 Event::Ended { .. } => panic!("nothing was sent"),

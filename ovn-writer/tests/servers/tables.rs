@@ -2,10 +2,7 @@
 
 use foldhash::HashSet;
 use ovn_writer::address_set::{AddressSet, NORTHBOUND};
-use ovsdb_replica::{
-    BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Datum, Event,
-    Record, Row,
-};
+use ovsdb_replica::{Client, ClientOptions, Column, ColumnError, Event, Record, Row};
 use tests::workdir::Workdir;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -16,77 +13,20 @@ use crate::{
     server::{Server, create},
 };
 
-/// What an ACL lets through.
-#[derive(Default)]
-struct Acl(String);
-
-impl Record for Acl {
-    const TABLE: &'static str = "ACL";
-    const COLUMNS: &'static [Column] =
-        &[Column::required("match", ColumnType::One(BaseType::String))];
-    type Key = ();
-
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut acl = Self::default();
-        acl.modify(columns)?;
-        Ok(acl)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            let text = value.into_string();
-            let text = text.map_err(|problem| ColumnProblem::from(problem).of(column))?;
-            self.0 = text.into();
-        }
-        Ok(())
-    }
-
-    fn key(&self) -> Option<()> {
-        Some(())
+ovsdb_replica::table! {
+    /// What an ACL lets through.
+    struct Acl in "ACL", key action: String {
+        action: String,
+        r#match: String,
     }
 }
 
-/// The address sets that a NAT rule refers to: two columns of one element at most, the second of which old schemas lack.
-#[derive(Default)]
-struct Nat {
-    allowed: Option<Uuid>,
-    exempted: Option<Uuid>,
-}
-
-impl Record for Nat {
-    const TABLE: &'static str = "NAT";
-    const COLUMNS: &'static [Column] = &[
-        Column::required("allowed_ext_ips", ColumnType::Set(BaseType::Uuid)),
-        Column::optional("exempted_ext_ips", ColumnType::Set(BaseType::Uuid)),
-    ];
-    type Key = ();
-
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut nat = Self::default();
-        nat.modify(columns)?;
-        Ok(nat)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        let one = |value: Datum| -> Result<_, ColumnProblem> {
-            let mut all = value.into_set()?.into_iter();
-            let first = all.next().map(|atom| atom.into_uuid()).transpose()?;
-            assert!(all.next().is_none(), "a difference of two");
-            Ok(first)
-        };
-        for (column, value) in difference {
-            let read = match column.as_str() {
-                "allowed_ext_ips" => one(value).map(|uuid| self.allowed = uuid),
-                "exempted_ext_ips" => one(value).map(|uuid| self.exempted = uuid),
-                _ => Err(ColumnProblem::Unknown),
-            };
-            read.map_err(|problem| problem.of(column))?;
-        }
-        Ok(())
-    }
-
-    fn key(&self) -> Option<()> {
-        Some(())
+ovsdb_replica::table! {
+    /// The address sets that a NAT rule refers to. Old schemas lack the second column.
+    struct Nat in "NAT", key external_ip: String {
+        external_ip: String,
+        allowed_ext_ips: Option<Uuid>,
+        exempted_ext_ips: Option<Uuid> = optional,
     }
 }
 
@@ -97,7 +37,7 @@ async fn changed(client: &mut Client<All>) -> (bool, bool, bool) {
         Event::Changed(changes) => changes,
         other => panic!("{other:?}"),
     };
-    let some = |keys: HashSet<()>| !keys.is_empty();
+    let some = |keys: HashSet<String>| !keys.is_empty();
     (!sets.is_empty(), some(acls), some(nats))
 }
 
@@ -132,7 +72,7 @@ async fn rows_of_several_tables_are_read_at_once_and_change_together() {
     let (sets, acls, nats) = client.replica().unwrap();
     assert_eq!((sets.len(), acls.len(), nats.len()), (1, 1, 0));
     let set = sets.iter().next().unwrap().0;
-    assert_eq!(acls.iter().next().unwrap().1.0, "ip4.dst == $a1");
+    assert_eq!(acls.iter().next().unwrap().1.r#match, "ip4.dst == $a1");
 
     // Two tables in one transaction are one event.
     nbctl(&[
@@ -168,7 +108,15 @@ async fn rows_of_several_tables_are_read_at_once_and_change_together() {
     ]);
     assert_eq!(changed(&mut client).await, (false, false, true));
     let nat: Uuid = nat.parse().unwrap();
-    let allowed = |client: &Client<All>| client.replica().unwrap().2.get(nat).unwrap().allowed;
+    let allowed = |client: &Client<All>| {
+        client
+            .replica()
+            .unwrap()
+            .2
+            .get(nat)
+            .unwrap()
+            .allowed_ext_ips
+    };
     assert_eq!(allowed(&client), Some(set));
     let assign = format!("allowed_ext_ips={other}");
     nbctl(&["set", "NAT", &nat.to_string(), &assign]);

@@ -76,7 +76,7 @@ fn a_server_that_changes_is_followed() {
     assert_eq!(said(&mut progress, &server, true), "it will do");
     let (_, row) = server.iter().next().unwrap();
     assert_eq!(
-        (row.index, row.server),
+        (row.index, row.sid),
         (Some(9), Some(OTHER.parse().unwrap()))
     );
     assert_eq!(progress.index, 9);

@@ -68,7 +68,7 @@ async fn what_happened_since_is_added_to_what_is_known() {
     let mut client = server.client();
     let titles = |client: &Client<Book>| -> Vec<String> {
         let rows = client.replica().unwrap().iter();
-        rows.map(|(_, book)| book.0.clone()).collect()
+        rows.map(|(_, book)| book.title.clone()).collect()
     };
     let first = async {
         assert!(matches!(

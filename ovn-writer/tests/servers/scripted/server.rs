@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ovsdb_replica::{
-    BaseType, Client, ClientOptions, Column, ColumnError, ColumnProblem, ColumnType, Record,
-    Remotes, Row, SessionOptions, TransportOptions,
-};
+use ovsdb_replica::{Client, ClientOptions, Remotes, SessionOptions, TransportOptions};
 use serde_json::{Value, json};
 use tests::workdir::Workdir;
 use tokio::{io::AsyncWriteExt, net::UnixListener, sync::Notify};
@@ -23,32 +20,10 @@ pub(super) const ECHOES: usize = 100;
 /// The `_uuid` of its row.
 pub(super) const UUID: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
 
-/// A row of the one table of this server's one database.
-pub(super) struct Book(pub(super) String);
-
-impl Record for Book {
-    const TABLE: &'static str = "Book";
-    const COLUMNS: &'static [Column] =
-        &[Column::required("title", ColumnType::One(BaseType::String))];
-    type Key = String;
-
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut book = Self(String::new());
-        book.modify(columns)?;
-        Ok(book)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            let title = value.into_string();
-            let title = title.map_err(|problem| ColumnProblem::from(problem).of(column))?;
-            self.0 = title.into();
-        }
-        Ok(())
-    }
-
-    fn key(&self) -> Option<String> {
-        Some(self.0.clone())
+ovsdb_replica::table! {
+    /// A row of the one table of this server's one database.
+    pub(super) struct Book in "Book", key title: String {
+        pub(super) title: String,
     }
 }
 

@@ -1,0 +1,253 @@
+//! Tables that are declared in one place: [`table!`](crate::table!), and the types that a column may have as a field.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+use crate::{
+    replica::{ColumnProblem, toggle},
+    schema::{BaseType, ColumnType},
+    value::{Atom, Datum, TypeError},
+};
+
+/// Declares a table: a struct with one field a column, which is a [`Record`](crate::Record).
+///
+/// The name of a field is the name of its column (`r#match` is `match`). Its type says which type the column must have in the
+/// schema of the server: see [`ColumnValue`]. A column that the schema lacks, or has with another type, is a
+/// [`SchemaError`](crate::SchemaError) that names it, before any row is read. A column with `= optional` may be lacking; its field
+/// then has its default in every row. `key` is the field by which rows are found, apart from their `_uuid`; several rows may have
+/// the same. With `where`, only rows that meet one of these
+/// [conditions](crate::Condition) are replicated.
+///
+/// The struct derives [`Clone`], [`Debug`], [`Default`] and [`PartialEq`].
+///
+/// ```
+/// use std::collections::{BTreeMap, BTreeSet};
+/// use ovsdb_replica::Uuid;
+///
+/// ovsdb_replica::table! {
+///     /// A bridge.
+///     pub struct Bridge in "Bridge", key name: String {
+///         /// Its name.
+///         pub name: String,
+///         /// The rows of its ports.
+///         pub ports: BTreeSet<Uuid>,
+///         /// What it does without a controller.
+///         pub fail_mode: Option<String>,
+///         /// Notes.
+///         pub external_ids: BTreeMap<String, String>,
+///         /// Which older schemas lack.
+///         pub auto_attach: Option<Uuid> = optional,
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! table {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident in $table:literal, key $key:ident : $key_type:ty
+        $(, where [$($condition:expr),+ $(,)?])?
+        {
+            $( $(#[$field_meta:meta])* $field_vis:vis $field:ident : $type:ty $(= $optional:ident)? ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        $vis struct $name {
+            $( $(#[$field_meta])* $field_vis $field: $type, )*
+        }
+
+        impl $crate::Record for $name {
+            const TABLE: &'static str = $table;
+            const COLUMNS: &'static [$crate::Column] = &[
+                $( $crate::__column!($field, $type $(, $optional)?), )*
+            ];
+            type Key = $key_type;
+
+            $(
+                fn conditions() -> ::std::vec::Vec<$crate::Condition> {
+                    ::std::vec![$($condition),+]
+                }
+            )?
+
+            fn read(columns: $crate::Row) -> ::std::result::Result<Self, $crate::ColumnError> {
+                let mut row = <Self as ::std::default::Default>::default();
+                $crate::Record::modify(&mut row, columns)?;
+                ::std::result::Result::Ok(row)
+            }
+
+            fn modify(
+                &mut self,
+                difference: $crate::Row,
+            ) -> ::std::result::Result<(), $crate::ColumnError> {
+                for (column, value) in difference {
+                    $(
+                        if column == $crate::columns::column_name(::std::stringify!($field)) {
+                            if let ::std::result::Result::Err(problem) =
+                                $crate::columns::ColumnValue::modify(&mut self.$field, value)
+                            {
+                                return ::std::result::Result::Err(problem.of(column));
+                            }
+                            continue;
+                        }
+                    )*
+                    return ::std::result::Result::Err($crate::ColumnProblem::Unknown.of(column));
+                }
+                ::std::result::Result::Ok(())
+            }
+
+            fn key(&self) -> ::std::option::Option<$key_type> {
+                ::std::option::Option::Some(self.$key.clone())
+            }
+        }
+    };
+}
+
+/// A column of [`table!`](crate::table!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __column {
+    ($field:ident, $type:ty) => {
+        $crate::Column::required(
+            $crate::columns::column_name(::std::stringify!($field)),
+            <$type as $crate::columns::ColumnValue>::TYPE,
+        )
+    };
+    ($field:ident, $type:ty, optional) => {
+        $crate::Column::optional(
+            $crate::columns::column_name(::std::stringify!($field)),
+            <$type as $crate::columns::ColumnValue>::TYPE,
+        )
+    };
+}
+
+/// The name of the column of a field, which may be a raw identifier.
+#[doc(hidden)]
+pub const fn column_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', ..] => field.split_at(2).1,
+        _ => field,
+    }
+}
+
+/// What one element of a column is kept as (RFC 7047 section 3.2, `<atomic-type>`).
+pub trait AtomValue: Sized {
+    /// Its type in the schema.
+    const TYPE: BaseType;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`TypeError`] if it is of another type.
+    fn read(atom: Atom) -> Result<Self, TypeError>;
+}
+
+/// What a column is kept as (RFC 7047 section 3.2, `<type>`).
+///
+/// | field | column |
+/// |---|---|
+/// | `i64`, `f64`, `bool`, [`String`], [`SmolStr`], [`Uuid`] | exactly one element |
+/// | [`Option`] of these | one element or none |
+/// | [`BTreeSet`] of these | a set that may have more than one element |
+/// | [`BTreeMap`] of these | a map that may have more than one pair |
+pub trait ColumnValue: Default {
+    /// Its type in the schema.
+    const TYPE: ColumnType;
+
+    /// Takes over a difference, as `update3` has it.
+    ///
+    /// # Errors
+    /// [`ColumnProblem`] if the value is of another type, or an element stands in it twice.
+    fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem>;
+}
+
+macro_rules! atoms {
+    ($($type:ty: $base:ident, $read:expr;)+) => {$(
+        impl AtomValue for $type {
+            const TYPE: BaseType = BaseType::$base;
+
+            fn read(atom: Atom) -> Result<Self, TypeError> {
+                $read(atom)
+            }
+        }
+    )+};
+}
+
+atoms! {
+    i64: Integer, Atom::into_integer;
+    f64: Real, Atom::into_real;
+    bool: Boolean, Atom::into_boolean;
+    SmolStr: String, Atom::into_string;
+    String: String, |atom: Atom| atom.into_string().map(String::from);
+    Uuid: Uuid, Atom::into_uuid;
+}
+
+impl<T: AtomValue + Default> ColumnValue for T {
+    const TYPE: ColumnType = ColumnType::One(T::TYPE);
+
+    fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
+        match difference {
+            Datum::Atom(atom) => *self = T::read(atom)?,
+            Datum::Set(_) | Datum::Map(_) => return Err(TypeError("one element").into()),
+        }
+        Ok(())
+    }
+}
+
+impl<T: AtomValue> ColumnValue for Option<T> {
+    const TYPE: ColumnType = ColumnType::Optional(T::TYPE);
+
+    /// A column of one element at most comes anew.
+    fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
+        let mut atoms = difference.into_set()?.into_iter();
+        *self = match (atoms.next(), atoms.next()) {
+            (atom, None) => atom.map(T::read).transpose()?,
+            _ => return Err(TypeError("a set of one at most").into()),
+        };
+        Ok(())
+    }
+}
+
+impl<T: AtomValue + Ord> ColumnValue for BTreeSet<T> {
+    const TYPE: ColumnType = ColumnType::Set(T::TYPE);
+
+    /// Elements that are there go, the others come.
+    fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
+        let mut elements = BTreeSet::new();
+        for atom in difference.into_set()? {
+            if !elements.insert(T::read(atom)?) {
+                return Err(ColumnProblem::Duplicate);
+            }
+        }
+        for element in elements {
+            toggle(self, element);
+        }
+        Ok(())
+    }
+}
+
+impl<K: AtomValue + Ord, V: AtomValue + PartialEq> ColumnValue for BTreeMap<K, V> {
+    const TYPE: ColumnType = ColumnType::Map(K::TYPE, V::TYPE);
+
+    /// A pair that is there goes, a key that is there takes the new value, the others come.
+    fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
+        let mut pairs = BTreeMap::new();
+        for (key, value) in difference.into_map()? {
+            if pairs.insert(K::read(key)?, V::read(value)?).is_some() {
+                return Err(ColumnProblem::Duplicate);
+            }
+        }
+        for (key, value) in pairs {
+            if self.get(&key) == Some(&value) {
+                self.remove(&key);
+            } else {
+                self.insert(key, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
