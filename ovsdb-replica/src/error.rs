@@ -1,4 +1,4 @@
-//! Why a session ended, or never came to be. The one thing to do about each is to connect again and to read again.
+//! Why a session ended, or never came to be, and what the caller does next.
 
 use std::{fmt, time::Duration};
 
@@ -9,6 +9,20 @@ use super::{
     schema::SchemaError,
     transport::{FramingError, TransportError},
 };
+
+/// What the caller does next about an error, a refusal or an unknown outcome.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum NextStep {
+    /// Work the transaction out anew from the replica, and send it: what it relied on has changed, or the server lacked resources.
+    Retry,
+    /// Connect again. [`Client::next`](crate::Client::next) does so by itself.
+    Reconnect,
+    /// Tell an administrator: the server, its schema, a file or the transaction must change. The client still tries to connect
+    /// again, at growing intervals.
+    Refuse,
+    /// Call [`Client::restart`](crate::Client::restart), and see in the replica of the next session what became of the transaction.
+    UnknownOutcome,
+}
 
 /// How long to wait after a message that is too long.
 const TOO_LONG_DELAY: Duration = Duration::from_secs(30);
@@ -130,6 +144,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`NextStep::Reconnect`] if another attempt may succeed with everything as it is, [`NextStep::Refuse`] otherwise.
+    pub fn next_step(&self) -> NextStep {
+        match self {
+            Self::Connect(TransportError::Tls(_))
+            | Self::Refused { .. }
+            | Self::TooOld { .. }
+            | Self::Schema(_) => NextStep::Refuse,
+            Self::Connect(_)
+            | Self::Lost(_)
+            | Self::Deadline { .. }
+            | Self::Malformed { .. }
+            | Self::Unexpected(_)
+            | Self::Inconsistent(_)
+            | Self::Canceled(_)
+            | Self::NotServed { .. }
+            | Self::NotLeader
+            | Self::Stale { .. }
+            | Self::Worker(_) => NextStep::Reconnect,
+        }
+    }
+
     /// How long to wait at least before the next attempt. For a message that is too long the server works long and in vain, and so
     /// it will again.
     pub(super) fn least_delay(&self) -> Duration {
@@ -188,5 +223,15 @@ mod tests {
         let error = Error::Lost(too_long.into());
         assert_eq!(error.least_delay(), TOO_LONG_DELAY);
         assert_eq!(Error::NotLeader.least_delay(), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_error_says_whether_another_attempt_may_succeed() {
+        let step = |error: Error| error.next_step();
+        assert_eq!(step(Error::TooOld { found: None }), NextStep::Refuse);
+        assert_eq!(step(Error::NotLeader), NextStep::Reconnect);
+        assert_eq!(step(TransportError::Closed.into()), NextStep::Reconnect);
+        let tls = crate::transport::TlsError::NotConfigured;
+        assert_eq!(step(Error::Connect(tls.into())), NextStep::Refuse);
     }
 }

@@ -92,7 +92,7 @@ pub use uuid::Uuid;
 pub use self::{
     attempts::Backoff,
     client::{Client, ClientOptions, Event},
-    error::{Error, ServerError},
+    error::{Error, NextStep, ServerError},
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{ColumnError, ColumnProblem, Record, Replica, ReplicaError},
     schema::{BaseType, Column, ColumnType, Schema, SchemaError},

@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use uuid::Uuid;
 
 use super::{
-    error::{Error, ServerError},
+    error::{Error, NextStep, ServerError},
     transport::Text,
     value::{Atom, Datum, Object, Row},
 };
@@ -21,6 +21,19 @@ pub enum Operation {
         /// Where.
         table: Cow<'static, str>,
         /// Its columns; those left out have their default.
+        row: Row,
+        /// By which other operations of the transaction refer to the row: [`Atom::NamedUuid`].
+        #[serde(rename = "uuid-name", skip_serializing_if = "Option::is_none")]
+        uuid_name: Option<String>,
+    },
+    /// Sets columns.
+    Update {
+        /// Where.
+        table: Cow<'static, str>,
+        /// Which rows: those that meet all conditions.
+        #[serde(rename = "where")]
+        filter: Vec<Condition>,
+        /// What the columns hold then.
         row: Row,
     },
     /// Changes columns relative to what they hold.
@@ -70,6 +83,15 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Makes a row to which no other operation of the transaction refers.
+    pub fn insert(table: impl Into<Cow<'static, str>>, row: Row) -> Self {
+        Self::Insert {
+            table: table.into(),
+            row,
+            uuid_name: None,
+        }
+    }
+
     /// Refuses the transaction, as `timed out`, unless the row holds these values at this moment: a guard in front of changes
     /// that rely on them. A row that is gone does not hold them.
     pub fn guard(table: impl Into<Cow<'static, str>>, uuid: Uuid, values: Row) -> Self {
@@ -102,7 +124,16 @@ impl Operation {
                 Self::Insert {
                     table,
                     row: columns,
-                } => table.len() + row(columns),
+                    uuid_name,
+                } => {
+                    let name = uuid_name.as_ref().map_or(0, |name| name.len() + 15);
+                    table.len() + row(columns) + name
+                }
+                Self::Update {
+                    table,
+                    filter: rows,
+                    row: columns,
+                } => table.len() + filter(rows) + row(columns),
                 Self::Mutate {
                     table,
                     filter: rows,
@@ -152,9 +183,24 @@ pub enum Until {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition(pub Cow<'static, str>, pub Function, pub Datum);
 
-/// How a column is compared.
+/// How a column is compared (RFC 7047 section 5.1, `<function>`). Only numbers have an order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Function {
+    /// The column is less.
+    #[serde(rename = "<")]
+    Less,
+    /// The column is less or equal.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// The column is different.
+    #[serde(rename = "!=")]
+    NotEqual,
+    /// The column is greater or equal.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// The column is greater.
+    #[serde(rename = ">")]
+    Greater,
     /// The column is equal.
     #[serde(rename = "==")]
     Equal,
@@ -172,6 +218,11 @@ impl Condition {
         Self("_uuid".into(), Function::Equal, uuid.into())
     }
 
+    /// Rows whose column has this value.
+    pub fn equal(column: impl Into<Cow<'static, str>>, value: impl Into<Datum>) -> Self {
+        Self(column.into(), Function::Equal, value.into())
+    }
+
     /// Rows whose map of strings has this pair.
     pub fn has_pair(column: &'static str, key: &str, value: &str) -> Self {
         Self(
@@ -186,10 +237,25 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 
-/// How a column changes.
+/// How a column changes (RFC 7047 section 5.1, `<mutator>`). The arithmetic ones are for numbers, and for sets of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mutator {
+    /// The number is added.
+    #[serde(rename = "+=")]
+    Add,
+    /// The number is subtracted.
+    #[serde(rename = "-=")]
+    Subtract,
+    /// The column is multiplied by the number.
+    #[serde(rename = "*=")]
+    Multiply,
+    /// The column is divided by the number.
+    #[serde(rename = "/=")]
+    Divide,
+    /// The column is the remainder of a division by the number.
+    #[serde(rename = "%=")]
+    Remainder,
     /// Elements are added; those that are there stay.
     Insert,
     /// Elements are removed; those that are not there do not matter.
@@ -203,8 +269,20 @@ pub enum Outcome {
     Done(Vec<OperationResult>),
     /// Nothing of it is in the database.
     Refused(Refusal),
-    /// Nobody knows. Connect again, read the database again, and see what is left to do; never send it again unseen.
+    /// It is not known whether it is in the database. Call [`Client::restart`](crate::Client::restart) and look at the replica of the
+    /// next session; never send it again unseen.
     Unknown(Error),
+}
+
+impl Outcome {
+    /// What the caller does next, if anything.
+    pub fn next_step(&self) -> Option<NextStep> {
+        match self {
+            Self::Done(_) => None,
+            Self::Refused(refusal) => Some(refusal.next_step()),
+            Self::Unknown(_) => Some(NextStep::UnknownOutcome),
+        }
+    }
 }
 
 /// What one operation did.
@@ -235,6 +313,18 @@ pub struct Refusal {
     /// The server's words.
     pub reason: ServerError,
 }
+
+impl Refusal {
+    /// [`NextStep::Retry`] if the server refused what the transaction relied on, or was short of resources (RFC 7047 section 3.1).
+    pub fn next_step(&self) -> NextStep {
+        match self.reason.error.as_str() {
+            "timed out" | "aborted" | "resources exhausted" | "I/O error" => NextStep::Retry,
+            _ => NextStep::Refuse,
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -281,7 +371,7 @@ impl Element {
         };
         let (member, is_there) = match operation {
             Operation::Insert { .. } => ("uuid", result.uuid().is_some()),
-            Operation::Mutate { .. } | Operation::Delete { .. } => {
+            Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
                 ("count", result.count.is_some())
             }
             Operation::Select { .. } => ("rows", result.rows.is_some()),

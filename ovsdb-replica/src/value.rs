@@ -223,6 +223,18 @@ impl From<&str> for Datum {
     }
 }
 
+impl From<i64> for Datum {
+    fn from(value: i64) -> Self {
+        Self::Atom(Atom::Integer(value))
+    }
+}
+
+impl From<bool> for Datum {
+    fn from(value: bool) -> Self {
+        Self::Atom(Atom::Boolean(value))
+    }
+}
+
 impl From<Uuid> for Datum {
     fn from(uuid: Uuid) -> Self {
         Self::Atom(Atom::Uuid(uuid))

@@ -108,7 +108,7 @@ impl Change {
                     is_managed: *is_managed,
                 };
                 let row = address_set::new_row(mark, &set.controller, name, set.family, addresses);
-                Operation::Insert { table, row }
+                Operation::insert(table, row)
             }
             Self::Mutate {
                 uuid,

@@ -80,13 +80,11 @@ pub(crate) fn insert(name: &str) -> Operation {
         ("k8s.ovn.org/name", "www.example.com."),
         ("ip-family", "v4"),
     ];
-    Operation::Insert {
-        table: "Address_Set".into(),
-        row: Row::from([
-            ("name".into(), name.into()),
-            ("external_ids".into(), Datum::string_map(ids)),
-        ]),
-    }
+    let row = Row::from([
+        ("name".into(), name.into()),
+        ("external_ids".into(), Datum::string_map(ids)),
+    ]);
+    Operation::insert("Address_Set", row)
 }
 
 /// Adds an address to a row.
@@ -136,10 +134,7 @@ pub(crate) async fn fill(client: &mut Follower, rows: usize) {
         ])
     };
     for start in (0..rows).step_by(BATCH) {
-        let insert = |n| Operation::Insert {
-            table: "Address_Set".into(),
-            row: row(n),
-        };
+        let insert = |n| Operation::insert("Address_Set", row(n));
         let operations = (start..rows.min(start + BATCH)).map(insert).collect();
         let outcome = transact(client, operations).await;
         assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");

@@ -6,8 +6,10 @@ use super::*;
 fn outcome_of(operations: &str, json: &str) -> Outcome {
     let (table, filter) = (|| "Book".into(), Vec::new);
     let operation = |letter| match letter {
-        'i' => Operation::Insert {
+        'i' => Operation::insert(table(), Row::new()),
+        'u' => Operation::Update {
             table: table(),
+            filter: filter(),
             row: Row::new(),
         },
         'm' => Operation::Mutate {
@@ -36,11 +38,32 @@ fn operations_are_written_as_the_rfc_has_them() {
     let table = || "Book".into();
     for (operation, json) in [
         (
+            Operation::insert("Book", Row::from([("title".into(), "x".into())])),
+            r#"{"op":"insert","table":"Book","row":{"title":"x"}}"#,
+        ),
+        (
             Operation::Insert {
                 table: table(),
-                row: Row::from([("title".into(), "x".into())]),
+                row: Row::new(),
+                uuid_name: Some("book".to_owned()),
             },
-            r#"{"op":"insert","table":"Book","row":{"title":"x"}}"#,
+            r#"{"op":"insert","table":"Book","row":{},"uuid-name":"book"}"#,
+        ),
+        (
+            Operation::Update {
+                table: table(),
+                filter: vec![Condition("pages".into(), Function::AtLeast, 3.into())],
+                row: Row::from([("lent".into(), true.into())]),
+            },
+            r#"{"op":"update","table":"Book","where":[["pages",">=",3]],"row":{"lent":true}}"#,
+        ),
+        (
+            Operation::Mutate {
+                table: table(),
+                filter: vec![Condition::equal("title", "x")],
+                mutations: vec![Mutation("pages".into(), Mutator::Add, 1.into())],
+            },
+            r#"{"op":"mutate","table":"Book","where":[["title","==","x"]],"mutations":[["pages","+=",1]]}"#,
         ),
         (
             Operation::Mutate {
@@ -182,4 +205,14 @@ fn a_reply_that_makes_no_sense_leaves_the_outcome_unknown() {
             "{operations} {json}"
         );
     }
+}
+
+#[test]
+fn an_outcome_says_what_comes_next() {
+    let step = |json| outcome_of("m", json).next_step();
+    assert_eq!(step(r#"[{"count":1}]"#), None);
+    assert_eq!(step(r#"[{"error":"timed out"}]"#), Some(NextStep::Retry));
+    let constraint = r#"[{"count":1},{"error":"constraint violation"}]"#;
+    assert_eq!(step(constraint), Some(NextStep::Refuse));
+    assert_eq!(step("[]"), Some(NextStep::UnknownOutcome));
 }

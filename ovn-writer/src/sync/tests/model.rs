@@ -130,6 +130,7 @@ impl Model {
                                     let gone = strings(set.clone());
                                     row.addresses.retain(|address| !gone.contains(address));
                                 }
+                                other => panic!("a writer does not count: {other:?}"),
                             }
                         }
                     }
@@ -141,6 +142,7 @@ impl Model {
                         next.rows.remove(uuid);
                     }
                 }
+                Operation::Update { .. } => panic!("a writer changes sets by their difference"),
                 Operation::Select { .. } => panic!("a writer has a replica"),
                 Operation::Wait { filter, rows, .. } => {
                     assert!(rows.is_empty(), "nothing else is waited for");
