@@ -1,0 +1,102 @@
+//! Prints the responses that a DNS server sends to its clients, as its dnstap tells of them.
+//!
+//! `cargo run -p proto --example read_dnstap -- 127.0.0.1:6000`, with `dnstap tcp://127.0.0.1:6000 full` in CoreDNS's Corefile.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "an example, with its test"
+)]
+
+use std::error::Error;
+
+use futures_util::{SinkExt, StreamExt};
+use proto::{
+    dnstap::{CONTENT_TYPE, Event, MessageKind},
+    frame_stream::{Action, Codec, Frame, ReaderHandshake},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::codec::Framed;
+
+/// Reads one stream to its end.
+async fn read(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut take: impl FnMut(Event<'_>),
+) -> Result<(), Box<dyn Error>> {
+    let mut frames = Framed::new(stream, Codec::default());
+    let mut handshake = ReaderHandshake::new(CONTENT_TYPE);
+    while let Some(frame) = frames.next().await {
+        let action = match frame? {
+            Frame::Control(control) => handshake.on_control(&control)?,
+            Frame::Data(event) => {
+                handshake.on_data()?;
+                take(Event::parse(&event)?);
+                continue;
+            }
+        };
+        if let Action::Send(answer) | Action::Finish(Some(answer)) = action {
+            frames.send(Frame::Control(answer)).await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args()
+        .nth(1)
+        .ok_or("usage: read_dnstap ADDRESS")?;
+    let (stream, _) = tokio::net::TcpListener::bind(address)
+        .await?
+        .accept()
+        .await?;
+    read(stream, |event| {
+        if event.kind == MessageKind::ClientResponse {
+            let length = event.response_message.unwrap_or_default().len();
+            println!("{:?}: {length} bytes", event.query_address);
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::{
+        dnstap::pb,
+        frame_stream::{Control, ControlKind},
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_is_answered_and_each_event_is_taken() {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let mut writer = Framed::new(theirs, Codec::default());
+        let of_type = |kind| Frame::Control(Control::with_content_type(kind, CONTENT_TYPE.into()));
+        let event = pb::Dnstap {
+            identity: Some(b"ns1".to_vec()),
+            ..Default::default()
+        };
+        let event = Frame::Data(prost::Message::encode_to_vec(&event).into());
+        let writing = async {
+            writer.send(of_type(ControlKind::Ready)).await.unwrap();
+            assert_eq!(
+                writer.next().await.unwrap().unwrap(),
+                of_type(ControlKind::Accept)
+            );
+            writer.send(of_type(ControlKind::Start)).await.unwrap();
+            for _ in 0..2 {
+                writer.send(event.clone()).await.unwrap();
+            }
+            let stop = Frame::Control(Control::new(ControlKind::Stop));
+            writer.send(stop).await.unwrap();
+            let finish = Frame::Control(Control::new(ControlKind::Finish));
+            assert_eq!(writer.next().await.unwrap().unwrap(), finish);
+            drop(writer);
+        };
+        let mut taken = Vec::new();
+        let reading = read(ours, |event| taken.push(event.identity.to_vec()));
+        let (read, ()) = tokio::join!(reading, writing);
+        read.unwrap();
+        assert_eq!(taken, [b"ns1", b"ns1"]);
+    }
+}
