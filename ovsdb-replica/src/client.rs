@@ -5,13 +5,13 @@ use std::{future::Future, mem, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    attempts::{Attempts, Backoff},
     error::Error,
     monitor::{MonitorId, Requests, Update},
+    reconnect::{Backoff, ReconnectSchedule},
     remote::{Remote, Remotes},
     replica::Replica,
     server::{Progress, SERVER_DATABASE, ServedDatabase},
-    session::{Kept, Session, SessionOptions, Told, TransactionId},
+    session::{ResumePoint, Session, SessionEvent, SessionOptions, TransactionId},
     tables::Tables,
     transact::{Operation, Outcome},
 };
@@ -82,7 +82,7 @@ pub enum Event<C> {
 /// Tables of a database, replicated for as long as [`Client::next`] is called.
 pub struct Client<T: Tables> {
     options: Arc<ClientOptions>,
-    attempts: Attempts,
+    reconnect: ReconnectSchedule,
     state: State<T>,
 }
 
@@ -91,12 +91,13 @@ enum State<T: Tables> {
     Up(Box<Link<T>>),
 }
 
-type Connecting<T> = Pin<Box<dyn Future<Output = Result<Box<Link<T>>, (Error, Memory<T>)>> + Send>>;
+type Connecting<T> =
+    Pin<Box<dyn Future<Output = Result<Box<Link<T>>, (Error, Carryover<T>)>> + Send>>;
 
 /// What outlives a session.
-struct Memory<T: Tables> {
+struct Carryover<T: Tables> {
     progress: Progress,
-    kept: Option<Kept<T>>,
+    kept: Option<ResumePoint<T>>,
 }
 
 /// A session with all that was read in it.
@@ -121,15 +122,15 @@ impl<T: Tables> Client<T> {
     pub fn new(remotes: &Remotes, mut options: ClientOptions) -> Self {
         options.leader_only.get_or_insert(remotes.are_several());
         let options = Arc::new(options);
-        let mut attempts = Attempts::new(remotes, options.backoff);
-        let memory = Memory {
+        let mut reconnect = ReconnectSchedule::new(remotes, options.backoff);
+        let carryover = Carryover {
             progress: Progress::default(),
             kept: None,
         };
-        let state = State::connecting(&mut attempts, &options, memory, Duration::ZERO);
+        let state = State::connecting(&mut reconnect, &options, carryover, Duration::ZERO);
         Self {
             options,
-            attempts,
+            reconnect,
             state,
         }
     }
@@ -160,9 +161,9 @@ impl<T: Tables> Client<T> {
                         self.state = State::Up(link);
                         return Event::Up { remote, resumed };
                     }
-                    Err((error, memory)) => {
+                    Err((error, carryover)) => {
                         let remote = remote.clone();
-                        self.connect(memory, error.least_delay());
+                        self.connect(carryover, error.least_delay());
                         return Event::Down {
                             remote,
                             was_up: false,
@@ -223,32 +224,32 @@ impl<T: Tables> Client<T> {
         };
         // A session that ends soon after its start counts as a failed attempt.
         if link.since.elapsed() > self.options.backoff.max {
-            self.attempts.succeeded();
+            self.reconnect.succeeded();
         }
-        let memory = link.remember(keep_replica);
-        self.connect(memory, least_delay);
+        let carryover = link.remember(keep_replica);
+        self.connect(carryover, least_delay);
     }
 
-    fn connect(&mut self, memory: Memory<T>, least_delay: Duration) {
-        self.state = State::connecting(&mut self.attempts, &self.options, memory, least_delay);
+    fn connect(&mut self, carryover: Carryover<T>, least_delay: Duration) {
+        self.state = State::connecting(&mut self.reconnect, &self.options, carryover, least_delay);
     }
 }
 
 impl<T: Tables> State<T> {
     fn connecting(
-        attempts: &mut Attempts,
+        reconnect: &mut ReconnectSchedule,
         options: &Arc<ClientOptions>,
-        mut memory: Memory<T>,
+        mut carryover: Carryover<T>,
         least_delay: Duration,
     ) -> Self {
-        let (remote, delay) = attempts.next();
+        let (remote, delay) = reconnect.next();
         let delay = delay.max(least_delay);
         let (target, options) = (remote.clone(), options.clone());
         let connecting = async move {
             sleep(delay).await;
-            match Link::open(target, &options, &mut memory).await {
+            match Link::open(target, &options, &mut carryover).await {
                 Ok(link) => Ok(Box::new(link)),
-                Err(error) => Err((error, memory)),
+                Err(error) => Err((error, carryover)),
             }
         };
         Self::Connecting(remote, Box::pin(connecting))
@@ -259,23 +260,23 @@ impl<T: Tables> Link<T> {
     async fn open(
         remote: Remote,
         options: &ClientOptions,
-        memory: &mut Memory<T>,
+        carryover: &mut Carryover<T>,
     ) -> Result<Self, Error> {
         let mut session = Session::open(&remote, &options.session).await?;
         let server = session.served_databases().await?;
         let requests = T::requests(&session.schema(&options.database).await?)?;
         let leader_only = options.leader_only.unwrap_or_default();
-        memory
+        carryover
             .progress
             .check(&server, &options.database, leader_only, Instant::now())?;
         let id = MonitorId::new("replica", &options.database);
-        let monitored = session.monitor(&id, requests, &mut memory.kept).await?;
+        let monitored = session.monitor(&id, requests, &mut carryover.kept).await?;
         Ok(Self {
             remote,
             session,
             id,
             leader_only,
-            progress: memory.progress,
+            progress: carryover.progress,
             server,
             replica: monitored.replica,
             resumed: monitored.resumed,
@@ -288,9 +289,9 @@ impl<T: Tables> Link<T> {
     /// Takes over what happens next: an event, but for [`Event::Up`] and [`Event::Down`], or nothing that is one.
     async fn next(&mut self) -> Result<Option<Event<T::Changes>>, Error> {
         let notification = match self.session.next().await? {
-            Told::Notification(notification) => notification,
-            Told::Ended(id, outcome) => return Ok(Some(Event::Ended { id, outcome })),
-            Told::Responsive(responsive) => return Ok(Some(Event::Responsive(responsive))),
+            SessionEvent::Notification(notification) => notification,
+            SessionEvent::Ended(id, outcome) => return Ok(Some(Event::Ended { id, outcome })),
+            SessionEvent::Responsive(responsive) => return Ok(Some(Event::Responsive(responsive))),
         };
         let mut changes = T::Changes::default();
         let any_counted = T::counted(&self.replica) > 0;
@@ -315,13 +316,13 @@ impl<T: Tables> Link<T> {
     }
 
     /// What a next session needs of this one, which is then of no more use.
-    fn remember(&mut self, keep_replica: bool) -> Memory<T> {
-        let kept = Kept {
+    fn remember(&mut self, keep_replica: bool) -> Carryover<T> {
+        let kept = ResumePoint {
             replica: mem::take(&mut self.replica),
             last: mem::take(&mut self.last),
             requests: mem::take(&mut self.requests),
         };
-        Memory {
+        Carryover {
             progress: self.progress,
             kept: keep_replica.then_some(kept),
         }

@@ -5,7 +5,7 @@
 //! | [`value`] | atoms, sets and maps, as they stand in JSON |
 //! | [`schema`] | whether a database has the columns that a client needs |
 //! | [`remote`] | `unix:`, `tcp:` and `ssl:` remotes |
-//! | `attempts` | the order in which remotes are tried, and the waits between |
+//! | `reconnect` | the order in which remotes are tried, and the waits between |
 //! | [`transport`] | a socket under jsonrpsee: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
 //! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
@@ -16,7 +16,7 @@
 //! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
 //! | [`client`] | all of it together: a database that is kept replicated, whatever happens |
 //!
-//! `value`, `schema`, `remote`, `attempts`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
+//! `value`, `schema`, `remote`, `reconnect`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
 //! IO.
 //!
 //! # Use
@@ -69,13 +69,13 @@
 //! # }
 //! ```
 
-mod attempts;
 pub mod client;
 pub mod columns;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod monitor;
+mod reconnect;
 pub mod remote;
 pub mod replica;
 pub mod schema;
@@ -90,9 +90,9 @@ pub use smol_str::SmolStr;
 pub use uuid::Uuid;
 
 pub use self::{
-    attempts::Backoff,
     client::{Client, ClientOptions, Event},
     error::{Error, NextStep, ServerError},
+    reconnect::Backoff,
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{ColumnError, ColumnProblem, Record, Replica, ReplicaError},
     schema::{BaseType, Column, ColumnType, Schema, SchemaError},

@@ -22,7 +22,7 @@ pub(super) fn is_new_enough(version: &str) -> bool {
 
 /// For how long servers are passed over because they are behind. A server that is in touch with its cluster catches up in far
 /// less time; if after this all of them are still behind, the database itself went back, as when it is restored from a backup.
-const STALE_PATIENCE: Duration = Duration::from_secs(10);
+const STALE_DEADLINE: Duration = Duration::from_secs(10);
 
 crate::table! {
     /// A row of the table `Database`. Not its column `schema`: it is long, and a conversion cancels the monitors anyway.
@@ -83,7 +83,7 @@ impl Progress {
         };
         if row.cid == self.cluster && index < self.index {
             let since = *self.behind_since.get_or_insert(now);
-            if now.saturating_duration_since(since) < STALE_PATIENCE {
+            if now.saturating_duration_since(since) < STALE_DEADLINE {
                 let seen = self.index;
                 return Err(Error::Stale { index, seen });
             }

@@ -57,7 +57,7 @@ pub(super) struct Session {
     /// Those that are under way, the oldest first.
     transactions: VecDeque<Transaction>,
     /// What is known and was not told yet.
-    untold: VecDeque<Told>,
+    pending_events: VecDeque<SessionEvent>,
     options: SessionOptions,
 }
 
@@ -74,7 +74,7 @@ struct Transaction {
 }
 
 /// What happens in a session.
-pub(super) enum Told {
+pub(super) enum SessionEvent {
     /// The server says something unasked.
     Notification(Notification),
     /// A transaction ended. The updates that it brought were told before.
@@ -96,7 +96,7 @@ impl Session {
             connection,
             next_id: 1,
             transactions: VecDeque::new(),
-            untold: VecDeque::new(),
+            pending_events: VecDeque::new(),
             options: options.clone(),
         };
         let deadline = options.request_deadline;
@@ -142,8 +142,8 @@ impl Session {
                 until: Instant::now() + deadline,
             }),
             Err(error) => self
-                .untold
-                .push_back(Told::Ended(id, Outcome::Unknown(error))),
+                .pending_events
+                .push_back(SessionEvent::Ended(id, Outcome::Unknown(error))),
         }
         id
     }
@@ -162,10 +162,10 @@ impl Session {
     ///
     /// # Errors
     /// The end of the session.
-    pub(super) async fn next(&mut self) -> Result<Told, Error> {
+    pub(super) async fn next(&mut self) -> Result<SessionEvent, Error> {
         loop {
-            if let Some(told) = self.untold.pop_front() {
-                return Ok(told);
+            if let Some(event) = self.pending_events.pop_front() {
+                return Ok(event);
             }
             let until = self.transactions.front().map(|sent| sent.until);
             if until.is_some_and(|until| until <= Instant::now())
@@ -173,22 +173,22 @@ impl Session {
             {
                 let (method, deadline) = ("transact", late.deadline);
                 let outcome = Outcome::Unknown(Error::Deadline { method, deadline });
-                return Ok(Told::Ended(late.id, outcome));
+                return Ok(SessionEvent::Ended(late.id, outcome));
             }
             match self.connection.receive(until).await? {
                 Some(Received::Notification(notification)) => {
-                    return Ok(Told::Notification(notification));
+                    return Ok(SessionEvent::Notification(notification));
                 }
                 Some(Received::Reply(reply)) => return self.replied(reply),
                 Some(Received::Responsive(responsive)) => {
-                    return Ok(Told::Responsive(responsive));
+                    return Ok(SessionEvent::Responsive(responsive));
                 }
                 None => {}
             }
         }
     }
 
-    fn replied(&mut self, reply: Reply) -> Result<Told, Error> {
+    fn replied(&mut self, reply: Reply) -> Result<SessionEvent, Error> {
         let mut sent = self.transactions.iter();
         let at = sent.position(|sent| sent.id.0 == reply.id);
         let sent = at.and_then(|at| self.transactions.remove(at));
@@ -204,7 +204,7 @@ impl Session {
             }
             Err(error) => Outcome::Unknown(error),
         };
-        Ok(Told::Ended(id, outcome))
+        Ok(SessionEvent::Ended(id, outcome))
     }
 
     /// Starts to monitor what the server says of its databases.
@@ -238,7 +238,7 @@ impl Session {
         &mut self,
         id: &MonitorId<'static>,
         requests: Requests,
-        kept: &mut Option<Kept<T>>,
+        kept: &mut Option<ResumePoint<T>>,
     ) -> Result<Monitored<T>, Error> {
         let deadline = self.options.monitor_deadline;
         kept.take_if(|kept| kept.requests != requests);
@@ -271,7 +271,8 @@ impl Session {
                     room = room.checked_sub(length).ok_or_else(|| {
                         Error::Unexpected(format!("too many before the reply to {method}"))
                     })?;
-                    self.untold.push_back(Told::Notification(notification));
+                    self.pending_events
+                        .push_back(SessionEvent::Notification(notification));
                 }
                 // The deadline says as much.
                 Some(Received::Responsive(_)) => {}
@@ -323,7 +324,7 @@ impl Serialize for Transact<'_> {
 }
 
 /// What was replicated before, up to a transaction.
-pub(super) struct Kept<T: Tables> {
+pub(super) struct ResumePoint<T: Tables> {
     pub(super) replica: T::Replica,
     /// The transaction.
     pub(super) last: String,

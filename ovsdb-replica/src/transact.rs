@@ -106,17 +106,17 @@ impl Operation {
     }
 
     /// Its length on the wire in bytes, give or take a fifth.
-    pub fn approximate_len(&self) -> usize {
+    pub fn estimated_wire_len(&self) -> usize {
         const FRAME: usize = 40;
         let row = |row: &Row| {
             row.iter()
-                .map(|(k, v)| k.len() + 3 + v.approximate_len())
+                .map(|(k, v)| k.len() + 3 + v.estimated_wire_len())
                 .sum::<usize>()
         };
         let filter = |filter: &[Condition]| -> usize {
             filter
                 .iter()
-                .map(|c| c.0.len() + 11 + c.2.approximate_len())
+                .map(|c| c.0.len() + 11 + c.2.estimated_wire_len())
                 .sum()
         };
         FRAME
@@ -139,7 +139,7 @@ impl Operation {
                     filter: rows,
                     mutations,
                 } => {
-                    let mutation = |m: &Mutation| m.0.len() + 16 + m.2.approximate_len();
+                    let mutation = |m: &Mutation| m.0.len() + 16 + m.2.estimated_wire_len();
                     table.len() + filter(rows) + mutations.iter().map(mutation).sum::<usize>()
                 }
                 Self::Delete {

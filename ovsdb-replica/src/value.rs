@@ -46,7 +46,7 @@ pub type Row = BTreeMap<SmolStr, Datum>;
 pub struct TypeError(pub &'static str);
 
 impl Atom {
-    fn approximate_len(&self) -> usize {
+    fn estimated_wire_len(&self) -> usize {
         match self {
             Self::Integer(_) | Self::Real(_) | Self::Boolean(_) => 5,
             Self::String(text) => text.len() + 2,
@@ -153,18 +153,19 @@ impl Datum {
     }
 
     /// Its length in JSON in bytes, escapes not counted.
-    pub(super) fn approximate_len(&self) -> usize {
+    pub(super) fn estimated_wire_len(&self) -> usize {
         let set = |atoms: &[Atom]| {
             atoms
                 .iter()
-                .map(|atom| atom.approximate_len() + 1)
+                .map(|atom| atom.estimated_wire_len() + 1)
                 .sum::<usize>()
         };
         match self {
-            Self::Atom(atom) => atom.approximate_len(),
+            Self::Atom(atom) => atom.estimated_wire_len(),
             Self::Set(atoms) => 10 + set(atoms),
             Self::Map(pairs) => {
-                let pair = |(k, v): &(Atom, Atom)| k.approximate_len() + v.approximate_len() + 4;
+                let pair =
+                    |(k, v): &(Atom, Atom)| k.estimated_wire_len() + v.estimated_wire_len() + 4;
                 10 + pairs.iter().map(pair).sum::<usize>()
             }
         }

@@ -110,7 +110,10 @@ impl Batch {
             .map(|finding| finding.change.operation(&name));
         self.operations.extend(guards.chain(changes));
         let added = self.operations.get(start..).unwrap_or_default();
-        self.bytes += added.iter().map(Operation::approximate_len).sum::<usize>();
+        self.bytes += added
+            .iter()
+            .map(Operation::estimated_wire_len)
+            .sum::<usize>();
         self.guarded += guarded.len();
         self.rows += findings.len() + guarded.len() * GUARDED_ROWS;
         let operations = start..self.operations.len();

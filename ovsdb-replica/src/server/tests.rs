@@ -95,13 +95,13 @@ async fn a_server_that_is_behind_is_left_until_all_have_been_for_long() {
     let stale = "the server is behind: it is at 8 of its cluster's log, and 9 was seen";
     assert_eq!(said(&mut progress, &ahead, true), "it will do");
     assert_eq!(said(&mut progress, &behind, true), stale);
-    tokio::time::advance(STALE_PATIENCE / 2).await;
+    tokio::time::advance(STALE_DEADLINE / 2).await;
     assert_eq!(said(&mut progress, &behind, true), stale);
     // One that is not behind starts the time anew.
     assert_eq!(said(&mut progress, &ahead, true), "it will do");
-    tokio::time::advance(STALE_PATIENCE).await;
+    tokio::time::advance(STALE_DEADLINE).await;
     assert_eq!(said(&mut progress, &behind, true), stale);
-    tokio::time::advance(STALE_PATIENCE).await;
+    tokio::time::advance(STALE_DEADLINE).await;
     assert_eq!(said(&mut progress, &behind, true), "it will do");
     assert_eq!(said(&mut progress, &behind, true), "it will do");
 }

@@ -123,7 +123,7 @@ fn the_length_is_known_before_it_is_written() {
         )],
     };
     let (known, written) = (
-        operation.approximate_len(),
+        operation.estimated_wire_len(),
         serde_json::to_string(&operation).unwrap().len(),
     );
     assert!(known.abs_diff(written) < written / 5, "{known} {written}");

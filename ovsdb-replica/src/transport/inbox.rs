@@ -87,7 +87,7 @@ impl Inbox {
         Some(end)
     }
 
-    /// Whom to wake when something comes.
+    /// The task of the session is woken when something comes.
     pub(super) fn waits(&mut self, session: &Waker) {
         match &mut self.session {
             Some(waker) => waker.clone_from(session),

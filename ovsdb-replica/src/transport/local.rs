@@ -1,4 +1,4 @@
-//! A unix socket that wakes nobody for nothing.
+//! A unix socket that wakes this process for input alone.
 
 use std::{
     io::{self, Write},

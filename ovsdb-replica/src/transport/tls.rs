@@ -27,7 +27,7 @@ use tokio_rustls::{
 
 use super::pem::{FileError, certificates, private_key};
 
-/// Whom to trust, and what to show.
+/// Which authorities are trusted, and what is shown to servers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsOptions {
     /// The authorities that sign the servers' certificates: a PEM file.

@@ -26,7 +26,7 @@ impl Default for Backoff {
 /// The order of attempts: every round tries each remote once, in an order that differs from client to client, and the rounds
 /// come at growing intervals.
 #[derive(Clone, Debug)]
-pub(super) struct Attempts {
+pub(super) struct ReconnectSchedule {
     remotes: Remotes,
     backoff: Backoff,
     /// What is left of this round.
@@ -35,7 +35,7 @@ pub(super) struct Attempts {
     rounds: u32,
 }
 
-impl Attempts {
+impl ReconnectSchedule {
     pub(super) fn new(remotes: &Remotes, backoff: Backoff) -> Self {
         Self {
             remotes: remotes.clone(),
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn every_remote_is_tried_before_any_is_waited_for() {
         let remotes: Remotes = "tcp:a:1,tcp:b:1,tcp:c:1".parse().unwrap();
-        let mut attempts = Attempts::new(&remotes, Backoff::default());
-        let round: Vec<_> = (0..3).map(|_| attempts.next()).collect();
+        let mut reconnect = ReconnectSchedule::new(&remotes, Backoff::default());
+        let round: Vec<_> = (0..3).map(|_| reconnect.next()).collect();
         assert!(round.iter().all(|(_, delay)| delay.is_zero()));
         let mut tried: Vec<_> = round
             .into_iter()
@@ -97,8 +97,8 @@ mod tests {
             .collect();
         tried.sort();
         assert_eq!(tried, ["tcp:a:1", "tcp:b:1", "tcp:c:1"]);
-        assert!(!attempts.next().1.is_zero());
-        assert!(attempts.next().1.is_zero());
+        assert!(!reconnect.next().1.is_zero());
+        assert!(reconnect.next().1.is_zero());
     }
 
     #[test]
@@ -108,14 +108,14 @@ mod tests {
             initial: Duration::from_millis(100),
             max: Duration::from_secs(3),
         };
-        let mut attempts = Attempts::new(&remotes, backoff);
-        let waits: Vec<_> = (0..200).map(|_| attempts.next().1).collect();
+        let mut reconnect = ReconnectSchedule::new(&remotes, backoff);
+        let waits: Vec<_> = (0..200).map(|_| reconnect.next().1).collect();
         for (index, wait) in waits.iter().enumerate().skip(1) {
             let full =
                 Duration::from_millis(100 << (index - 1).min(10)).min(Duration::from_secs(3));
             assert!(*wait >= full / 2 && *wait <= full, "{index}: {wait:?}");
         }
-        attempts.succeeded();
-        assert!(attempts.next().1.is_zero());
+        reconnect.succeeded();
+        assert!(reconnect.next().1.is_zero());
     }
 }
