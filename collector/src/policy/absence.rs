@@ -152,6 +152,17 @@ impl Absences {
         }
     }
 
+    /// Those of a namespace.
+    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Firewall>> {
+        let first = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let absences = self.firewalls.range(first..);
+        let own = absences.take_while(move |(key, _)| key.namespace == namespace);
+        own.map(|(_, absence)| &absence.firewall)
+    }
+
     /// Whether a complete list lacks the EgressFirewall, if it is away.
     pub(super) fn is_listed(&self, key: &ObjectKey) -> Option<bool> {
         self.firewalls.get(key).map(|absence| absence.listed)

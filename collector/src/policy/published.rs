@@ -144,6 +144,10 @@ impl Published {
         }
         let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
         for (firewall, listed) in self.rules.absences.all() {
+            if !firewall.order.is_empty() {
+                let order = Arc::clone(&firewall.order);
+                all.order.insert(firewall.namespace, order);
+            }
             let names = firewall.names.iter();
             for (name, uses) in names.filter(|(name, _)| !present.contains(name)) {
                 all.add(name, firewall.terms_of(*uses));
@@ -205,6 +209,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (1..12_u64).prop_map(Step::Minutes),
     ];
     vec(step, 0..60)
+}
+
+#[test]
+fn the_names_of_a_namespace_are_left_out_from_the_last_rule_of_its_last_egress_firewall_on() {
+    let mut rules = Published::default();
+    for (name, names) in [("a", ["1.test", "2.test"]), ("b", ["3.test", "1.test"])] {
+        let mut object = firewall("team", &names);
+        object.metadata.name = Some(name.to_owned());
+        rules.apply(&object);
+    }
+    rules.rules.settle(&mut rules.wanted);
+    let orders: Vec<_> = rules.wanted.order.values().collect();
+    let order: Vec<&str> = orders[0].iter().map(DnsName::as_str).collect();
+    assert_eq!(order, ["1.test.", "3.test.", "2.test.", "1.test."]);
 }
 
 proptest! {

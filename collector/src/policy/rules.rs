@@ -166,16 +166,21 @@ impl Rules {
                     let names = firewall.names.iter().map(|(name, _)| name.clone());
                     self.changed.names.extend(names);
                 }
-                None => self.leave(&firewall),
+                None => {
+                    self.leave(&firewall);
+                    self.changed.firewalls.insert(key.clone());
+                }
             }
         }
         let mut is_new = false;
         for name in std::mem::take(&mut self.changed.names) {
             is_new |= wanted.set(&name, self.in_use(&name));
         }
-        for key in &self.changed.firewalls {
-            let namespace = self.clients.number(&key.namespace);
-            is_new |= wanted.set_order(namespace, self.order(&key.namespace));
+        let changed = self.changed.firewalls.iter();
+        let namespaces: BTreeSet<&str> = changed.map(|key| key.namespace.as_str()).collect();
+        for namespace in namespaces {
+            let number = self.clients.number(namespace);
+            is_new |= wanted.set_order(number, self.order(namespace));
         }
         is_new
     }
@@ -198,15 +203,25 @@ impl Rules {
         })
     }
 
-    /// The names of a namespace, in the order in which they are left out.
+    /// The names of a namespace, in the order in which they are left out. Those of an EgressFirewall that went count until that is believed.
     fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
-        let firewalls = self.in_namespace(namespace);
-        let orders = firewalls.map(|(_, firewall)| &firewall.order);
-        let order = orders.cloned().reduce(|earlier, later| {
+        let present = self.in_namespace(namespace).map(|(_, firewall)| firewall);
+        let all = present.chain(self.absences.in_namespace(namespace));
+        let orders = all.map(|firewall| &firewall.order);
+        let orders: Vec<_> = orders.filter(|order| !order.is_empty()).collect();
+        match orders.as_slice() {
+            [] => None,
+            [order] => Some(Arc::clone(order)),
             // A folder may have several of a namespace.
-            later.iter().chain(&*earlier).cloned().collect()
-        });
-        order.filter(|order| !order.is_empty())
+            orders => Some(
+                orders
+                    .iter()
+                    .rev()
+                    .flat_map(|it| it.iter())
+                    .cloned()
+                    .collect(),
+            ),
+        }
     }
 
     fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
@@ -222,25 +237,28 @@ impl Rules {
     pub(super) fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         let changed = std::mem::take(&mut self.changed);
         overview.egress_firewalls = self.firewalls.len();
-        for key in changed.firewalls {
-            let faults = self.get(&key).map(|firewall| &firewall.faults);
+        for key in &changed.firewalls {
+            let faults = self.get(key).map(|firewall| &firewall.faults);
             match faults.filter(|faults| !faults.is_empty()) {
                 Some(faults) => {
                     overview.faults.insert(key.clone(), faults.clone());
                 }
                 None => {
-                    overview.faults.remove(&key);
+                    overview.faults.remove(key);
                 }
             }
-            let firewalls = self.in_namespace(&key.namespace);
+        }
+        let namespaces = changed.firewalls.into_iter().map(|key| key.namespace);
+        for namespace in BTreeSet::from_iter(namespaces) {
+            let firewalls = self.in_namespace(&namespace);
             let dns = firewalls.filter_map(|(_, firewall)| firewall.dns()).last();
-            if overview.dns.get(&key.namespace) == dns.as_ref() {
+            if overview.dns.get(&namespace) == dns.as_ref() {
                 continue;
             }
             let all = Arc::make_mut(&mut overview.dns);
             match dns {
-                Some(dns) => all.insert(key.namespace, dns),
-                None => all.remove(&key.namespace),
+                Some(dns) => all.insert(namespace, dns),
+                None => all.remove(&namespace),
             };
         }
         changed.faults
