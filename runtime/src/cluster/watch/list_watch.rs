@@ -54,6 +54,8 @@ enum Position<K> {
         asked: Instant,
         /// An error came on it.
         broke: bool,
+        /// An object or a bookmark came on it: the server has our version.
+        heard: bool,
         stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
     },
 }
@@ -131,6 +133,7 @@ impl<K: AnyObject> ListWatch<K> {
                     version,
                     asked,
                     broke: false,
+                    heard: false,
                     stream: stream.map_err(Error::WatchStartFailed)?.boxed(),
                 };
                 Ok(None)
@@ -139,12 +142,14 @@ impl<K: AnyObject> ListWatch<K> {
                 version,
                 asked,
                 broke,
+                heard,
                 mut stream,
             } => {
                 let silent_or_next = timeout(SILENCE, stream.next()).await;
                 let is_silent = silent_or_next.is_err();
                 let Some(next) = silent_or_next.ok().flatten() else {
-                    let checked = !broke && !is_silent && asked.elapsed() >= ORDINARY;
+                    // A server that ends in order answers until then, whatever became of its etcd.
+                    let checked = heard && !broke && !is_silent && asked.elapsed() >= ORDINARY;
                     self.position = Position::Watch { version, checked };
                     return Ok(None);
                 };
@@ -167,6 +172,7 @@ impl<K: AnyObject> ListWatch<K> {
                     version,
                     asked,
                     broke: broke || result.is_err(),
+                    heard: heard || result.is_ok(),
                     stream,
                 };
                 result
