@@ -27,6 +27,10 @@ use crate::clients::{Clients, Namespace};
 /// How often what is still so is told again, as the API server forgets Events after an hour.
 const AGAIN: Duration = Duration::from_secs(30 * 60);
 
+/// Namespaces that could not be read for so long since the start, as without the right to, are not waited for any more. Until then a limit of
+/// the flags may be too low for some, and names that pods use would be left out.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// How long to wait when reports were not taken.
 const BUSY: Duration = Duration::from_secs(1);
 
@@ -57,12 +61,14 @@ pub async fn run(
         outputs,
         known: BTreeMap::new(),
         is_unreadable: false,
+        unread_until: None,
         untold: BTreeSet::new(),
         busy_until: None,
         again: Instant::now() + AGAIN,
     };
     loop {
         let tells = task.next_telling();
+        let tells = task.unread_until.map_or(tells, |until| until.min(tells));
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Some(event) = events.next() => task.take(event),
@@ -86,6 +92,8 @@ struct Task {
     known: BTreeMap<String, Known>,
     /// That they cannot be read was said.
     is_unreadable: bool,
+    /// Until when they are waited for, if they could not be read yet.
+    unread_until: Option<Instant>,
     /// Those whose faults are still to be told.
     untold: BTreeSet<String>,
     /// No sooner than this, if the reports did not fit.
@@ -107,6 +115,7 @@ impl Task {
                 let quotas = quotas.filter_map(|it| Some((it.number, it.outcome.quota?)));
                 let quotas: HashMap<Namespace, NamespaceQuota> = quotas.collect();
                 self.outputs.quotas.replace(quotas);
+                self.unread_until = None;
             }
             Event::Applied(namespace) => {
                 let name = namespace.name_any();
@@ -126,7 +135,10 @@ impl Task {
                 }
             }
             Event::OutOfSync(reason) => {
-                self.outputs.quotas.cannot_be_read();
+                if !self.outputs.quotas.are_known() {
+                    let until = Instant::now() + PATIENCE;
+                    self.unread_until.get_or_insert(until);
+                }
                 if !std::mem::replace(&mut self.is_unreadable, true) {
                     warn!(
                         objects = "Namespaces", %reason,
@@ -190,6 +202,9 @@ impl Task {
     /// Tells what is wrong, as far as it is taken.
     fn tell(&mut self) {
         let now = Instant::now();
+        if self.unread_until.take_if(|until| *until <= now).is_some() {
+            self.outputs.quotas.cannot_be_read();
+        }
         if self.again <= now {
             self.again = now + AGAIN;
             let faulty = self.known.iter();

@@ -27,6 +27,7 @@ impl Cluster {
             outputs,
             known: BTreeMap::new(),
             is_unreadable: false,
+            unread_until: None,
             untold: BTreeSet::new(),
             busy_until: None,
             again: Instant::now() + AGAIN,
@@ -93,11 +94,17 @@ async fn a_namespace_has_the_limits_of_its_annotations_until_it_is_deleted() {
     assert_eq!(cluster.told(), []);
 }
 
-#[tokio::test]
-async fn without_the_right_to_read_namespaces_the_flags_hold() {
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_read_namespaces_the_flags_hold_after_a_while() {
     let mut cluster = Cluster::new();
     let forbidden = || Event::OutOfSync("it is forbidden".to_owned());
-    cluster.task.take(forbidden());
+    for _ in 0..4 {
+        cluster.task.take(forbidden());
+        cluster.task.tell();
+        assert!(!cluster.task.outputs.quotas.are_known());
+        tokio::time::advance(PATIENCE / 4).await;
+    }
+    cluster.task.tell();
     assert!(cluster.task.outputs.quotas.are_known());
     assert_eq!(cluster.addresses("a"), None);
     // What was read once holds.
