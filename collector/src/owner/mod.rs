@@ -50,6 +50,7 @@ pub mod task;
 mod tests;
 #[cfg(test)]
 mod truncation_tests;
+mod unmade;
 mod view;
 #[cfg(test)]
 mod write_tests;
@@ -81,6 +82,7 @@ use self::{
     repair::Repairs,
     schedule::Schedule,
     standby::Standby,
+    unmade::Unmade,
     writes::Window,
 };
 pub use self::{
@@ -120,6 +122,8 @@ pub struct Owner {
     absences: Absences,
     /// Whether every object of the store is known, so that what is not known does not exist.
     objects_in_sync: bool,
+    /// They were known before, in this process.
+    were_objects_in_sync: bool,
     /// Objects that are there and cannot be read.
     unreadable: BTreeSet<ObjectKey>,
     /// Objects that are being written, with what the watch said of them meanwhile.
@@ -129,8 +133,8 @@ pub struct Owner {
     window: Window,
     /// Names to look at in [`Owner::writes`].
     dirty: Dirty,
-    /// Those of them that have no object: it is made when nothing else is to be written.
-    unmade: Dirty,
+    /// Those of them that have no object.
+    unmade: Unmade,
     wakes: BTreeSet<(Timestamp, DnsName)>,
     newcomers: Newcomers,
     repairs: Repairs,
@@ -173,12 +177,13 @@ impl Owner {
             unknown_rules: false,
             absences: Absences::default(),
             objects_in_sync: false,
+            were_objects_in_sync: false,
             unreadable: BTreeSet::new(),
             in_flight: HashMap::new(),
             paused_until: None,
             window: Window::default(),
             dirty: Dirty::default(),
-            unmade: Dirty::default(),
+            unmade: Unmade::default(),
             wakes: BTreeSet::new(),
             newcomers: Newcomers::default(),
             repairs: Repairs::default(),
@@ -358,7 +363,10 @@ impl Owner {
         (entry.wanted, entry.released) = (true, false);
         entry.limits = Arc::clone(limits);
         let fresh = std::mem::take(&mut entry.fresh);
-        self.dirty.insert(name.clone());
+        match entry.objects.is_empty() {
+            true => self.unmade.insert(name.clone(), &entry.with_rule),
+            false => self.dirty.insert(name.clone()),
+        }
         self.reschedule(name);
         if fresh {
             self.newcomers.insert(name);

@@ -50,7 +50,7 @@ impl Owner {
                 for object in objects {
                     self.event(Event::Applied(object), now);
                 }
-                self.objects_in_sync = true;
+                (self.objects_in_sync, self.were_objects_in_sync) = (true, true);
                 self.dirty.extend(self.entries.keys().cloned());
             }
             Event::OutOfSync(reason) => {
@@ -131,8 +131,10 @@ impl Owner {
             true => After::Change,
             false => After::Gap,
         };
+        // A leader that goes on after a gap knows itself what it leaves out.
+        let knows = self.leader && self.were_objects_in_sync;
         let goes_on_left_out =
-            after == After::Gap && !entry.left_out && status.is_over_limit(&spec);
+            after == After::Gap && !knows && !entry.left_out && status.is_over_limit(&spec);
         entry.left_out |= goes_on_left_out;
         let taken = match writer {
             Writer::Other => self.shares.without_refused(entry, &status),

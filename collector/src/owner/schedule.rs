@@ -1,6 +1,6 @@
 //! When which name is looked up: names that are known in the order of time, and names that are not in turns of their namespaces.
 
-mod unknown;
+pub(super) mod unknown;
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -143,6 +143,23 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
 }
 
 #[test]
+fn a_new_rule_has_its_object_while_another_tenants_names_change_all_the_time() {
+    let mut world = World::new(ManageObjects::Auto);
+    let names: Vec<String> = (0..90).map(|i| format!("n{i:03}.example.com")).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.want(&names);
+    world.settle();
+    for name in &names {
+        world.observe(name, "1.1.1.1");
+    }
+    names.push("z.example.com");
+    world.want(&names);
+    let writes = world.owner.writes(at(world.now));
+    let is_new = |write: &Write| matches!(write, Write::Create(object) if object.spec.name == "z.example.com.");
+    assert!(writes.len() < names.len() && writes.iter().any(is_new));
+}
+
+#[test]
 fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.lookups = true;

@@ -111,14 +111,18 @@ impl Owner {
         writes
     }
 
-    /// The next name to look at. What is there already goes before what is to be made.
+    /// The next name to look at. What is there already goes before what is to be made, but not always: one tenant's rules may change all
+    /// the time.
     fn next_dirty(&mut self) -> Option<DnsName> {
+        if self.unmade.has_turn() {
+            return self.unmade.pop();
+        }
         while let Some(spec) = self.dirty.pop() {
-            let entry = self.entries.get(&spec);
-            if entry.is_some_and(|entry| entry.objects.is_empty()) {
-                self.unmade.insert(spec);
-            } else {
-                return Some(spec);
+            match self.entries.get(&spec) {
+                Some(entry) if entry.objects.is_empty() => {
+                    self.unmade.insert(spec, &entry.with_rule);
+                }
+                _ => return Some(spec),
             }
         }
         self.unmade.pop()

@@ -12,11 +12,11 @@ use runtime::clock::Timestamp;
 use crate::clients::Namespace;
 
 /// The namespace that a name counts for. Names that no rule has count together.
-pub(super) type Group = Option<Namespace>;
+pub(in crate::owner) type Group = Option<Namespace>;
 
 /// The names.
 #[derive(Debug, Default)]
-pub(super) struct Unknown {
+pub(in crate::owner) struct Unknown {
     groups: HashMap<Group, Names>,
     /// Those of which no name was due at the last look, by when the first is.
     waiting: BTreeSet<(Timestamp, Group)>,
@@ -42,12 +42,12 @@ enum Place {
 
 impl Unknown {
     /// Of these namespaces the one that has fewest names here.
-    pub(super) fn least(&self, namespaces: &[Namespace]) -> Group {
+    pub(in crate::owner) fn least(&self, namespaces: &[Namespace]) -> Group {
         let names = |it: &&Namespace| self.groups.get(&Some(**it)).map_or(0, |it| it.names.len());
         namespaces.iter().min_by_key(names).copied()
     }
 
-    pub(super) fn insert(&mut self, at: Timestamp, name: DnsName, group: Group) {
+    pub(in crate::owner) fn insert(&mut self, at: Timestamp, name: DnsName, group: Group) {
         let turns = self.turns;
         let names = self.groups.entry(group).or_insert_with(|| {
             self.waiting.insert((at, group));
@@ -67,7 +67,7 @@ impl Unknown {
         }
     }
 
-    pub(super) fn remove(&mut self, at: Timestamp, name: &DnsName, group: Group) {
+    pub(in crate::owner) fn remove(&mut self, at: Timestamp, name: &DnsName, group: Group) {
         if let Some(names) = self.groups.get_mut(&group) {
             names.names.remove(&(at, name.clone()));
             if names.names.is_empty() {
@@ -77,7 +77,7 @@ impl Unknown {
     }
 
     /// When the first may be due. It may be later, if names were removed.
-    pub(super) fn first(&self) -> Option<Timestamp> {
+    pub(in crate::owner) fn first(&self) -> Option<Timestamp> {
         match self.ready.first() {
             Some(_) => Some(Timestamp::default()),
             None => self.waiting.first().map(|(at, _)| *at),
@@ -85,7 +85,7 @@ impl Unknown {
     }
 
     /// Takes a name that is due.
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, Group)> {
+    pub(in crate::owner) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, Group)> {
         while let Some((first, group)) = self.waiting.first().copied()
             && first <= now
         {
@@ -124,7 +124,7 @@ impl Unknown {
         None
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::owner) fn clear(&mut self) {
         drop(mem::take(self));
     }
 

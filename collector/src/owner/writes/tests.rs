@@ -16,7 +16,7 @@ fn carry_out(world: &mut World, writes: &[Write]) {
 }
 
 #[test]
-fn few_of_many_writes_are_under_way_and_addresses_go_before_new_objects() {
+fn few_of_many_writes_are_under_way_and_most_are_of_addresses() {
     let mut world = World::with(ManageObjects::Auto, |_| {});
     let known = (0..3).map(|i| format!("known{i}.example.com"));
     let known: Vec<_> = known.collect();
@@ -32,7 +32,7 @@ fn few_of_many_writes_are_under_way_and_addresses_go_before_new_objects() {
     assert_eq!(under_way.len(), MAX_IN_FLIGHT);
     assert!(world.owner.writes(at(world.now)).is_empty());
 
-    // A new object has its addresses before the next object is made, and what is known goes ahead of both.
+    // A new object has its addresses before the next object is made, and most of what is known goes ahead of both.
     carry_out(&mut world, &[under_way.remove(0)]);
     for name in &names {
         world.observe(name, "1.1.1.1");
@@ -44,8 +44,8 @@ fn few_of_many_writes_are_under_way_and_addresses_go_before_new_objects() {
         .filter(|write| matches!(write, Write::Status(_)));
     assert_eq!(
         statuses.count(),
-        MAX_IN_FLIGHT,
-        "all objects that are there"
+        MAX_IN_FLIGHT / 4 * 3,
+        "objects that are there, but for one in four"
     );
 
     carry_out(&mut world, &next);
