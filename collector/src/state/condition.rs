@@ -76,7 +76,11 @@ impl Told {
     /// What is to be told for the verdict, where this is told now: the transition time moves only when the status flips.
     pub(super) fn next(&self, verdict: Verdict, now: Timestamp) -> Self {
         let Some((status, reason)) = verdict.words() else {
-            return self.clone();
+            // The limit, or the end of the last rule, is over; of look-ups nothing is known.
+            return match self {
+                Self::Ours(Verdict::LimitExceeded | Verdict::NoRule, _) => Self::Nothing,
+                told => told.clone(),
+            };
         };
         let told = self.degraded();
         let alone = !matches!(self, Self::Foreign(conditions) if conditions.len() > 1);

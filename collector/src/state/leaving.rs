@@ -102,7 +102,7 @@ impl<'a> Leaving<'a> {
                 is_gone: false,
             });
         }
-        candidates.sort_unstable_by_key(|it| (it.name.sighted, it.name.seen, &it.name.dns_name));
+        candidates.sort_unstable_by_key(|it| (it.name.last_asked(), &it.name.dns_name));
         let mut leaving = Self {
             groups: vec![Share::default(); groups.0.len()],
             clients: vec![Share::default(); clients.0.len()],

@@ -89,6 +89,14 @@ pub(super) struct News {
 }
 
 impl Name {
+    /// When a client last asked for it. Of a name from a status nobody knows: when it was in an answer.
+    pub(super) fn last_asked(&self) -> Timestamp {
+        match self.askers.is_empty() {
+            true => self.seen,
+            false => self.sighted,
+        }
+    }
+
     pub(super) fn new(dns_name: DnsName) -> Self {
         Self {
             dns_name,
