@@ -26,8 +26,8 @@ const NAMES: u32 = 200;
 /// Each name is asked for in turn, so many a second.
 const RATE: u32 = 40;
 
-/// In a short time the first ones count: a standby asks for so many before it knows that the API server is slow.
-const FIRST: usize = 10;
+/// In a short time the first ones count: so many writes of a collector may be under way when the API server begins to refuse, by chance.
+const FIRST: usize = 64;
 
 /// What two instances ask for, of what one asks for.
 const MOST: f64 = 1.2;
