@@ -45,7 +45,7 @@ const ROUNDS: usize = 20;
 const EDITS: usize = 50;
 
 /// The most that an edit may cost beside many others, to one beside few.
-const LIMIT: f64 = 5.0;
+const LIMIT: f64 = 3.0;
 
 /// Tells what it is told to.
 #[derive(Clone)]
