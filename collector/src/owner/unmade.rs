@@ -44,6 +44,10 @@ impl Unmade {
     pub(super) fn pop(&mut self) -> Option<DnsName> {
         let (name, _) = self.queue.pop(Timestamp::from_millis(i64::MAX))?;
         self.names.remove(&name);
+        if self.names.is_empty() {
+            // At the start there are all names.
+            self.names = HashSet::new();
+        }
         Some(name)
     }
 }
