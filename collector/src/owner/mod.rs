@@ -37,6 +37,7 @@ mod outcomes;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
+mod round_robin;
 mod schedule;
 #[cfg(test)]
 mod share_tests;

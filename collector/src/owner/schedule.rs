@@ -1,7 +1,5 @@
 //! When which name is looked up: names that are known in the order of time, and names that are not in turns of their namespaces.
 
-pub(super) mod unknown;
-
 use std::{
     collections::{BTreeSet, HashMap},
     hash::BuildHasher,
@@ -12,7 +10,7 @@ use foldhash::fast::FixedState;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use self::unknown::{Group, Unknown};
+use super::round_robin::{Group, RoundRobin};
 use crate::clients::Namespace;
 
 /// A look-up comes at most this long after the expiry it is for.
@@ -59,7 +57,7 @@ pub(super) struct Schedule {
     /// Names with addresses.
     known: Queue,
     /// Names of which no address is known.
-    unknown: Unknown,
+    unknown: RoundRobin,
     /// The time when it was last told, which is some time ago.
     now: Timestamp,
     /// Names of which no address is known that are due at once, and wait for the time to be told again.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::schedule::unknown::Unknown;
+use super::round_robin::RoundRobin;
 use crate::clients::Namespace;
 
 /// While objects are to be made, one name that is looked at in so many is one of theirs.
@@ -15,7 +15,7 @@ const ONE_IN: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Unmade {
     names: HashSet<DnsName>,
-    queue: Unknown,
+    queue: RoundRobin,
     /// How many came so far, by which the earlier of a namespace's names go first.
     came: i64,
     looked_at: u32,

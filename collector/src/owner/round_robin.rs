@@ -1,5 +1,4 @@
-//! Names of which no address is known, as they are due. Turns go round the namespaces whose rules have them, so that thousands of names
-//! of one hold up no other's.
+//! Names as they are due, in turns that go round the namespaces whose rules have them: thousands of names of one hold up no other's.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,11 +11,11 @@ use runtime::clock::Timestamp;
 use crate::clients::Namespace;
 
 /// The namespace that a name counts for. Names that no rule has count together.
-pub(in crate::owner) type Group = Option<Namespace>;
+pub(super) type Group = Option<Namespace>;
 
 /// The names.
 #[derive(Debug, Default)]
-pub(in crate::owner) struct Unknown {
+pub(super) struct RoundRobin {
     groups: HashMap<Group, Names>,
     /// Those of which no name was due at the last look, by when the first is.
     waiting: BTreeSet<(Timestamp, Group)>,
@@ -40,14 +39,14 @@ enum Place {
     Ready,
 }
 
-impl Unknown {
+impl RoundRobin {
     /// Of these namespaces the one that has fewest names here.
-    pub(in crate::owner) fn least(&self, namespaces: &[Namespace]) -> Group {
+    pub(super) fn least(&self, namespaces: &[Namespace]) -> Group {
         let names = |it: &&Namespace| self.groups.get(&Some(**it)).map_or(0, |it| it.names.len());
         namespaces.iter().min_by_key(names).copied()
     }
 
-    pub(in crate::owner) fn insert(&mut self, at: Timestamp, name: DnsName, group: Group) {
+    pub(super) fn insert(&mut self, at: Timestamp, name: DnsName, group: Group) {
         let turns = self.turns;
         let names = self.groups.entry(group).or_insert_with(|| {
             self.waiting.insert((at, group));
@@ -67,7 +66,7 @@ impl Unknown {
         }
     }
 
-    pub(in crate::owner) fn remove(&mut self, at: Timestamp, name: &DnsName, group: Group) {
+    pub(super) fn remove(&mut self, at: Timestamp, name: &DnsName, group: Group) {
         if let Some(names) = self.groups.get_mut(&group) {
             names.names.remove(&(at, name.clone()));
             if names.names.is_empty() {
@@ -77,7 +76,7 @@ impl Unknown {
     }
 
     /// When the first may be due. It may be later, if names were removed.
-    pub(in crate::owner) fn first(&self) -> Option<Timestamp> {
+    pub(super) fn first(&self) -> Option<Timestamp> {
         match self.ready.first() {
             Some(_) => Some(Timestamp::default()),
             None => self.waiting.first().map(|(at, _)| *at),
@@ -85,7 +84,7 @@ impl Unknown {
     }
 
     /// Takes a name that is due.
-    pub(in crate::owner) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, Group)> {
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, Group)> {
         while let Some((first, group)) = self.waiting.first().copied()
             && first <= now
         {
@@ -124,7 +123,7 @@ impl Unknown {
         None
     }
 
-    pub(in crate::owner) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         drop(mem::take(self));
     }
 
@@ -157,15 +156,15 @@ mod tests {
     fn turns_go_round_the_namespaces_that_have_names_due() {
         let clients = Clients::default();
         let [one, two, three] = ["one", "two", "three"].map(|it| Some(clients.number(it)));
-        let mut unknown = Unknown::default();
+        let mut queue = RoundRobin::default();
         for i in 0..1000 {
-            unknown.insert(at(0), name(i), one);
+            queue.insert(at(0), name(i), one);
         }
         for i in 1000..1003 {
-            unknown.insert(at(1), name(i), two);
+            queue.insert(at(1), name(i), two);
         }
-        unknown.insert(at(2), name(1003), three);
-        let mut next = |now| unknown.pop(at(now)).map(|(_, group)| group);
+        queue.insert(at(2), name(1003), three);
+        let mut next = |now| queue.pop(at(now)).map(|(_, group)| group);
         assert_eq!([next(0), next(0)], [Some(one), Some(one)]);
         assert_eq!(
             [next(1), next(1), next(1)],
@@ -178,11 +177,11 @@ mod tests {
         assert_eq!(next(2), Some(one));
         // One that comes again and again has no more turns than others.
         for i in 2000..2010 {
-            unknown.insert(at(3), name(i), three);
-            let both = [(); 2].map(|()| unknown.pop(at(3)).unwrap().1);
+            queue.insert(at(3), name(i), three);
+            let both = [(); 2].map(|()| queue.pop(at(3)).unwrap().1);
             assert!(both.contains(&one) && both.contains(&three), "{both:?}");
         }
-        assert_eq!(unknown.least(&[one, two, three].map(Option::unwrap)), two);
+        assert_eq!(queue.least(&[one, two, three].map(Option::unwrap)), two);
     }
 
     #[derive(Clone, Debug)]
@@ -206,26 +205,26 @@ mod tests {
         ) {
             let clients = Clients::default();
             let group = |of: usize| (of > 0).then(|| clients.number(&of.to_string()));
-            let mut unknown = Unknown::default();
+            let mut queue = RoundRobin::default();
             let mut all: HashMap<DnsName, (Timestamp, Group)> = HashMap::new();
             for step in steps {
                 match step {
                     Step::Insert(millis, i, of) if !all.contains_key(&name(i)) => {
-                        unknown.insert(at(millis), name(i), group(of));
+                        queue.insert(at(millis), name(i), group(of));
                         all.insert(name(i), (at(millis), group(of)));
                     }
                     Step::Insert(..) => {}
                     Step::Remove(i) => {
                         if let Some((at, group)) = all.remove(&name(i)) {
-                            unknown.remove(at, &name(i), group);
+                            queue.remove(at, &name(i), group);
                         }
                     }
                     Step::Pop(millis) => {
                         let now = at(millis);
                         let due = all.values().filter(|(at, _)| *at <= now).count();
                         let first = all.values().map(|(at, _)| *at).min();
-                        prop_assert!(unknown.first() <= first && unknown.first().is_some() == first.is_some());
-                        let taken = unknown.pop(now);
+                        prop_assert!(queue.first() <= first && queue.first().is_some() == first.is_some());
+                        let taken = queue.pop(now);
                         prop_assert_eq!(taken.is_some(), due > 0);
                         if let Some((name, group)) = taken {
                             let (at, of) = all.remove(&name).unwrap();
