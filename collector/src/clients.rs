@@ -135,13 +135,10 @@ impl Clients {
     /// There are no pods but these in the namespace, or in all of them.
     pub fn retain(&self, scope: &Scope, pods: &HashSet<ObjectKey>) {
         let mut table = self.write();
-        let first = ObjectKey {
-            namespace: match scope {
-                Scope::All => String::new(),
-                Scope::Namespace(namespace) => namespace.clone(),
-            },
-            name: String::new(),
-        };
+        let first = ObjectKey::before_all_in(match scope {
+            Scope::All => "",
+            Scope::Namespace(namespace) => namespace,
+        });
         let is_in_scope = |pod: &&ObjectKey| match scope {
             Scope::All => true,
             Scope::Namespace(namespace) => pod.namespace == *namespace,

@@ -154,11 +154,7 @@ impl Absences {
 
     /// Those of a namespace.
     pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Firewall>> {
-        let first = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: String::new(),
-        };
-        let absences = self.firewalls.range(first..);
+        let absences = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
         let own = absences.take_while(move |(key, _)| key.namespace == namespace);
         own.map(|(_, absence)| &absence.firewall)
     }

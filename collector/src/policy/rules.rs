@@ -225,11 +225,7 @@ impl Rules {
     }
 
     fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
-        let first = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: String::new(),
-        };
-        let firewalls = self.firewalls.range(first..);
+        let firewalls = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
         firewalls.take_while(move |(key, _)| key.namespace == namespace)
     }
 
@@ -312,13 +308,12 @@ impl Rules {
     }
 
     /// The EgressFirewalls of a namespace.
-    pub(super) fn of_namespace(
-        &self,
-        namespace: Namespace,
-    ) -> impl Iterator<Item = &ObjectReference> {
-        let firewalls = self.firewalls.values();
-        let own = firewalls.filter(move |firewall| firewall.namespace == namespace);
-        own.map(|firewall| &firewall.about)
+    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<&ObjectReference> {
+        let name = self.clients.name(namespace);
+        let own = self
+            .in_namespace(&name)
+            .map(|(_, firewall)| &firewall.about);
+        own.collect()
     }
 
     /// Those that have faults.

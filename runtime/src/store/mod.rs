@@ -59,6 +59,14 @@ impl ObjectKey {
         }
     }
 
+    /// Comes before the keys of all objects of a namespace, in their order. No object has such a key.
+    pub fn before_all_in(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        }
+    }
+
     /// Stands for all objects of a namespace of which not even the names can be read. No object has such a key.
     pub fn all_in(namespace: &str) -> Self {
         Self {
