@@ -18,10 +18,8 @@ use std::{
 };
 
 use collector::{
-    args::ManageObjects,
-    guards::Guards,
     observation::{Observation, Source},
-    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
+    owner::{Config, Owner},
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
     resolve::{Addresses, FamilyOutcome, Round},
@@ -60,18 +58,11 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
 fn owner(names: &[DnsName], lookups: bool) -> (Owner, Wanted) {
     let grace = Duration::from_secs(5);
     let mut owner = Owner::new(Config {
-        namespace: "ovn-kubernetes".to_owned(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits: Limits {
             lookups,
             ..Limits::default()
         },
-        guards: Guards::default(),
-        times_interval: Duration::from_secs(600),
-        rates: Rates::default(),
-        namespace_limits: NamespaceLimits::default(),
-        shared: Shared::default(),
+        ..Config::default()
     });
     owner.lead(true, at(0));
     owner.event(Event::Synced(Vec::new()), at(0));

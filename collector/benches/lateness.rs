@@ -20,7 +20,7 @@ use collector::{
     guards::Guards,
     ingest,
     names::SharedIndex,
-    owner::{self, Rates},
+    owner::{self},
     policy::{Terms, Wanted},
     resolve::{self, FamilyOutcome, Inputs, OwnQueries, Request, Round, Server, Servers},
     state::Limits,
@@ -313,15 +313,9 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let (_askers, questions) = mpsc::channel(1);
     let owner = tokio::spawn(owner::task::run(
         owner::Config {
-            namespace: "ovn-kubernetes".to_owned(),
             manage_objects: ManageObjects::Auto,
-            create_after: Duration::ZERO,
             limits,
-            guards: Guards::default(),
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
-            namespace_limits: owner::NamespaceLimits::default(),
-            shared: owner::Shared::default(),
+            ..owner::Config::default()
         },
         store.clone(),
         clock.clone(),

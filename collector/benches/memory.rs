@@ -13,9 +13,7 @@ mod counting;
 use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use collector::{
-    args::ManageObjects,
-    guards::Guards,
-    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
+    owner::{Config, Owner},
     policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
     resolve::{Addresses, FamilyOutcome, Round},
     state::Limits,
@@ -107,17 +105,11 @@ fn fill(store: &Path, count: usize) {
 fn owner() -> Owner {
     Owner::new(Config {
         namespace: NAMESPACE.to_owned(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits: Limits {
             lookups: true,
             ..Limits::default()
         },
-        guards: Guards::default(),
-        times_interval: Duration::from_secs(600),
-        rates: Rates::default(),
-        namespace_limits: NamespaceLimits::default(),
-        shared: Shared::default(),
+        ..Config::default()
     })
 }
 

@@ -18,10 +18,8 @@ use std::{
 use collector::{
     args::ManageObjects,
     clients::Clients,
-    guards::Guards,
-    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
+    owner::{Config, Owner},
     policy::{self, Inputs, Outputs, TermsRules, Wanted},
-    state::Limits,
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use proto::api::EgressFirewall;
@@ -136,15 +134,8 @@ impl Cluster {
         );
         tokio::spawn(task);
         let mut owner = Owner::new(Config {
-            namespace: "ovn-kubernetes".to_owned(),
             manage_objects: ManageObjects::Never,
-            create_after: Duration::ZERO,
-            limits: Limits::default(),
-            guards: Guards::default(),
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
-            namespace_limits: NamespaceLimits::default(),
-            shared: Shared::default(),
+            ..Config::default()
         });
         owner.event(Event::Synced(Vec::new()), at());
         let all = (0..namespaces).map(|i| firewall(i, 0)).collect();

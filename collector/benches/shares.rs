@@ -9,19 +9,12 @@
     clippy::print_stdout
 )]
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use collector::{
-    args::ManageObjects,
     clients::{Clients, Namespace},
-    guards::Guards,
     observation::{Observation, Source},
-    owner::{Config, NamespaceLimits, Owner, Rates, Shared},
+    owner::{Config, Owner, Shared},
     policy::{Terms, Wanted},
     resolve::Addresses,
     state::Limits,
@@ -69,20 +62,15 @@ fn pod(namespace: usize) -> IpAddr {
 fn owner(clients: &Clients) -> Owner {
     let mut owner = Owner::new(Config {
         namespace: "ovn".to_owned(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits: Limits {
             lookups: true,
             ..Limits::default()
         },
-        guards: Guards::default(),
-        times_interval: Duration::from_secs(600),
-        rates: Rates::default(),
-        namespace_limits: NamespaceLimits::default(),
         shared: Shared {
             clients: clients.clone(),
             ..Shared::default()
         },
+        ..Config::default()
     });
     owner.event(Event::Synced(Vec::new()), at(0));
     owner.lead(true, at(0));

@@ -23,7 +23,6 @@ use std::{
 };
 
 use collector::{
-    args::ManageObjects,
     clients::{Clients, Namespace},
     guards::Guards,
     ingest::{Ingest, Listener, Losses, SeatLimits, Seats, queue},
@@ -168,22 +167,17 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         held: health.gate("held", "not yet"),
     };
     let config = owner::Config {
-        namespace: "ovn-kubernetes".to_owned(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits: Limits {
             lookups: false,
             ..Limits::default()
         },
-        guards: Guards::default(),
-        times_interval: Duration::from_secs(600),
         rates: Rates {
             // With and without the random labels the full object is written as often as that allows: not what is measured here.
             bytes: 1e9,
             ..Rates::default()
         },
-        namespace_limits: owner::NamespaceLimits::default(),
         shared,
+        ..owner::Config::default()
     };
     let ends = token.clone();
     tasks.spawn(async move {

@@ -32,6 +32,23 @@ pub struct Config {
     pub shared: Shared,
 }
 
+impl Default for Config {
+    /// It makes an object for every name at once, with the limits that the flags have by default, and shares nothing.
+    fn default() -> Self {
+        Self {
+            namespace: "ovn-kubernetes".to_owned(),
+            manage_objects: ManageObjects::Always,
+            create_after: Duration::ZERO,
+            limits: Limits::default(),
+            guards: Guards::default(),
+            times_interval: Duration::from_secs(600),
+            rates: Rates::default(),
+            namespace_limits: NamespaceLimits::default(),
+            shared: Shared::default(),
+        }
+    }
+}
+
 /// What the owner shares with other tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {

@@ -10,10 +10,9 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 
-use super::{Config, Owner, Rates, Shared};
+use super::{Config, Owner, Shared};
 use crate::{
     args::ManageObjects,
-    guards::Guards,
     observation::Observation,
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
@@ -85,20 +84,16 @@ impl World {
         let mut config = Config {
             namespace: "ovn".to_owned(),
             manage_objects,
-            create_after: Duration::ZERO,
             limits: Limits {
                 lookups: false,
                 ..Limits::default()
             },
-            guards: Guards::default(),
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
-            namespace_limits: super::NamespaceLimits::default(),
             shared: Shared {
                 remembered: remembered.clone(),
                 recent: recent.clone(),
                 ..Shared::default()
             },
+            ..Config::default()
         };
         change(&mut config);
         let mut world = Self {

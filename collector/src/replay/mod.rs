@@ -31,7 +31,7 @@ use tokio::time::timeout;
 
 use self::print::{Printer, address_changes};
 use crate::{
-    args::{Format, ManageObjects, ReplayArgs},
+    args::{Format, ReplayArgs},
     guards::Guards,
     ingest::{
         metrics::{Counts, Outcome},
@@ -74,14 +74,9 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
     }
     let config = owner::Config {
         namespace: String::new(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits,
         guards: Guards::new(args.keep.deny_answer.clone()),
-        times_interval: Duration::from_secs(600),
-        rates: owner::Rates::default(),
-        namespace_limits: owner::NamespaceLimits::default(),
-        shared: owner::Shared::default(),
+        ..owner::Config::default()
     };
     let out = io::BufWriter::new(io::stdout().lock());
     let mut replay = Replay::new(config, names.into_iter().collect(), args.output, out);

@@ -22,14 +22,8 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
     };
     let config = owner::Config {
         namespace: String::new(),
-        manage_objects: ManageObjects::Always,
-        create_after: Duration::ZERO,
         limits,
-        guards: Guards::default(),
-        times_interval: Duration::from_secs(600),
-        rates: owner::Rates::default(),
-        namespace_limits: owner::NamespaceLimits::default(),
-        shared: owner::Shared::default(),
+        ..owner::Config::default()
     };
     let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());
     let names = names.map(|name| (name, crate::policy::Terms::default()));

@@ -7,10 +7,9 @@ use runtime::clock::Timestamp;
 use super::*;
 use crate::{
     args::ManageObjects,
-    owner::{self, NamespaceLimits, Owner, Rates, Shared},
+    owner::{self, Owner, Shared},
     policy::{Terms, Wanted},
     resolve::turns::{Turn, Turns},
-    state::Limits,
 };
 
 /// What a server that answers takes, and a look-up that nobody answers.
@@ -42,18 +41,12 @@ impl World {
         let config = Config::default();
         let clients = Clients::default();
         let mut owner = Owner::new(owner::Config {
-            namespace: "ovn-kubernetes".to_owned(),
             manage_objects: ManageObjects::Never,
-            create_after: Duration::ZERO,
-            limits: Limits::default(),
-            guards: Guards::default(),
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
-            namespace_limits: NamespaceLimits::default(),
             shared: Shared {
                 clients: clients.clone(),
                 ..Shared::default()
             },
+            ..owner::Config::default()
         });
         owner.lead(true, at(0));
         Self {
