@@ -36,6 +36,7 @@ impl Owner {
             entry.gap(now);
         }
         self.shares_gap(now);
+        self.budget.gap();
         let was_asking = self.schedule.gap(now);
         self.repairs.gap(now, was_asking);
         self.paused_until = None;

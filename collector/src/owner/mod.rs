@@ -51,7 +51,6 @@ pub mod task;
 mod tests;
 #[cfg(test)]
 mod truncation_tests;
-mod unmade;
 mod view;
 #[cfg(test)]
 mod write_tests;
@@ -83,7 +82,6 @@ use self::{
     repair::Repairs,
     schedule::Schedule,
     standby::Standby,
-    unmade::Unmade,
     writes::Window,
 };
 pub use self::{
@@ -134,8 +132,6 @@ pub struct Owner {
     window: Window,
     /// Names to look at in [`Owner::writes`].
     dirty: Dirty,
-    /// Those of them that have no object.
-    unmade: Unmade,
     wakes: BTreeSet<(Timestamp, DnsName)>,
     newcomers: Newcomers,
     repairs: Repairs,
@@ -184,7 +180,6 @@ impl Owner {
             paused_until: None,
             window: Window::default(),
             dirty: Dirty::default(),
-            unmade: Unmade::default(),
             wakes: BTreeSet::new(),
             newcomers: Newcomers::default(),
             repairs: Repairs::default(),
@@ -364,10 +359,7 @@ impl Owner {
         (entry.wanted, entry.released) = (true, false);
         entry.limits = Arc::clone(limits);
         let fresh = std::mem::take(&mut entry.fresh);
-        match entry.objects.is_empty() {
-            true => self.unmade.insert(name.clone(), &entry.with_rule),
-            false => self.dirty.insert(name.clone()),
-        }
+        self.dirty.insert(name.clone());
         self.reschedule(name);
         if fresh {
             self.newcomers.insert(name);
@@ -430,7 +422,7 @@ impl Owner {
 
     /// Whether nothing waits to be written, or to come back from the store.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty() && self.unmade.is_empty() && self.in_flight.is_empty()
+        self.dirty.is_empty() && self.in_flight.is_empty()
     }
 
     /// How many names have something to write that the store did not take, and that is put off.

@@ -173,6 +173,7 @@ impl World {
     /// Writes until there is nothing to write; returns how many writes there were.
     pub(super) fn settle(&mut self) -> usize {
         let (mut count, mut waits) = (0, 0);
+        let most = 100 + 2 * self.owner.entries.len();
         loop {
             self.owner.tick(at(self.now));
             self.owner.recall(at(self.now), Duration::MAX);
@@ -191,7 +192,7 @@ impl World {
             assert_eq!(keys.len(), writes.len(), "two writes of an object");
             for write in writes {
                 count += 1;
-                assert!(count < 100, "it does not settle: {write:?}");
+                assert!(count < most, "it does not settle: {write:?}");
                 let outcome = self.carry_out(&write);
                 self.owner
                     .written(&write.key(), &write, outcome, at(self.now));

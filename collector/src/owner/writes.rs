@@ -7,6 +7,7 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
     Owner,
+    budget::AddressWrite,
     entry::{Entry, Object},
 };
 use crate::{args::ManageObjects, publish::Write, state::Stored};
@@ -78,7 +79,9 @@ impl Owner {
             false => self.standby.at_once(self.window.size(), now),
         };
         while self.in_flight.len() < most
-            && let Some(spec) = self.next_dirty()
+            && let Some(spec) = self
+                .dirty
+                .pop(|spec| self.entries.get(spec).map(|it| &**it))
         {
             let before = writes.len();
             let again = self.writes_of(&spec, now, &mut writes, &mut refreshes);
@@ -109,23 +112,6 @@ impl Owner {
             }
         }
         writes
-    }
-
-    /// The next name to look at. What is there already goes before what is to be made, but not always: one tenant's rules may change all
-    /// the time.
-    fn next_dirty(&mut self) -> Option<DnsName> {
-        if self.unmade.has_turn() {
-            return self.unmade.pop();
-        }
-        while let Some(spec) = self.dirty.pop() {
-            match self.entries.get(&spec) {
-                Some(entry) if entry.objects.is_empty() => {
-                    self.unmade.insert(spec, &entry.with_rule);
-                }
-                _ => return Some(spec),
-            }
-        }
-        self.unmade.pop()
     }
 
     /// Returns when there may be something to write, if nothing is learned until then.
@@ -185,6 +171,7 @@ impl Owner {
             objects,
             memory,
             limits,
+            with_rule,
             unwritten_since,
             ..
         } = &mut **entry;
@@ -213,8 +200,23 @@ impl Owner {
             if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
-            let paid = may_be_written(object, memory.is_full(limits));
-            if paid > now && object.cost > DEAR && !self.ending {
+            let mut paid = may_be_written(object, memory.is_full(limits));
+            let size = memory.size();
+            let in_budget = AddressWrite {
+                spec,
+                with_rule,
+                bytes: size,
+                since: unwritten_since.unwrap_or(now),
+            };
+            let is_dear = object.cost > DEAR && !self.ending;
+            if is_dear
+                && unwritten_since.is_some()
+                && let Err(later) = self.budget.may_take(&in_budget, now)
+            {
+                object.deferred_until = later;
+                paid = paid.max(later);
+            }
+            if paid > now && is_dear {
                 waiting |= unwritten_since.is_some();
                 again.push(paid);
                 continue;
@@ -234,12 +236,9 @@ impl Owner {
                 again.push(at);
                 continue;
             }
-            let size = memory.size();
             if urgent
                 && !self.ending
-                && let Err(later) =
-                    self.budget
-                        .take_addresses(size, unwritten_since.unwrap_or(now), now)
+                && let Err(later) = self.budget.take_addresses(&in_budget, now)
             {
                 waiting = true;
                 unwritten_since.get_or_insert(now);

@@ -20,6 +20,8 @@ mod take_in;
 mod tests;
 #[cfg(test)]
 mod wildcard_tests;
+#[cfg(test)]
+mod write_tests;
 
 use std::{
     collections::{BTreeMap, HashMap},

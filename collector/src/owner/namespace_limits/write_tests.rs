@@ -1,0 +1,74 @@
+//! What the changes of one namespace leave to the others.
+
+use super::tests::{Cluster, LIMITS};
+use crate::{
+    namespaces::NamespaceQuota,
+    owner::tests::{answer, at},
+    publish::Write,
+};
+
+const MODEST: &str = "www.modest.example";
+
+/// How long writes of an object of a namespace waited, in milliseconds, while these names of another change once a second, in the store
+/// that takes 64 writes in a tenth of a second.
+fn waits(greedy: usize, addresses: u8) -> Vec<i64> {
+    let names = (0..greedy).map(|i| &*Box::leak(format!("a{i}.greedy.example").into_boxed_str()));
+    let names: Vec<&'static str> = names.collect();
+    let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.rates.bytes = 200_000.0;
+        config.namespace_limits = LIMITS;
+        config.namespace_limits.addresses = 1_000_000;
+        config.namespace_limits.each = NamespaceQuota {
+            addresses: 1_000_000,
+            names: 10_000,
+        };
+    });
+    let world = &mut cluster.world;
+    let mut waits = Vec::new();
+    let mut since = None;
+    for tenth in 0..600_i64 {
+        for (i, name) in names
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| (*i as i64 + tenth) % 10 == 0)
+        {
+            let mut rotated = answer(name, "1.1.1.1", world.now);
+            let ip = |j: u8| {
+                [
+                    (tenth % 200) as u8 + 1,
+                    (i / 200) as u8 + 1,
+                    (i % 200) as u8,
+                    j,
+                ]
+            };
+            rotated.addresses = (0..addresses).map(|j| (ip(j).into(), 5)).collect();
+            world.owner.observe(&rotated);
+        }
+        if tenth > 300 && tenth % 50 == 0 {
+            world.observe(MODEST, &format!("198.51.100.{}", tenth / 50));
+            since = Some(world.now);
+        }
+        let writes = world.owner.writes(at(world.now));
+        for write in &writes {
+            let is_modest =
+                matches!(write, Write::Status(object) if object.spec.name.starts_with("www"));
+            waits.extend(since.take_if(|_| is_modest).map(|since| world.now - since));
+            let outcome = world.carry_out(write);
+            world
+                .owner
+                .written(&write.key(), write, outcome, at(world.now));
+        }
+        world.now += 100;
+        world.owner.tick(at(world.now));
+    }
+    waits
+}
+
+#[test]
+fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_time() {
+    // Some 3 kB each: all the bytes that there are, many times.
+    for (names, addresses) in [(1000, 5), (20, 100)] {
+        assert_eq!(waits(names, addresses), [0; 5], "{names} of {addresses}");
+    }
+}
