@@ -312,6 +312,29 @@ fn after_a_restart_new_names_take_the_place_of_their_namespaces_own() {
 }
 
 #[test]
+fn names_that_no_client_asks_for_after_a_restart_give_way_to_new_ones() {
+    let mut cluster = Cluster::start();
+    cluster.ask_honestly();
+    for label in 0..1500 {
+        cluster.attack(Attack::OneClient, label, 1, false);
+    }
+    cluster.pass(2);
+    cluster.restart();
+    for _ in 0..19 {
+        cluster.ask_honestly();
+        cluster.pass(300);
+    }
+    let new = |i: usize| format!("new-{i}.s3.example.com.");
+    for i in 0..50 {
+        cluster.ask_as("worse", i, &new(i), 1);
+    }
+    cluster.pass(2);
+    let stored = cluster.stored();
+    assert!((0..50).all(|i| stored.contains(new(i).as_str())));
+    assert_eq!(cluster.lost(), 0);
+}
+
+#[test]
 fn a_deny_rule_keeps_no_address_out_of_another_namespaces_allow_rule() {
     let mut cluster = Cluster::start();
     cluster.is_denied = true;

@@ -16,7 +16,7 @@ use crate::{
     clients::{Clients, Namespace},
     new_names::KnownNames,
     publish::Write,
-    state::{Crowd, Limits, Memory, Stored},
+    state::{Crowd, Kept, Limits, Memory, Stored},
 };
 
 /// The label and its value by which objects are known as the collector's own.
@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) left_out: bool,
     /// The namespaces with a rule for it, in order.
     pub(super) with_rule: Box<[Namespace]>,
+    /// The shortest terms on which they have it, if these differ.
+    pub(super) shortest: Option<Box<Shortest>>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
     pub(super) released: bool,
     /// Usually one; a foreign one of the same name is kept up too.
@@ -64,6 +66,13 @@ pub(super) struct Entry {
     pub(super) additions: Option<Box<Additions>>,
 }
 
+/// The shortest bounds for a name that namespaces ask for, and these.
+#[derive(Debug, PartialEq)]
+pub(super) struct Shortest {
+    pub(super) limits: Arc<Limits>,
+    pub(super) namespaces: Box<[Namespace]>,
+}
+
 impl Entry {
     pub(super) fn new(
         spec: DnsName,
@@ -79,6 +88,7 @@ impl Entry {
             denied: false,
             left_out: false,
             with_rule: Box::default(),
+            shortest: None,
             released: false,
             fresh: true,
             missing_since: now,
@@ -103,9 +113,34 @@ impl Entry {
         (&mut self.memory, &self.limits, crowd)
     }
 
-    /// Who its clients are.
+    /// Its memory, and what names that leave it cost their namespaces.
+    pub(super) fn charged_parts<'a>(
+        &'a mut self,
+        clients: &'a Clients,
+        now: Timestamp,
+    ) -> (&'a mut Memory, Crowd<'a>, Kept<'a>, Option<&'a Shortest>) {
+        let shortest = self.shortest.as_deref();
+        let kept = Kept {
+            limits: &self.limits,
+            shortest: shortest.map(|it| &*it.limits),
+            now,
+        };
+        let crowd = crowd(clients, &self.with_rule);
+        (&mut self.memory, crowd, kept, shortest)
+    }
+
+    /// The clients that asked, and the namespaces with a rule.
     pub(super) fn crowd<'a>(&'a self, clients: &'a Clients) -> Crowd<'a> {
         crowd(clients, &self.with_rule)
+    }
+
+    /// On which terms its addresses are kept.
+    pub(super) fn kept(&self, now: Timestamp) -> Kept<'_> {
+        Kept {
+            limits: &self.limits,
+            shortest: self.shortest.as_deref().map(|it| &*it.limits),
+            now,
+        }
     }
 
     /// The object of that name.

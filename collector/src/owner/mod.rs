@@ -76,7 +76,7 @@ use self::{
     absence::Absences,
     budget::Budget,
     dirty::Dirty,
-    entry::{Entry, Object},
+    entry::{Entry, Object, Shortest},
     namespace_limits::Shares,
     newcomers::Newcomers,
     repair::Repairs,
@@ -334,15 +334,17 @@ impl Owner {
         if absent.is_none() {
             self.absences.remove(name);
         }
-        let limits = shared
-            .entry(*terms)
-            .or_insert_with(|| Arc::new(terms.limits(&self.limits)));
+        let mut limits_on = |terms: &Terms| {
+            let limits = shared.entry(*terms);
+            Arc::clone(limits.or_insert_with(|| Arc::new(terms.limits(&self.limits))))
+        };
+        let limits = limits_on(terms);
         let entry = self.entries.entry(name.clone()).or_insert_with(|| {
             self.index.insert(name);
             self.index_changed = true;
             Box::new(Entry::new(
                 name.clone(),
-                limits,
+                &limits,
                 &self.config.shared.known,
                 now,
             ))
@@ -353,11 +355,17 @@ impl Owner {
         {
             entry.with_rule.clone_from(namespaces);
         }
-        if entry.wanted && entry.limits == *limits {
+        entry.shortest = wanted.shortest.get(name).map(|it| {
+            Box::new(Shortest {
+                limits: limits_on(&it.terms),
+                namespaces: it.namespaces.clone(),
+            })
+        });
+        if entry.wanted && entry.limits == limits {
             return;
         }
         (entry.wanted, entry.released) = (true, false);
-        entry.limits = Arc::clone(limits);
+        entry.limits = limits;
         let fresh = std::mem::take(&mut entry.fresh);
         self.dirty.insert(name.clone());
         self.reschedule(name);

@@ -54,7 +54,7 @@ use self::{
     speaker::Speaker, teller::Teller,
 };
 pub use self::{
-    terms::{Ceilings, Terms, TermsRules},
+    terms::{Ceilings, ShortestTerms, Terms, TermsRules},
     uses::{NameUses, RuleUse, UsesAsked},
     wanted::{Change, Changes, Version, Wanted},
 };

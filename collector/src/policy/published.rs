@@ -12,7 +12,7 @@ use runtime::store::ObjectKey;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Change, Overview, Terms, TermsRules, Version, Wanted,
+    Change, Overview, ShortestTerms, Terms, TermsRules, Version, Wanted,
     firewall::Firewall,
     rules::Rules,
     tests::{firewall, key},
@@ -34,6 +34,7 @@ pub(super) struct Published {
 struct Read {
     names: BTreeMap<DnsName, Terms>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
+    shortest: BTreeMap<DnsName, Arc<ShortestTerms>>,
     order: BTreeMap<Namespace, Arc<[DnsName]>>,
     absent: BTreeMap<DnsName, bool>,
 }
@@ -93,6 +94,7 @@ impl Published {
         let Wanted {
             names,
             namespaces,
+            shortest,
             order,
             absent,
             ..
@@ -100,6 +102,7 @@ impl Published {
         let all = Read {
             names: names.clone(),
             namespaces: namespaces.clone(),
+            shortest: shortest.clone(),
             order: order.clone(),
             absent: absent.clone(),
         };
@@ -128,10 +131,13 @@ impl Published {
     /// What all EgressFirewalls together say.
     fn together(&self) -> Read {
         let mut all = Read::default();
+        let mut terms_of: BTreeMap<DnsName, Vec<(Namespace, Terms)>> = BTreeMap::new();
         for firewall in self.rules.all() {
             for (name, uses) in &firewall.names {
                 let terms = firewall.terms_of(*uses);
                 all.add(name, terms);
+                let of_name = terms_of.entry(name.clone()).or_default();
+                of_name.push((firewall.namespace, terms));
                 let namespaces = all.namespaces.entry(name.clone()).or_default();
                 let mut with: BTreeSet<Namespace> = namespaces.iter().copied().collect();
                 with.insert(firewall.namespace);
@@ -140,6 +146,19 @@ impl Published {
             if !firewall.order.is_empty() {
                 let order = Arc::clone(&firewall.order);
                 all.order.insert(firewall.namespace, order);
+            }
+        }
+        for (name, terms_of) in terms_of {
+            let of_all = terms_of.iter().map(|(_, terms)| *terms);
+            let terms = of_all.reduce(Terms::shortest).unwrap();
+            let (short, long): (Vec<_>, Vec<_>) = terms_of
+                .iter()
+                .partition(|(_, of_one)| of_one.keep_as_long(&terms));
+            if !short.is_empty() && !long.is_empty() {
+                let namespaces: BTreeSet<Namespace> = short.iter().map(|(it, _)| *it).collect();
+                let namespaces = namespaces.into_iter().collect();
+                all.shortest
+                    .insert(name, Arc::new(ShortestTerms { terms, namespaces }));
             }
         }
         let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
@@ -175,6 +194,7 @@ impl Read {
             Change::Name(name) => {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
+                copy(&mut self.shortest, &all.shortest, name);
                 copy(&mut self.absent, &all.absent, name);
             }
             Change::Order(namespace) => copy(&mut self.order, &all.order, namespace),

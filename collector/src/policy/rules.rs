@@ -192,6 +192,7 @@ impl Rules {
             return Some(InUse {
                 terms,
                 namespaces,
+                shortest: users.shortest(),
                 absent: None,
             });
         }
@@ -199,6 +200,7 @@ impl Rules {
         Some(InUse {
             terms: joined(users.away())?,
             namespaces,
+            shortest: None,
             absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
         })
     }

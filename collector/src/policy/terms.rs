@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::Limits;
+use crate::{clients::Namespace, state::Limits};
 
 /// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -17,6 +17,15 @@ pub struct Terms {
     pub allowed: bool,
     /// It stands in a Deny rule.
     pub denied: bool,
+}
+
+/// The shortest terms of a name on which namespaces differ, and the namespaces that ask for no more.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShortestTerms {
+    /// The times. Where the name stands is that of any rule.
+    pub terms: Terms,
+    /// The namespaces, in order; one at least.
+    pub namespaces: Box<[Namespace]>,
 }
 
 /// What the flags say of terms, and how far annotations may go.
@@ -57,6 +66,22 @@ impl Terms {
             min_ttl: self.min_ttl,
             retain: self.retain,
             ..base.clone()
+        }
+    }
+
+    /// Whether both keep addresses for as long.
+    pub(super) fn keep_as_long(&self, other: &Self) -> bool {
+        let times = |it: &Self| [it.grace, it.min_ttl, it.retain];
+        times(self) == times(other)
+    }
+
+    /// The shortest times of both.
+    pub(super) fn shortest(self, other: Self) -> Self {
+        Self {
+            grace: self.grace.min(other.grace),
+            min_ttl: self.min_ttl.min(other.min_ttl),
+            retain: self.retain.min(other.retain),
+            ..self
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use runtime::store::ObjectKey;
 
-use super::{Terms, firewall::Firewall};
+use super::{Terms, firewall::Firewall, terms::ShortestTerms};
 use crate::clients::Namespace;
 
 /// The EgressFirewalls that have a name, in order.
@@ -64,12 +64,30 @@ impl Users {
 
     /// Their namespaces, in order.
     pub(super) fn namespaces(&self) -> Box<[Namespace]> {
-        let namespaces = self.present().map(|user| user.namespace);
-        let mut namespaces: Vec<Namespace> = namespaces.collect();
-        namespaces.sort_unstable();
-        namespaces.dedup();
-        namespaces.into()
+        in_order(self.present().map(|user| user.namespace))
     }
+
+    /// The shortest terms, and the namespaces that ask for no more; nothing if all ask for the same, or each for more.
+    pub(super) fn shortest(&self) -> Option<Arc<ShortestTerms>> {
+        let terms = self.present().map(|user| user.terms);
+        let terms = terms.reduce(Terms::shortest)?;
+        let asks_for_more = |user: &&User| !user.terms.keep_as_long(&terms);
+        let asking = self.present().filter(asks_for_more);
+        let asking = in_order(asking.map(|user| user.namespace));
+        if asking.is_empty() {
+            return None;
+        }
+        let others = self.present().map(|user| user.namespace);
+        let namespaces = in_order(others.filter(|it| asking.binary_search(it).is_err()));
+        (!namespaces.is_empty()).then(|| Arc::new(ShortestTerms { terms, namespaces }))
+    }
+}
+
+fn in_order(namespaces: impl Iterator<Item = Namespace>) -> Box<[Namespace]> {
+    let mut namespaces: Vec<Namespace> = namespaces.collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    namespaces.into()
 }
 
 /// The largest terms of all these.

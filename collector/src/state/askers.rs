@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{Memory, leaving::Leaving, name::make_room};
+use super::{Count, Kept, Memory, leaving::Leaving, name::make_room};
 use crate::clients::{Client, Clients, Namespace};
 
 /// So many clients are known of each name.
@@ -112,9 +112,9 @@ impl Askers {
 
 impl Memory {
     /// Of each name that the wildcard found, who asked for it and how many addresses it has.
-    pub fn found(&self) -> impl Iterator<Item = (&[IpAddr], usize)> {
+    pub fn found(&self, kept: &Kept<'_>) -> impl Iterator<Item = (&[IpAddr], Count)> {
         let found = self.names.iter().filter(|it| it.dns_name != self.spec);
-        found.map(|name| (&*name.askers.0, name.addresses.len()))
+        found.map(|name| (&*name.askers.0, kept.count(name)))
     }
 
     /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked
@@ -123,10 +123,11 @@ impl Memory {
         &mut self,
         now: Timestamp,
         crowd: Crowd<'_>,
-        mut goes: impl FnMut(&[IpAddr], usize) -> bool,
+        kept: &Kept<'_>,
+        mut goes: impl FnMut(&[IpAddr], Count) -> bool,
     ) -> Vec<(DnsName, IpAddr)> {
-        let leaving = Leaving::of(self, crowd, |name| name.addresses.len());
-        let going = leaving.filter(|name| goes(&name.askers.0, name.addresses.len()));
+        let leaving = Leaving::of(self, crowd, now, |name| name.addresses.len());
+        let going = leaving.filter(|name| goes(&name.askers.0, kept.count(name)));
         let going: BTreeSet<DnsName> = going.map(|name| name.dns_name.clone()).collect();
         self.take_away(now, |name, _| going.contains(&name.dns_name))
     }

@@ -136,7 +136,7 @@ impl Memory {
             return 0;
         }
         let mut going = Vec::new();
-        let leaving = Leaving::of(self, crowd, |_| 1);
+        let leaving = Leaving::of(self, crowd, now, |_| 1);
         for name in leaving.take(surplus) {
             self.oldest(name, name.addresses.len(), &mut going);
         }
@@ -161,7 +161,7 @@ impl Memory {
         }
         let mut going = Vec::new();
         let own = self.name(&self.spec);
-        for name in Leaving::of(self, crowd, bytes_of).chain(own) {
+        for name in Leaving::of(self, crowd, now, bytes_of).chain(own) {
             let whole = bytes_of(name);
             if whole <= excess {
                 self.oldest(name, name.addresses.len(), &mut going);

@@ -2,12 +2,13 @@
 //!
 //! 1. Names whose addresses stand in the wildcard's own entry: they are no loss.
 //! 2. Names that only pods of namespaces without a rule for the wildcard asked for.
-//! 3. Names of the namespace that has most. A name is of each namespace that asked for it, and clients that are no pods count as one
+//! 3. Names of a status that no client asked for within 90 minutes after it was read.
+//! 4. Names of the namespace that has most. A name is of each namespace that asked for it, and clients that are no pods count as one
 //!    namespace. Of these names those go first that fewest namespaces asked for, then those of the client that has most, then those
 //!    that a client asked for longest ago.
 //!
-//! After a restart the collector does not know which clients asked for the names of a status. As long as there are names without a known
-//! client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
+//! After a restart the collector does not know which clients asked for the names of a status. For 90 minutes, as long as there are names without
+//! a known client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
 //! that asks for its old names again would lose them to a client that asks for ever new ones. Names without a known client go when no
 //! other name counts.
 
@@ -15,15 +16,21 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap, VecDeque},
     hash::Hash,
+    time::Duration,
 };
 
+use runtime::clock::Timestamp;
+
 use super::{Crowd, Memory, name::Name};
+
+/// A client that uses a name asks for it within this time.
+const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(90 * 60);
 
 /// The names under a wildcard, in the order in which they leave.
 pub(super) struct Leaving<'a> {
     candidates: Vec<Candidate<'a>>,
     /// How many of each class are left.
-    left: [usize; 3],
+    left: [usize; 4],
     /// What each namespace has, and each client.
     groups: Vec<Share>,
     clients: Vec<Share>,
@@ -33,7 +40,8 @@ pub(super) struct Leaving<'a> {
 
 const NO_LOSS: usize = 0;
 const WITHOUT_RULE: usize = 1;
-const WITH_RULE: usize = 2;
+const NOT_ASKED_AGAIN: usize = 2;
+const WITH_RULE: usize = 3;
 
 /// Of names that nobody asked for, and of those whose namespaces do not matter.
 const NONE: usize = usize::MAX;
@@ -69,12 +77,18 @@ impl<T: Eq + Hash> Places<T> {
 
 impl<'a> Leaving<'a> {
     /// The names of the memory but for its own. `weigh`: how much each takes of what is scarce.
-    pub(super) fn of(memory: &'a Memory, crowd: Crowd<'_>, weigh: impl Fn(&Name) -> usize) -> Self {
+    pub(super) fn of(
+        memory: &'a Memory,
+        crowd: Crowd<'_>,
+        now: Timestamp,
+        weigh: impl Fn(&Name) -> usize,
+    ) -> Self {
         let (mut groups, mut clients) = (Places(HashMap::new()), Places(HashMap::new()));
         let mut known = HashMap::new();
         let is_found = |it: &&Name| it.dns_name != memory.spec;
         let is_unclaimed = |it: &Name| it.is_from_status && it.askers.is_empty();
-        let any_unclaimed = memory.names.iter().filter(is_found).any(is_unclaimed);
+        let may_be_claimed = |it: &Name| is_unclaimed(it) && now < it.sighted + ASKED_AGAIN_WITHIN;
+        let any_unclaimed = memory.names.iter().filter(is_found).any(may_be_claimed);
         let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(memory.names.len());
         for name in memory.names.iter().filter(is_found) {
             let mut of_groups = Vec::new();
@@ -90,10 +104,14 @@ impl<'a> Leaving<'a> {
             let is_loss = name.addresses.iter().any(|it| !memory.is_covered(it));
             candidates.push(Candidate {
                 name,
-                class: match (is_loss, is_without_rule) {
-                    (false, _) => NO_LOSS,
-                    (true, true) => WITHOUT_RULE,
-                    (true, false) => WITH_RULE,
+                class: if !is_loss {
+                    NO_LOSS
+                } else if is_without_rule {
+                    WITHOUT_RULE
+                } else if is_unclaimed(name) && !may_be_claimed(name) {
+                    NOT_ASKED_AGAIN
+                } else {
+                    WITH_RULE
                 },
                 weight: weigh(name),
                 counts: !(any_unclaimed && name.is_from_status),
@@ -106,7 +124,7 @@ impl<'a> Leaving<'a> {
         let mut leaving = Self {
             groups: vec![Share::default(); groups.0.len()],
             clients: vec![Share::default(); clients.0.len()],
-            left: [0; 3],
+            left: [0; 4],
             queues: BTreeMap::new(),
             candidates: Vec::new(),
         };

@@ -7,6 +7,7 @@
 mod additions;
 mod askers;
 mod condition;
+mod count;
 mod evict;
 mod facts;
 mod failing;
@@ -32,6 +33,7 @@ pub(crate) use self::name::make_room;
 pub use self::{
     additions::Addition,
     askers::Crowd,
+    count::{Count, Kept},
     facts::{AddressFacts, Goes},
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},

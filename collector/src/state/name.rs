@@ -241,6 +241,17 @@ impl Address {
         (self.expiry() + limits.grace).max(self.seen + limits.retain)
     }
 
+    /// The same on shorter terms. A TTL that is the floor may have been raised to it.
+    pub(super) fn earliest_removal_on(&self, shorter: &Limits, limits: &Limits) -> Timestamp {
+        let floor = limits.clamp(0);
+        let ttl = match self.ttl > floor {
+            true => self.ttl,
+            false => self.ttl.min(shorter.clamp(0)),
+        };
+        let shortened = Self { ttl, ..*self };
+        shortened.earliest_removal(shorter)
+    }
+
     pub(super) fn family(&self) -> Family {
         match self.ip {
             IpAddr::V4(_) => Family::V4,

@@ -3,12 +3,13 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use foldhash::fast::FixedState;
+use runtime::clock::Timestamp;
 
-use super::super::{Entry, Owner};
+use super::super::{Entry, Owner, entry::Shortest};
 use crate::{
     clients::{Clients, Namespace},
     namespaces::NamespaceQuota,
-    state::Crowd,
+    state::{Count, Crowd},
 };
 
 const NOTHING: NamespaceQuota = NamespaceQuota {
@@ -36,81 +37,93 @@ impl Charged {
             .map(|(namespace, used)| (*namespace, *used))
     }
 
-    /// A name costs so many addresses of its own, and its namespaces a name.
-    pub(super) fn add_name(&mut self, with_rule: &[Namespace], addresses: usize) {
-        self.all += addresses;
-        for namespace in with_rule {
+    pub(super) fn add(&mut self, cost: &Cost<'_>) {
+        self.all += cost.count.all;
+        for namespace in cost.payers {
             let used = self.namespaces.entry(*namespace).or_insert(NOTHING);
-            used.addresses += addresses;
-            used.names += 1;
+            used.addresses += cost.of(*namespace);
+            used.names += cost.names;
         }
     }
 
-    /// The opposite of [`Charged::add_name`].
-    pub(super) fn remove_name(&mut self, with_rule: &[Namespace], addresses: usize) {
-        self.all = self.all.saturating_sub(addresses);
-        for namespace in with_rule {
+    /// The opposite of [`Charged::add`].
+    pub(super) fn remove(&mut self, cost: &Cost<'_>) {
+        self.all = self.all.saturating_sub(cost.count.all);
+        for namespace in cost.payers {
             if let Some(used) = self.namespaces.get_mut(namespace) {
-                used.addresses = used.addresses.saturating_sub(addresses);
-                used.names = used.names.saturating_sub(1);
+                used.addresses = used.addresses.saturating_sub(cost.of(*namespace));
+                used.names = used.names.saturating_sub(cost.names);
             }
         }
     }
 
-    /// A name that a wildcard found costs so many addresses.
-    fn add_found(&mut self, payers: &[Namespace], addresses: usize) {
-        self.all += addresses;
-        for namespace in payers {
-            let used = self.namespaces.entry(*namespace).or_insert(NOTHING);
-            used.addresses += addresses;
-        }
-    }
-
-    /// The opposite of `add_found`.
-    pub(super) fn remove_found(&mut self, payers: &[Namespace], addresses: usize) {
-        self.all = self.all.saturating_sub(addresses);
-        for namespace in payers {
-            if let Some(used) = self.namespaces.get_mut(namespace) {
-                used.addresses = used.addresses.saturating_sub(addresses);
-            }
+    /// Takes this from one of the namespaces that pay for it.
+    pub(super) fn spare(&mut self, namespace: Namespace, spared: NamespaceQuota) {
+        if let Some(used) = self.namespaces.get_mut(&namespace) {
+            used.addresses = used.addresses.saturating_sub(spared.addresses);
+            used.names = used.names.saturating_sub(spared.names);
         }
     }
 
     /// All that is known of a name in use, if it is not left out.
-    fn add(&mut self, entry: &Entry, clients: &Clients) {
-        self.add_name(&entry.with_rule, own_addresses(entry));
-        let crowd = entry.crowd(clients);
-        for (askers, addresses) in found(entry) {
-            self.add_found(&payers(askers, crowd), addresses);
-        }
+    fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
+        each_cost(entry, clients, now, |cost| self.add(cost));
     }
 
     /// The same goes.
-    pub(super) fn remove(&mut self, entry: &Entry, clients: &Clients) {
-        self.remove_name(&entry.with_rule, own_addresses(entry));
-        let crowd = entry.crowd(clients);
-        for (askers, addresses) in found(entry) {
-            self.remove_found(&payers(askers, crowd), addresses);
+    pub(super) fn remove_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
+        each_cost(entry, clients, now, |cost| self.remove(cost));
+    }
+}
+
+/// What a name costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost<'a> {
+    /// The namespaces that pay for it.
+    pub(super) payers: &'a [Namespace],
+    /// The namespaces that ask for the shortest terms, where some ask for longer ones: they do not pay for what is there on these alone.
+    pub(super) shortest: Option<&'a Shortest>,
+    pub(super) count: Count,
+    /// 1 for a name in rules.
+    pub(super) names: usize,
+}
+
+impl Cost<'_> {
+    /// How many addresses count for one of the payers.
+    pub(super) fn of(&self, namespace: Namespace) -> usize {
+        let is_short = |it: &Shortest| it.namespaces.binary_search(&namespace).is_ok();
+        match self.shortest.is_some_and(is_short) {
+            true => self.count.on_shortest_terms,
+            false => self.count.all,
         }
     }
 }
 
-/// The addresses of the name that stands in rules.
-pub(super) fn own_addresses(entry: &Entry) -> usize {
-    let memory = &entry.memory;
-    match memory.spec().is_wildcard() {
-        true => memory.addresses_of(memory.spec()),
-        false => memory.addresses(),
+/// Tells what a name in use, and the names that it found as a wildcard, cost.
+pub(super) fn each_cost(
+    entry: &Entry,
+    clients: &Clients,
+    now: Timestamp,
+    mut cost: impl FnMut(&Cost<'_>),
+) {
+    let (memory, kept, shortest) = (&entry.memory, entry.kept(now), entry.shortest.as_deref());
+    cost(&Cost {
+        payers: &entry.with_rule,
+        shortest,
+        count: memory.own(&kept),
+        names: 1,
+    });
+    if memory.spec().is_wildcard() {
+        let crowd = entry.crowd(clients);
+        for (askers, count) in memory.found(&kept) {
+            cost(&Cost {
+                payers: &payers(askers, crowd),
+                shortest,
+                count,
+                names: 0,
+            });
+        }
     }
-}
-
-/// Of each name that a wildcard found, who asked for it and how many addresses it has.
-fn found(entry: &Entry) -> impl Iterator<Item = (&[IpAddr], usize)> {
-    let is_wildcard = entry.memory.spec().is_wildcard();
-    is_wildcard
-        .then(|| entry.memory.found())
-        .into_iter()
-        .flatten()
 }
 
 /// The namespaces that pay for a name that a wildcard found, each once: those with a rule for it whose pods asked. What others' rules bring
@@ -124,12 +137,12 @@ pub(super) fn payers(askers: &[IpAddr], crowd: Crowd<'_>) -> Vec<Namespace> {
 }
 
 impl Owner {
-    pub(super) fn charged(&self) -> Charged {
+    pub(super) fn charged(&self, now: Timestamp) -> Charged {
         let mut charged = Charged::default();
         let clients = &self.config.shared.clients;
         for entry in self.entries.values() {
             match entry.wanted && !entry.left_out {
-                true => charged.add(entry, clients),
+                true => charged.add_entry(entry, clients, now),
                 // Kept until its absence is believed, or of an object alone.
                 false => charged.all += entry.memory.addresses(),
             }

@@ -9,9 +9,11 @@ use tracing::info;
 use super::{
     super::Owner,
     Over,
-    charged::{Charged, own_addresses, payers},
+    charged::{Charged, Cost, each_cost, payers},
 };
-use crate::{clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What};
+use crate::{
+    clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What, state::Count,
+};
 
 /// A limit that is exceeded.
 #[derive(Clone, Copy)]
@@ -36,6 +38,10 @@ impl Limit {
             Self::OfAll(_) => false,
         }
     }
+
+    fn is_exceeded(self, charged: &Charged) -> bool {
+        self.has_too_many_names(charged) || self.has_too_many_addresses(charged)
+    }
 }
 
 impl Owner {
@@ -48,6 +54,7 @@ impl Owner {
         let mut over: BTreeSet<Namespace> = over.map(|(namespace, _)| namespace).collect();
         for namespace in over.clone() {
             let limit = Limit::OfNamespace(namespace, self.quota(namespace));
+            self.spare(namespace, &over, charged, limit, now);
             self.cut_one(namespace, &over, charged, limit, now);
         }
         let most = self.config.namespace_limits.addresses;
@@ -64,6 +71,36 @@ impl Owner {
         {
             over.insert(namespace);
             self.cut_one(namespace, &over, charged, Limit::OfAll(most), now);
+        }
+    }
+
+    /// What other namespaces pay for, too, counts no more for this one, as long as a limit is exceeded. It stays, whatever this one does; and
+    /// another's rule for a name that was left out is no reason to leave others out.
+    fn spare(
+        &self,
+        namespace: Namespace,
+        over: &BTreeSet<Namespace>,
+        charged: &mut Charged,
+        limit: Limit,
+        now: Timestamp,
+    ) {
+        let order = self.shares.order.get(&namespace);
+        let entries = order.into_iter().flat_map(|order| order.iter());
+        let entries = entries.filter_map(|name| self.entries.get(name));
+        for entry in entries.filter(|it| it.wanted && !it.left_out) {
+            if !limit.is_exceeded(charged) {
+                return;
+            }
+            each_cost(entry, &self.config.shared.clients, now, |cost| {
+                let is_shared = cost.payers.contains(&namespace)
+                    && cost.payers.iter().any(|it| !over.contains(it));
+                let counts = |is_exceeded, count| usize::from(is_shared && is_exceeded) * count;
+                let spared = NamespaceQuota {
+                    addresses: counts(limit.has_too_many_addresses(charged), cost.of(namespace)),
+                    names: counts(limit.has_too_many_names(charged), cost.names),
+                };
+                charged.spare(namespace, spared);
+            });
         }
     }
 
@@ -85,14 +122,14 @@ impl Owner {
             if limit.has_too_many_addresses(charged) && name.is_wildcard() {
                 found += self.drop_found(name, namespace, over, charged, limit, now);
             }
-            let has_too_many_names = limit.has_too_many_names(charged);
-            if !has_too_many_names && !limit.has_too_many_addresses(charged) {
+            if !limit.is_exceeded(charged) {
                 break;
             }
+            let has_too_many_names = limit.has_too_many_names(charged);
             let Some(entry) = self.entries.get(name) else {
                 continue;
             };
-            let frees_nothing = own_addresses(entry) == 0 && !has_too_many_names;
+            let frees_nothing = entry.memory.own(&entry.kept(now)).all == 0 && !has_too_many_names;
             let is_free = entry.with_rule.iter().all(|it| over.contains(it));
             if !entry.left_out && !frees_nothing && is_free {
                 self.leave_out(name, charged, now);
@@ -148,20 +185,25 @@ impl Owner {
         let Some(entry) = self.entries.get_mut(spec) else {
             return 0;
         };
-        let (memory, _, crowd) = entry.parts(&clients);
+        let (memory, crowd, kept, shortest) = entry.charged_parts(&clients, now);
         let is_free = |payers: &[Namespace]| {
             payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
         };
         // The order of all names takes long to find out.
-        let is_found = |(askers, _): (&[IpAddr], usize)| is_free(&payers(askers, crowd));
-        if !memory.found().any(is_found) {
+        let is_found = |(askers, _): (&[IpAddr], Count)| is_free(&payers(askers, crowd));
+        if !memory.found(&kept).any(is_found) {
             return 0;
         }
-        let gone = memory.drop_found(now, crowd, |askers, addresses| {
+        let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
             let payers = payers(askers, crowd);
             let goes = limit.has_too_many_addresses(charged) && is_free(&payers);
             if goes {
-                charged.remove_found(&payers, addresses);
+                charged.remove(&Cost {
+                    payers: &payers,
+                    shortest,
+                    count,
+                    names: 0,
+                });
             }
             goes
         });
@@ -175,9 +217,10 @@ impl Owner {
         let clients = self.config.shared.clients.clone();
         let unasked = self.entries.iter().filter_map(|(spec, entry)| {
             let crowd = entry.crowd(&clients);
-            let found = entry.memory.found();
+            let kept = entry.kept(now);
+            let found = entry.memory.found(&kept);
             let unasked = found.filter(|(askers, _)| payers(askers, crowd).is_empty());
-            let count: usize = unasked.map(|(_, addresses)| addresses).sum();
+            let count: usize = unasked.map(|(_, count)| count.all).sum();
             (count > 0).then(|| (count, spec.clone()))
         });
         let mut largest: Vec<(usize, DnsName)> = unasked.collect();
@@ -188,11 +231,16 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(&spec) else {
                 continue;
             };
-            let (memory, _, crowd) = entry.parts(&clients);
-            let gone = memory.drop_found(now, crowd, |askers, addresses| {
+            let (memory, crowd, kept, shortest) = entry.charged_parts(&clients, now);
+            let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
                 let goes = charged.all > most && payers(askers, crowd).is_empty();
                 if goes {
-                    charged.remove_found(&[], addresses);
+                    charged.remove(&Cost {
+                        payers: &[],
+                        shortest,
+                        count,
+                        names: 0,
+                    });
                 }
                 goes
             });
@@ -205,10 +253,9 @@ impl Owner {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        charged.remove(entry, &self.config.shared.clients);
-        self.shares
-            .left_out
-            .insert(name.clone(), own_addresses(entry));
+        charged.remove_entry(entry, &self.config.shared.clients, now);
+        let own = entry.memory.own(&entry.kept(now)).all;
+        self.shares.left_out.insert(name.clone(), own);
         entry.left_out = true;
         let gone = entry.memory.leave_out(now);
         self.forget_found(name, gone.into_iter().map(|(found, _)| found), now);

@@ -8,7 +8,8 @@
 //! A name in rules is charged to each namespace whose rules have it, and a name that a wildcard found to those whose pods asked for it.
 //! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last.
 //! Of a wildcard the names that it found are left out one by one, and no new ones are taken in for that namespace. A name that another
-//! namespace pays for stays. What is left out comes back when the namespace has room for it, for ten minutes.
+//! namespace pays for stays, and counts no more for one that has too much. What is left out comes back when the namespace has room for it,
+//! for ten minutes. Addresses that are there as one namespace asks for longer terms than others count for that one.
 
 mod charged;
 mod cut;
@@ -16,6 +17,8 @@ mod refused;
 #[cfg(test)]
 mod standby_tests;
 mod take_in;
+#[cfg(test)]
+mod terms_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -170,7 +173,7 @@ impl Owner {
         }
         self.shares.looked_at = now;
         self.shares.refused.forget(now);
-        let mut charged = self.charged();
+        let mut charged = self.charged(now);
         self.cut(&mut charged, now);
         self.take_in_again(&mut charged, now);
         self.shares.charged = charged;

@@ -5,7 +5,11 @@ use std::time::Duration;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{super::Owner, Over, charged::Charged};
+use super::{
+    super::Owner,
+    Over,
+    charged::{Charged, Cost},
+};
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
 /// A namespace has room again for names that were left out when it has had so much for so long.
@@ -112,7 +116,12 @@ impl Owner {
         };
         entry.left_out = false;
         entry.memory.take_in();
-        charged.add_name(&entry.with_rule, had);
+        charged.add(&Cost {
+            payers: &entry.with_rule,
+            shortest: None,
+            count: had.into(),
+            names: 1,
+        });
         self.reschedule(name);
         self.dirty.insert(name.clone());
     }

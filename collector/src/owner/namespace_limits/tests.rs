@@ -9,7 +9,7 @@ use super::{
     },
     NamespaceLimits, NamespaceQuota,
 };
-use crate::{args::ManageObjects, clients::Namespace, namespaces::NamespaceQuotas};
+use crate::{args::ManageObjects, clients::Namespace, namespaces::NamespaceQuotas, policy::Wanted};
 
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
     addresses: 100,
@@ -54,6 +54,13 @@ impl Cluster {
     }
 
     pub(super) fn want(&mut self) {
+        let wanted = self.wanted();
+        self.world.owner.want(&wanted, at(self.world.now));
+        self.world.settle();
+    }
+
+    /// What the rules have in use.
+    pub(super) fn wanted(&self) -> Wanted {
         let names: Vec<&str> = self.rules.values().flatten().copied().collect();
         let mut wanted = wanted(&names, 0);
         for (namespace, names) in &self.rules {
@@ -68,8 +75,7 @@ impl Cluster {
             let order = names.iter().rev().map(|text| name(text));
             wanted.order.insert(number, order.collect());
         }
-        self.world.owner.want(&wanted, at(self.world.now));
-        self.world.settle();
+        wanted
     }
 
     /// An answer with so many addresses.
@@ -149,23 +155,40 @@ fn what_was_left_out_comes_back_ten_minutes_after_there_is_room() {
 }
 
 #[test]
-fn a_name_that_another_namespace_pays_for_is_never_left_out() {
+fn a_name_that_another_namespace_pays_for_is_not_left_out_and_leaves_none_out() {
     let mut cluster = Cluster::new(&[
-        ("greedy", &["a.test.", "b.test.", "s.test."]),
+        ("greedy", &["a.test.", "b.test.", "c.test.", "s.test."]),
         ("honest", &["s.test."]),
     ]);
-    for asked in ["a.test", "b.test", "s.test"] {
+    for asked in ["a.test", "b.test", "c.test", "s.test"] {
         cluster.answer(asked, 15);
     }
     cluster.pass(2);
-    assert_eq!(cluster.stored(), ["a 15", "b LimitExceeded", "s 15"]);
-    // Another one uses what was left out.
-    cluster.rules.get_mut("honest").unwrap().push("b.test.");
+    let expected = ["a 15", "b 15", "c LimitExceeded", "s 15"];
+    assert_eq!(cluster.stored(), expected);
+    // There is no room for what was left out, and nothing flaps.
+    cluster.pass(3600);
+    cluster.answer("c.test", 15);
+    cluster.pass(3600);
+    assert_eq!(cluster.stored(), expected);
+    // Another namespace uses what was left out.
+    cluster.rules.get_mut("honest").unwrap().push("c.test.");
     cluster.want();
     cluster.pass(2);
-    cluster.answer("b.test", 15);
+    cluster.answer("c.test", 15);
+    cluster.pass(3600);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c 15", "s 15"]);
+}
+
+#[test]
+fn names_that_two_namespaces_with_too_much_share_are_left_out() {
+    let names = ["a.test.", "b.test.", "c.test."];
+    let mut cluster = Cluster::new(&[("one", &names), ("two", &names)]);
+    for asked in names {
+        cluster.answer(asked, 15);
+    }
     cluster.pass(2);
-    assert_eq!(cluster.stored(), ["a LimitExceeded", "b 15", "s 15"]);
+    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
 }
 
 #[test]
