@@ -1,8 +1,7 @@
 //! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
 //!
-//! Objects that are made or deleted, and statuses that tell of the end of the last rule, cost no budget. They come to 3 kB for a name that
-//! comes and goes, 30 MB for 10,000 names, and each time a tenant writes the EgressFirewall anew. Where they counted, the new addresses
-//! of all others would wait for them.
+//! An object is paid for when it is made. Its deletion, and the status that tells of the end of its last rule, cost nothing more: they
+//! would leave more in etcd if they waited.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -82,7 +81,7 @@ pub(super) struct Budget {
     waiting: BTreeMap<(Timestamp, DnsName), Timestamp>,
 }
 
-/// A write of addresses to be.
+/// A write of addresses to be, or an object to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AddressWrite<'a> {
     pub(super) spec: &'a DnsName,

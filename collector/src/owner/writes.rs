@@ -18,6 +18,9 @@ const BYTES_A_SECOND: f64 = 1e6;
 /// What is to be written of an object that costs more is only found out when it may be written.
 const DEAR: usize = 100_000;
 
+/// What an object that comes and goes takes in the history of etcd, without its addresses.
+const CREATION: usize = 3_000;
+
 /// An object that is full is written this often at most.
 const FULL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -156,12 +159,20 @@ impl Owner {
                 ManageObjects::Auto => entry.missing_since + self.config.create_after,
                 _ => now,
             };
-            if create_at <= now {
+            let creation = AddressWrite {
+                spec,
+                with_rule: &entry.with_rule,
+                bytes: CREATION,
+                since: now,
+            };
+            if create_at > now {
+                again.push(create_at);
+            } else if let Err(later) = self.budget.take_addresses(&creation, now) {
+                again.push(later);
+            } else {
                 entry.creating = true;
                 let object = entry.new_object(&self.config.namespace);
                 writes.push(Write::Create(Box::new(object)));
-            } else {
-                again.push(create_at);
             }
         }
         let unused = manage && self.wanted_in_sync && entry.released;

@@ -72,3 +72,53 @@ fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_tim
         assert_eq!(waits(names, addresses), [0; 5], "{names} of {addresses}");
     }
 }
+
+#[test]
+fn objects_that_come_and_go_wait_for_room_and_those_of_another_namespace_do_not() {
+    let names = |set: char| {
+        let names = (0..500).map(move |i| format!("{set}{i}.greedy.example"));
+        names.map(|it| &*it.leak()).collect::<Vec<&'static str>>()
+    };
+    let sets = ['a', 'b'].map(names);
+    let mut cluster = Cluster::with(&[("greedy", &sets[0])], |config| {
+        // Ten objects a second.
+        config.rates.bytes = 30_000.0;
+        config.namespace_limits.each.names = 10_000;
+    });
+    let mut made = 0;
+    for second in 0..300_usize {
+        if second % 10 == 0 {
+            let rules = &mut cluster.rules;
+            rules.insert("greedy", sets[second / 10 % 2].clone());
+            if second == 200 {
+                rules.insert("modest", vec![MODEST]);
+            }
+            let wanted = cluster.wanted();
+            let world = &mut cluster.world;
+            world.owner.want(&wanted, at(world.now));
+        }
+        let world = &mut cluster.world;
+        world.now += 1000;
+        world.owner.tick(at(world.now));
+        loop {
+            let writes = world.owner.writes(at(world.now));
+            if writes.is_empty() {
+                break;
+            }
+            for write in writes {
+                made += usize::from(matches!(write, Write::Create(_)));
+                let outcome = world.carry_out(&write);
+                world
+                    .owner
+                    .written(&write.key(), &write, outcome, at(world.now));
+            }
+        }
+        let is_made = world
+            .store
+            .values()
+            .any(|it| it.spec.name.starts_with("www"));
+        assert_eq!(is_made, second >= 200, "{second}");
+    }
+    // As many as are saved for 30 s, twice that as a debt, and ten a second.
+    assert!((3000..4200).contains(&made), "{made}");
+}
