@@ -327,6 +327,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             networks: watch::channel(Some(Arc::default())).1,
             rounds: resolved,
             hearing: watch::channel(Default::default()).1,
+            rank: watch::channel(0).1,
             leader: Leader::sole(),
             requests,
             index: SharedIndex::default(),

@@ -124,7 +124,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = program.probed_servers(&endpoints, &servers, &mut tasks);
-    let collectors = peers.asking();
+    let (collectors, rank) = (peers.asking(), peers.rank());
     let (streams, probing) =
         program.probes(probed_servers.clone(), &wanted, collectors, &mut tasks);
     let hearing = program.hearing(&probing, probed_servers, &mut tasks);
@@ -149,6 +149,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         rounds,
         beside: said_beside,
         hearing,
+        rank,
         leader,
         requests,
         index: Arc::clone(&program.index),

@@ -154,6 +154,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         networks: watch::channel(Some(Arc::default())).1,
         rounds: mpsc::channel(1).1,
         hearing: watch::channel(Default::default()).1,
+        rank: watch::channel(0).1,
         leader: Leader::sole(),
         requests: mpsc::channel(1).0,
         index,

@@ -124,7 +124,7 @@ impl AnnotatedNamespace {
     pub fn about(&self) -> ObjectReference {
         let mut about = self.object_ref(&());
         about.namespace.clone_from(&about.name);
-        // It is about the object, whatever becomes of it.
+        // The Event is about the object and not about one version of it.
         about.resource_version = None;
         about
     }

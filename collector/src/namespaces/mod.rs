@@ -1,7 +1,7 @@
 //! How much each namespace may have: what the flags say, and the annotations of its Namespace.
 //!
 //! - [`annotations`]: a Namespace → its quota, and what is wrong with its annotations.
-//! - [`quotas`]: the quotas, for those who count.
+//! - [`quotas`]: the quotas as the controller reads them.
 //! - [`task`]: the watch of Namespaces, and the Events about them.
 
 pub mod annotations;

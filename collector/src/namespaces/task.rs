@@ -39,7 +39,7 @@ const BUSY: Duration = Duration::from_secs(1);
 pub struct Outputs {
     /// The quotas.
     pub quotas: NamespaceQuotas,
-    /// Who numbers the namespaces.
+    /// Gives each namespace a number.
     pub clients: Clients,
     /// What the authors of Namespaces are told.
     pub reporter: Reporter,

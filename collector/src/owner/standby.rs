@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Each standby waits for a part of this longer, so that two do not write at once.
 const SPREAD: Duration = Duration::from_millis(100);
 
-/// While statuses come late it waits for longer, but no longer than this.
+/// While statuses come late each standby waits for longer, one after another, but no longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// For how long a late status counts, unless one comes in time.
@@ -52,6 +52,8 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub(super) struct Standby {
     spread: Duration,
+    /// How many collectors write before this one while statuses come late.
+    rank: u32,
     latest: Duration,
     latest_at: Timestamp,
     /// After a write that failed nothing is written before then.
@@ -62,6 +64,7 @@ impl Default for Standby {
     fn default() -> Self {
         Self {
             spread: SPREAD.mul_f64(fastrand::f64()),
+            rank: 0,
             latest: Duration::ZERO,
             latest_at: Timestamp::default(),
             not_before: Timestamp::default(),
@@ -72,9 +75,9 @@ impl Default for Standby {
 impl Standby {
     /// Statuses come in time, or the clock was set.
     pub(super) fn reset(&mut self) {
-        let spread = self.spread;
         *self = Self {
-            spread,
+            spread: self.spread,
+            rank: self.rank,
             ..Self::default()
         };
     }
@@ -82,7 +85,10 @@ impl Standby {
     /// For how long an address must be missing.
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let is_late = self.latest_at + LATE_FOR > now;
-        let late = if is_late { self.latest * 2 } else { WAIT };
+        let late = match is_late {
+            true => self.latest.saturating_mul(2 * (1 + self.rank)),
+            false => WAIT,
+        };
         WAIT.max(late).min(LONGEST_WAIT) + self.spread
     }
 
@@ -219,6 +225,11 @@ fn all_have(objects: &[Object], ip: IpAddr) -> bool {
 }
 
 impl Owner {
+    /// How many of the other collectors come before this one.
+    pub fn set_rank(&mut self, rank: usize) {
+        self.standby.rank = u32::try_from(rank).unwrap_or(u32::MAX / 4);
+    }
+
     /// Notes what a client was told and the status lacks.
     pub(super) fn compare_with_status(&mut self, spec: &DnsName, observation: &Observation) {
         let Some(client) = observation.client else {

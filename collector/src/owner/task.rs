@@ -77,6 +77,8 @@ pub struct Channels {
     pub beside: mpsc::Receiver<Round>,
     /// How well the DNS servers are heard.
     pub hearing: watch::Receiver<Hearing>,
+    /// How many of the other collectors have a lower address.
+    pub rank: watch::Receiver<usize>,
     /// Whether this collector leads.
     pub leader: Leader,
     /// Names to look up.
@@ -151,6 +153,7 @@ pub async fn run<S: Store>(
         mut rounds,
         mut beside,
         mut hearing,
+        rank,
         mut leader,
         requests,
         index,
@@ -215,7 +218,10 @@ pub async fn run<S: Store>(
             // There is room for a request now: below.
             Ok(_) = requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
-            _ = ticks.tick() => task.report(),
+            _ = ticks.tick() => {
+                task.owner.set_rank(*rank.borrow());
+                task.report();
+            }
         }
         // Asked each time: a lead that is not renewed ends by itself.
         task.owner.lead(leader.is_leading(), task.clock.now());

@@ -86,7 +86,7 @@ impl Firewall {
             order.into_iter().rev().partition(|name| is_denied(name));
         order.extend(denied);
         let mut about = object.object_ref(&());
-        // It is about the object, whatever becomes of it.
+        // The Event is about the object and not about one version of it.
         about.resource_version = None;
         Self {
             key: ObjectKey::of(object),

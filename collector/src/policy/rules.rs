@@ -25,7 +25,7 @@ use crate::clients::{Clients, Namespace};
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: TermsRules,
-    /// Who numbers the namespaces.
+    /// Gives each namespace a number.
     clients: Clients,
     firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
     /// Those that went.

@@ -111,7 +111,7 @@ impl Askers {
 }
 
 impl Memory {
-    /// Of each name that the wildcard found, who asked for it and how many addresses it has.
+    /// The clients and the number of addresses of each name that the wildcard found.
     pub fn found(&self, kept: &Kept<'_>) -> impl Iterator<Item = (&[IpAddr], Count)> {
         let found = self.names.iter().filter(|it| it.dns_name != self.spec);
         found.map(|name| (&*name.askers.0, kept.count(name)))

@@ -269,7 +269,7 @@ impl Memory {
             return false;
         };
         if name.addresses.is_empty() {
-            // Nobody knows who asked for it, and when.
+            // The status does not say which clients asked for it, nor when.
             name.sighted = now;
             name.is_from_status = true;
         }

@@ -36,22 +36,27 @@ pub type Addresses = Arc<BTreeSet<IpAddr>>;
 /// Finds the other instances.
 pub struct Peers {
     source: Source,
+    /// The addresses of this one.
+    own: BTreeSet<IpAddr>,
     asking: watch::Sender<Addresses>,
     alive: watch::Sender<Option<Addresses>>,
+    rank: watch::Sender<usize>,
 }
 
 enum Source {
     Nobody,
-    Services(Discovery, BTreeSet<IpAddr>),
+    Services(Discovery),
     Folder(Folder),
 }
 
 impl Peers {
-    fn new(source: Source) -> Self {
+    fn new(source: Source, own: BTreeSet<IpAddr>) -> Self {
         Self {
             source,
+            own,
             asking: watch::Sender::default(),
             alive: watch::Sender::default(),
+            rank: watch::Sender::default(),
         }
     }
 
@@ -62,10 +67,11 @@ impl Peers {
         own: impl IntoIterator<Item = IpAddr>,
     ) -> Self {
         let own = own.into_iter().map(|ip| ip.to_canonical()).collect();
-        Self::new(match services {
+        let source = match services {
             [] => Source::Nobody,
-            services => Source::Services(Discovery::of_hosts(cluster, services), own),
-        })
+            services => Source::Services(Discovery::of_hosts(cluster, services)),
+        };
+        Self::new(source, own)
     }
 
     /// Those of the program `name` that share this folder. Takes the loopback address that this instance is to ask from, if it
@@ -76,7 +82,8 @@ impl Peers {
     pub fn of_folder(store: &DirStore, name: &str) -> (Self, Option<Ipv4Addr>) {
         let folder = Folder::join(store.path(), name);
         let own = folder.own();
-        (Self::new(Source::Folder(folder)), own)
+        let addresses = own.into_iter().map(IpAddr::V4).collect();
+        (Self::new(Source::Folder(folder), addresses), own)
     }
 
     /// Where queries of the others may come from. Those that have left count for half a minute.
@@ -89,24 +96,37 @@ impl Peers {
         self.alive.subscribe()
     }
 
-    /// Keeps both up to date until the token is cancelled.
+    /// How many of the others that are there have a lower address: a different number for each instance, so that they take turns.
+    /// 0 until that is known.
+    pub fn rank(&self) -> watch::Receiver<usize> {
+        self.rank.subscribe()
+    }
+
+    /// Keeps all of these up to date until the token is cancelled.
     ///
     /// # Errors
     /// None: what goes wrong is logged and tried again.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         let Self {
             source,
+            own,
             asking,
             alive,
+            rank,
         } = self;
-        let following = follow(alive.subscribe(), asking);
+        let following = async {
+            tokio::join!(
+                follow(alive.subscribe(), asking),
+                rank_among(alive.subscribe(), &own, &rank)
+            )
+        };
         let finding = async {
             match source {
                 Source::Nobody => {
                     alive.send_replace(Some(Addresses::default()));
                     std::future::pending().await
                 }
-                Source::Services(discovery, own) => {
+                Source::Services(discovery) => {
                     let mut found = discovery.found();
                     let pass_on = async {
                         while found.changed().await.is_ok() {
@@ -121,7 +141,7 @@ impl Peers {
         };
         tokio::select! {
             () = token.cancelled() => Ok(()),
-            () = following => Ok(()),
+            _ = following => Ok(()),
             ended = finding => ended,
         }
     }
@@ -130,6 +150,25 @@ impl Peers {
 fn others(endpoints: &Endpoints, own: &BTreeSet<IpAddr>) -> Addresses {
     let all = endpoints.keys().map(|address| address.ip().to_canonical());
     Arc::new(all.filter(|ip| !own.contains(ip)).collect())
+}
+
+/// Passes on how many of the others have a lower address of the family of an own one.
+async fn rank_among(
+    mut alive: watch::Receiver<Option<Addresses>>,
+    own: &BTreeSet<IpAddr>,
+    rank: &watch::Sender<usize>,
+) {
+    loop {
+        let others = alive.borrow_and_update().clone().unwrap_or_default();
+        let lower = own.first().map_or(0, |own| {
+            let same_family = others.iter().filter(|it| it.is_ipv4() == own.is_ipv4());
+            same_family.filter(|it| *it < own).count()
+        });
+        send_if_changed(rank, lower);
+        if alive.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Passes on those that are there, and for a while those that have left.
@@ -190,6 +229,28 @@ mod tests {
         assert_eq!(*told.borrow(), set(&[2, 3]));
         drop(alive);
         following.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_instance_has_a_rank_of_its_own() {
+        let all = [1, 2, 3];
+        let mut ranks = Vec::new();
+        for own in all {
+            let others: Vec<u8> = all.into_iter().filter(|it| *it != own).collect();
+            let (alive, seen) = watch::channel(None);
+            let rank = watch::Sender::default();
+            let mut told = rank.subscribe();
+            let both = [ip(own), "2001:db8::1".parse().unwrap()].into();
+            let ranking = tokio::spawn(async move { rank_among(seen, &both, &rank).await });
+            alive.send_replace(Some(set(&others)));
+            if own > 1 {
+                told.changed().await.unwrap();
+            }
+            ranks.push(*told.borrow());
+            drop(alive);
+            ranking.await.unwrap();
+        }
+        assert_eq!(ranks, [0, 1, 2]);
     }
 
     #[test]

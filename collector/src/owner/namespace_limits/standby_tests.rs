@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::clients::{Clients, tests::Pods};
 
-/// The standby knows no pods, so it does not know who pays for a name.
+/// The standby knows no pods, so it does not know which namespaces pay for a name.
 fn pair(pods: &Pods) -> Pair {
     let mut pair = Pair::with(|config| {
         config.shared.clients = pods.clients.clone();
