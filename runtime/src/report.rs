@@ -5,10 +5,15 @@
 //! neither a restart nor another replica makes a second one. An Event that the API server cannot take now is raised later:
 //! after a second at first, and at longer and longer intervals, up to a minute. Not kube's `Recorder`, which says two different things of
 //! one reason only once.
+//!
+//! 50 reports are said at once, and then one a second, in turns of namespaces: thousands of reports of one namespace delay a
+//! report of another one by a second.
 
+mod fair_queue;
+mod said;
 mod waiting;
 
-use std::{collections::HashMap, time::Duration};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -20,13 +25,17 @@ use metrics::counter;
 use rapidhash::v3::rapidhash_v3;
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use self::waiting::{Unraised, Waiting};
+use self::{
+    fair_queue::FairQueue,
+    said::Said,
+    waiting::{Unraised, Waiting},
+};
 use crate::{
     cluster::{Cluster, Refusal},
     metrics::{Label, Metric},
@@ -34,16 +43,7 @@ use crate::{
 };
 
 /// How many reports wait to be said.
-const QUEUE: usize = 256;
-
-/// How long what was said is not said again.
-const REPEAT_AFTER: Duration = Duration::from_secs(600);
-
-/// How many different reports are remembered. More at a time are not said.
-const MAX_REMEMBERED: usize = 4096;
-
-/// How many Events may be raised at once; then one in a second.
-const BURST: u32 = 50;
+const QUEUE: usize = 1024;
 
 /// The longest note that the API takes, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -58,12 +58,10 @@ pub const METRICS: &[Metric] = &[Metric::counter(
     REPORTS,
     &[Label::one_of(
         "outcome",
-        &[
-            "raised", "logged", "repeated", "limited", "failed", "overflow",
-        ],
+        &["raised", "logged", "repeated", "failed", "overflow"],
     )],
-    "Reports about objects: raised as Events, logged where there is no cluster, said before, too many at a time, not taken by \
-     the API server, or too many to wait",
+    "Reports about objects: raised as Events, logged where there is no cluster, said before, not taken by the API server, or \
+     too many to wait",
 )];
 
 /// How bad it is.
@@ -86,11 +84,21 @@ impl Severity {
 
 /// Takes reports and never blocks. Clones share the queue.
 #[derive(Clone, Debug)]
-pub struct Reporter(mpsc::Sender<Report>);
+pub struct Reporter(Arc<Queue>);
+
+/// The reports that wait to be said, in turns of namespaces.
+#[derive(Debug)]
+pub struct Reports(Arc<Queue>);
+
+#[derive(Debug)]
+struct Queue {
+    reports: Mutex<FairQueue<Report>>,
+    arrived: Notify,
+}
 
 /// Says what a [`Reporter`] was told.
 pub struct Reporting {
-    reports: mpsc::Receiver<Report>,
+    reports: Reports,
     cluster: Option<Cluster>,
     instance: String,
     said: Said,
@@ -128,14 +136,18 @@ impl Reporter {
         (reporter, reporting)
     }
 
-    /// What is reported waits, up to so many, for whoever takes it.
-    pub fn with_queue(reports: usize) -> (Self, mpsc::Receiver<Report>) {
-        let (sender, receiver) = mpsc::channel(reports);
-        (Self(sender), receiver)
+    /// The reports wait, up to so many, until they are taken from the other end.
+    pub fn with_queue(reports: usize) -> (Self, Reports) {
+        let queue = Arc::new(Queue {
+            reports: Mutex::new(FairQueue::new(reports)),
+            arrived: Notify::new(),
+        });
+        (Self(Arc::clone(&queue)), Reports(queue))
     }
 
     /// Says something about an object, as its `object_ref` names it. `reason` is one word in `UpperCamelCase`; the note is
-    /// cut after 1,024 bytes. Returns whether it was taken: if too much waits to be said, it is counted and not said.
+    /// cut after 1,024 bytes. Returns whether it was taken. If too much waits to be said, it is counted and dropped, and the caller
+    /// has to say it again later.
     pub fn report(
         &self,
         about: ObjectReference,
@@ -151,11 +163,37 @@ impl Reporter {
             reason,
             note,
         };
-        let taken = self.0.try_send(report).is_ok();
-        if !taken {
+        let namespace = report.namespace().to_owned();
+        let taken = self.0.reports().push(namespace, report).is_ok();
+        if taken {
+            self.0.arrived.notify_one();
+        } else {
             count("overflow");
         }
         taken
+    }
+}
+
+impl Queue {
+    fn reports(&self) -> MutexGuard<'_, FairQueue<Report>> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reports {
+    /// The next report, if one waits.
+    pub fn try_next(&mut self) -> Option<Report> {
+        self.0.reports().pop()
+    }
+
+    /// Waits for the next report. Cancelled, it has taken none.
+    pub async fn next(&mut self) -> Report {
+        loop {
+            if let Some(report) = self.try_next() {
+                return report;
+            }
+            self.0.arrived.notified().await;
+        }
     }
 }
 
@@ -167,11 +205,10 @@ impl Reporting {
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
         let all = async {
             loop {
+                // Reports wait for the pace in the queue, where those of other namespaces overtake them.
+                let pace = sleep(self.said.wait(Instant::now()));
                 tokio::select! {
-                    report = self.reports.recv() => match report {
-                        Some(report) => self.say(report).await,
-                        None => return,
-                    },
+                    report = async { pace.await; self.reports.next().await } => self.say(report).await,
                     () = sleep_until(self.waiting.next), if !self.waiting.is_empty() => {
                         self.raise_again().await;
                     }
@@ -184,14 +221,8 @@ impl Reporting {
 
     async fn say(&mut self, report: Report) {
         let id = report.id();
-        let times = loop {
-            match self.said.again(id, Instant::now()) {
-                Verdict::Say(times) => break times,
-                Verdict::Repeated => return count("repeated"),
-                Verdict::TooMany => return count("limited"),
-                // What else is reported waits in the queue, and then who reports it.
-                Verdict::TooFast => sleep(Duration::from_secs(1)).await,
-            }
+        let Some(times) = self.said.again(id, Instant::now()) else {
+            return count("repeated");
         };
         report.log();
         if self.cluster.is_none() {
@@ -263,6 +294,11 @@ impl Reporting {
 }
 
 impl Report {
+    /// Where its Event is.
+    fn namespace(&self) -> &str {
+        self.about.namespace.as_deref().unwrap_or("default")
+    }
+
     /// The same for the same report about the same object.
     fn id(&self) -> u64 {
         let about = &self.about;
@@ -297,7 +333,7 @@ async fn raise(
     id: u64,
     times: i32,
 ) -> Result<(), Refusal> {
-    let namespace = report.about.namespace.as_deref().unwrap_or("default");
+    let namespace = report.namespace();
     let mut name = report.about.name.clone().unwrap_or_default();
     name.truncate(name.floor_char_boundary(MAX_NAME - 17));
     let name = format!("{}.{id:016x}", name.trim_end_matches(['.', '-']));
@@ -328,86 +364,6 @@ async fn raise(
     let series = json!({ "series": { "count": times.max(2), "lastObservedTime": now } });
     let patched = requests.patch(&name, &PatchParams::default(), &Patch::Merge(series));
     cluster.send_for_bytes(patched).await.map(drop)
-}
-
-/// What was said, and how much may still be said now.
-struct Said {
-    recent: HashMap<u64, Recent>,
-    /// May be raised at once.
-    tokens: u32,
-    refilled: Option<Instant>,
-}
-
-struct Recent {
-    said: Instant,
-    /// Reports since the first.
-    times: i32,
-}
-
-#[derive(Debug, Eq, PartialEq)]
-enum Verdict {
-    /// Say it, for so many reports.
-    Say(i32),
-    Repeated,
-    /// No more different reports are remembered.
-    TooMany,
-    /// Not now.
-    TooFast,
-}
-
-impl Default for Said {
-    fn default() -> Self {
-        Self {
-            recent: HashMap::new(),
-            tokens: BURST,
-            refilled: None,
-        }
-    }
-}
-
-impl Said {
-    /// It is reported (again).
-    fn again(&mut self, id: u64, now: Instant) -> Verdict {
-        if let Some(recent) = self.recent.get_mut(&id) {
-            if now < recent.said + REPEAT_AFTER {
-                recent.times = recent.times.saturating_add(1);
-                return Verdict::Repeated;
-            }
-        } else if self.recent.len() >= MAX_REMEMBERED {
-            self.recent
-                .retain(|_, recent| now < recent.said + REPEAT_AFTER);
-            if self.recent.len() >= MAX_REMEMBERED {
-                return Verdict::TooMany;
-            }
-        }
-        if !self.take_token(now) {
-            return Verdict::TooFast;
-        }
-        let recent = self.recent.entry(id).or_insert(Recent {
-            said: now,
-            times: 0,
-        });
-        recent.said = now;
-        recent.times = recent.times.saturating_add(1);
-        Verdict::Say(recent.times)
-    }
-
-    fn forget(&mut self, id: u64) {
-        self.recent.remove(&id);
-    }
-
-    fn take_token(&mut self, now: Instant) -> bool {
-        let refilled = *self.refilled.get_or_insert(now);
-        let seconds = now.saturating_duration_since(refilled).as_secs();
-        if seconds > 0 {
-            let more = u32::try_from(seconds).unwrap_or(u32::MAX);
-            self.tokens = self.tokens.saturating_add(more).min(BURST);
-            self.refilled = Some(refilled + Duration::from_secs(seconds));
-        }
-        let left = self.tokens.checked_sub(1);
-        self.tokens = left.unwrap_or(0);
-        left.is_some()
-    }
 }
 
 fn count(outcome: &'static str) {

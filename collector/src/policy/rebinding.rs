@@ -148,7 +148,7 @@ mod tests {
             tell(&mut teller, &rules, &attempt("www.example.com"), start);
             tell(&mut teller, &rules, &attempt("other.example.com"), start);
         }
-        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).collect::<Vec<_>>();
+        let mut told = || std::iter::from_fn(|| reports.try_next()).collect::<Vec<_>>();
         let first = told();
         let notes: Vec<_> = first.iter().map(|report| report.note.as_str()).collect();
         assert_eq!(notes.len(), 2, "{notes:?}");
@@ -185,7 +185,7 @@ mod tests {
             &refused,
             Instant::now(),
         );
-        let note = reports.try_recv().unwrap().note;
+        let note = reports.try_next().unwrap().note;
         assert!(
             note.contains("(node)") && note.ends_with("--allow-node-addresses"),
             "{note}"
@@ -203,7 +203,7 @@ mod tests {
         for name in &texts {
             tell(&mut teller, &rules, &attempt(name), start);
         }
-        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).count();
+        let mut told = || std::iter::from_fn(|| reports.try_next()).count();
         assert_eq!(told(), MAX_TOLD);
         assert_eq!(teller.told["loopback"].len(), MAX_TOLD);
         let other = Rebinding {

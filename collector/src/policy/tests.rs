@@ -2,11 +2,8 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use proto::api::{DnsName, RuleType};
-use runtime::report::Report;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
-};
+use runtime::report::Reports;
+use tokio::time::{Instant, timeout};
 
 use super::{
     faults::Fault,
@@ -280,7 +277,7 @@ fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
 async fn said(
     speaker: &mut Speaker,
     rules: &Rules,
-    reports: &mut mpsc::Receiver<Report>,
+    reports: &mut Reports,
 ) -> Vec<(String, &'static str)> {
     let mut said = Vec::new();
     let quiet = Duration::from_secs(60);
@@ -288,7 +285,7 @@ async fn said(
         .await
         .is_ok()
     {
-        while let Ok(report) = reports.try_recv() {
+        while let Some(report) = reports.try_next() {
             said.push((report.about.namespace.unwrap(), report.reason));
         }
     }

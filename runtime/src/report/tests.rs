@@ -1,98 +1,46 @@
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex},
-};
+use std::{convert::Infallible, iter::from_fn, time::Duration};
 
 use http::{Request, Response};
 use kube::{Client, client::Body};
 
 use super::*;
 
-#[test]
-fn the_same_is_said_once_in_ten_minutes_with_how_often_it_was_reported() {
-    let (mut said, now) = (Said::default(), Instant::now());
-    assert_eq!(said.again(1, now), Verdict::Say(1));
-    for i in 1..10 {
-        assert_eq!(
-            said.again(1, now + Duration::from_secs(i)),
-            Verdict::Repeated
-        );
-    }
-    assert_eq!(said.again(2, now), Verdict::Say(1));
-    assert_eq!(said.again(1, now + REPEAT_AFTER), Verdict::Say(11));
-    said.forget(1);
-    assert_eq!(said.again(1, now + REPEAT_AFTER), Verdict::Say(1));
-}
-
-#[test]
-fn not_too_much_is_said_at_once() {
-    let (mut said, now) = (Said::default(), Instant::now());
-    let say = |said: &mut Said, id, now| matches!(said.again(id, now), Verdict::Say(_));
-    assert_eq!((0..1000).filter(|id| say(&mut said, *id, now)).count(), 50);
-    let later = now + Duration::from_millis(3_900);
-    assert_eq!(
-        (1000..2000).filter(|id| say(&mut said, *id, later)).count(),
-        3
-    );
-    let later = now + Duration::from_secs(3_600);
-    assert_eq!(
-        (2000..3000).filter(|id| say(&mut said, *id, later)).count(),
-        50
-    );
-}
-
-#[test]
-fn what_is_remembered_is_bounded() {
-    let (mut said, now) = (Said::default(), Instant::now());
-    for id in 0..100_000 {
-        let second = now + Duration::from_millis(id * 100);
-        said.again(id, second);
-        assert!(said.recent.len() <= MAX_REMEMBERED);
+fn about(namespace: &str) -> ObjectReference {
+    ObjectReference {
+        namespace: Some(namespace.to_owned()),
+        ..ObjectReference::default()
     }
 }
 
 #[tokio::test]
-async fn reports_that_nobody_takes_are_dropped_and_not_waited_for() {
-    let (reporter, reports) = Reporter::with_queue(QUEUE);
-    for i in 0..QUEUE * 2 {
-        let about = ObjectReference::default();
-        let taken = reporter.report(about, Severity::Warning, "Test", "ü".repeat(MAX_NOTE));
-        assert_eq!(taken, i < QUEUE);
-    }
-    assert_eq!(reports.len(), QUEUE);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_said_too_fast_is_said_later() {
-    let (reporter, reports) = Reporter::with_queue(QUEUE);
-    let mut reporting = Reporting {
-        reports,
-        cluster: None,
-        instance: String::new(),
-        said: Said::default(),
-        waiting: Waiting::default(),
+async fn what_is_not_taken_is_dropped_and_its_caller_is_told_so() {
+    let (reporter, mut reports) = Reporter::with_queue(QUEUE);
+    let report = |namespace| {
+        reporter.report(
+            about(namespace),
+            Severity::Warning,
+            "Test",
+            "ü".repeat(MAX_NOTE),
+        )
     };
-    for i in 0..100 {
-        let about = ObjectReference::default();
-        assert!(reporter.report(about, Severity::Warning, "Test", i.to_string()));
+    for i in 0..QUEUE {
+        assert_eq!(report("noisy"), i < QUEUE / 2);
     }
-    let start = Instant::now();
-    for _ in 0..100 {
-        let report = reporting.reports.recv().await.unwrap();
-        reporting.say(report).await;
-    }
-    assert_eq!(start.elapsed().as_secs(), 50);
-    assert_eq!(reporting.said.recent.len(), 100);
+    assert!(report("quiet"));
+    assert_eq!(from_fn(|| reports.try_next()).count(), QUEUE / 2 + 1);
 }
 
-/// An API server that answers these, one after the other, and then that all is made; and when it was asked.
-fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Arc<Mutex<Vec<Instant>>>) {
-    let asked: Arc<Mutex<Vec<Instant>>> = Arc::default();
+/// When the server was asked, and for which path.
+type Asked = Arc<Mutex<Vec<(Instant, String)>>>;
+
+/// An API server that answers these, one after the other, and then that all is made.
+fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Asked) {
+    let asked = Asked::default();
     let seen = Arc::clone(&asked);
-    let service = tower::service_fn(move |_: Request<Body>| {
+    let service = tower::service_fn(move |request: Request<Body>| {
         let mut seen = seen.lock().unwrap();
         let (status, retry_after) = answers.get(seen.len()).copied().unwrap_or((201, ""));
-        seen.push(Instant::now());
+        seen.push((Instant::now(), request.uri().path().to_owned()));
         async move {
             let mut answer = Response::builder().status(status);
             if !retry_after.is_empty() {
@@ -105,39 +53,110 @@ fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Arc<Mutex<Vec<In
     (Cluster::with_client(client, "tests"), asked)
 }
 
-/// Reports so many different things at once to a server that answers these; returns when it was asked, in seconds.
-async fn asked_at(reports: usize, answers: &'static [(u16, &'static str)]) -> Vec<u64> {
-    let (reporter, reports_to_say) = Reporter::with_queue(QUEUE);
-    let (cluster, asked) = server(answers);
-    let reporting = Reporting {
-        reports: reports_to_say,
-        cluster: Some(cluster),
-        instance: String::new(),
-        said: Said::default(),
-        waiting: Waiting::default(),
-    };
-    for i in 0..reports {
-        let about = ObjectReference::default();
-        assert!(reporter.report(about, Severity::Warning, "Test", i.to_string()));
+/// A reporter whose reports are raised in a server that answers these.
+struct World {
+    reporter: Reporter,
+    asked: Asked,
+    start: Instant,
+}
+
+impl World {
+    fn start(answers: &'static [(u16, &'static str)]) -> Self {
+        let (reporter, reports) = Reporter::with_queue(QUEUE);
+        let (cluster, asked) = server(answers);
+        let reporting = Reporting {
+            reports,
+            cluster: Some(cluster),
+            instance: String::new(),
+            said: Said::default(),
+            waiting: Waiting::default(),
+        };
+        tokio::spawn(reporting.run(CancellationToken::new()));
+        Self {
+            reporter,
+            asked,
+            start: Instant::now(),
+        }
     }
-    let (token, start) = (CancellationToken::new(), Instant::now());
-    let saying = tokio::spawn(reporting.run(token.clone()));
+
+    /// Reports so many different things.
+    fn report(&self, namespace: &str, reports: usize) {
+        for i in 0..reports {
+            let about = about(namespace);
+            let note = i.to_string();
+            assert!(self.reporter.report(about, Severity::Warning, "Test", note));
+        }
+    }
+
+    /// When the server was asked for Events of the namespace, in seconds.
+    fn asked_at(&self, namespace: &str) -> Vec<u64> {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let asked = self.asked.lock().unwrap();
+        let asked = asked.iter().filter(|(_, of)| *of == path);
+        asked.map(|(at, _)| (*at - self.start).as_secs()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_too_fast_is_said_later() {
+    let world = World::start(&[]);
+    world.report("team", 100);
     sleep(Duration::from_secs(3600)).await;
-    token.cancel();
-    saying.await.unwrap().unwrap();
-    let asked = asked.lock().unwrap();
-    asked.iter().map(|at| (*at - start).as_secs()).collect()
+    let asked = world.asked_at("team");
+    assert_eq!(asked[..50], [0; 50]);
+    assert_eq!(asked[50..], Vec::from_iter(1..=50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_reports_of_one_namespace_delay_one_of_another_by_a_second() {
+    let world = World::start(&[]);
+    let make = |i: u32| {
+        let (about, note) = (about("noisy"), i.to_string());
+        world
+            .reporter
+            .report(about, Severity::Warning, "Test", note)
+    };
+    let taken = (0..5000).filter(|i| make(*i)).count();
+    assert_eq!(taken, QUEUE / 2);
+    sleep(Duration::from_secs(100)).await;
+    world.report("quiet", 1);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.asked_at("quiet"), [101]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_the_server_cannot_take_is_raised_later_and_others_with_it() {
-    let asked = asked_at(3, &[(503, ""), (503, ""), (500, "7"), (201, "")]).await;
+    let world = World::start(&[(503, ""), (503, ""), (500, "7"), (201, "")]);
+    world.report("team", 3);
+    sleep(Duration::from_secs(3600)).await;
     // The first tells that there is no use in trying the others; what works tells the contrary.
-    assert_eq!(asked, [0, 1, 3, 10, 10, 10]);
+    assert_eq!(world.asked_at("team"), [0, 1, 3, 10, 10, 10]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_the_server_will_never_take_is_not_tried_again() {
-    let asked = asked_at(2, &[(422, ""), (403, "")]).await;
-    assert_eq!(asked, [0, 0]);
+    let world = World::start(&[(422, ""), (403, "")]);
+    world.report("team", 2);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.asked_at("team"), [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_an_event_of_a_namespace_with_few_is_among_the_first() {
+    // The waits between these answers are three minutes.
+    let world = World::start(&[(503, ""); 8]);
+    world.report("noisy", 400);
+    sleep(Duration::from_secs(170)).await;
+    world.report("quiet", 1);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.asked_at("quiet"), [183]);
+    let asked = world.asked.lock().unwrap();
+    let before = asked
+        .iter()
+        .filter(|(at, _)| (*at - world.start).as_secs() == 183);
+    let paths: Vec<_> = before
+        .map(|(_, path)| path.contains("quiet"))
+        .take(3)
+        .collect();
+    assert_eq!(paths, [false, true, false]);
 }

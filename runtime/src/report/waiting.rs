@@ -1,15 +1,15 @@
 //! Events that the API server could not take yet: as many as are worth keeping, and when to try again.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Report;
+use super::{Report, fair_queue::FairQueue};
 
 /// How many Events wait.
 const MOST: usize = 256;
 
-/// An Event that waited for longer is given up; whoever reported it says it again if it is still so.
+/// An Event that waited for longer is given up. It is raised when it is reported again.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// The wait after a first failure; it doubles up to [`MAX_WAIT`].
@@ -29,10 +29,10 @@ pub(super) struct Unraised {
     pub(super) since: Instant,
 }
 
-/// The Events that wait, the oldest first.
+/// The Events that wait, in turns of namespaces.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    events: VecDeque<Unraised>,
+    events: FairQueue<Unraised>,
     /// When to try the next.
     pub(super) next: Instant,
     /// Failures since the last that worked.
@@ -42,7 +42,7 @@ pub(super) struct Waiting {
 impl Default for Waiting {
     fn default() -> Self {
         Self {
-            events: VecDeque::new(),
+            events: FairQueue::new(MOST),
             next: Instant::now(),
             failures: 0,
         }
@@ -54,19 +54,17 @@ impl Waiting {
         self.events.is_empty()
     }
 
-    /// Puts an Event behind all others, so that one that never works is in nobody's way; gives it back if there is no room.
+    /// Puts an Event behind the others of its namespace, so that one that never works holds up no other. Gives it back if there is no
+    /// room.
     pub(super) fn push(&mut self, event: Unraised) -> Option<Unraised> {
-        if self.events.len() >= MOST {
-            return Some(event);
-        }
-        self.events.push_back(event);
-        None
+        let namespace = event.report.namespace().to_owned();
+        self.events.push(namespace, event).err()
     }
 
     /// The first to try, and those before it that are too old.
     pub(super) fn pop(&mut self, now: Instant) -> (Option<Unraised>, Vec<Unraised>) {
         let mut old = Vec::new();
-        while let Some(event) = self.events.pop_front() {
+        while let Some(event) = self.events.pop() {
             if now < event.since + MAX_AGE {
                 return (Some(event), old);
             }
@@ -95,10 +93,13 @@ mod tests {
 
     use super::{super::Severity, *};
 
-    fn event(id: u64, since: Instant) -> Unraised {
+    fn event(namespace: &str, id: u64, since: Instant) -> Unraised {
         Unraised {
             report: Report {
-                about: ObjectReference::default(),
+                about: ObjectReference {
+                    namespace: Some(namespace.to_owned()),
+                    ..ObjectReference::default()
+                },
                 severity: Severity::Warning,
                 reason: "Test",
                 note: String::new(),
@@ -128,10 +129,21 @@ mod tests {
     fn only_so_many_wait_and_only_for_so_long() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         for id in 0..300 {
-            let left = waiting.push(event(id, now + Duration::from_secs(id)));
-            assert_eq!(left.is_none(), id < 256);
+            let left = waiting.push(event("noisy", id, now + Duration::from_secs(id)));
+            assert_eq!(left.is_none(), id < 128);
         }
         let (first, old) = waiting.pop(now + MAX_AGE + Duration::from_secs(9));
         assert_eq!((first.unwrap().id, old.len()), (10, 10));
+    }
+
+    #[test]
+    fn an_event_of_a_namespace_with_few_finds_room_and_waits_for_one_of_each_other() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for id in 0..300 {
+            waiting.push(event("noisy", id, now));
+        }
+        assert!(waiting.push(event("quiet", 999, now)).is_none());
+        let ids = [(); 3].map(|()| waiting.pop(now).0.unwrap().id);
+        assert_eq!(ids, [0, 999, 1]);
     }
 }

@@ -1,6 +1,5 @@
-use runtime::{report::Report, store::ObjectKey};
+use runtime::{report::Reports, store::ObjectKey};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::{
     super::annotations::tests::{RULES, namespace},
@@ -11,7 +10,7 @@ const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses"
 
 struct Cluster {
     task: Task,
-    reports: mpsc::Receiver<Report>,
+    reports: Reports,
 }
 
 impl Cluster {
@@ -50,7 +49,7 @@ impl Cluster {
     /// The reasons of what was told, and of which Namespaces.
     fn told(&mut self) -> Vec<(String, &'static str)> {
         self.task.tell();
-        let reports = std::iter::from_fn(|| self.reports.try_recv().ok());
+        let reports = std::iter::from_fn(|| self.reports.try_next());
         let told = reports.map(|it| (it.about.name.unwrap_or_default(), it.reason));
         told.collect()
     }
