@@ -10,6 +10,7 @@
 //! report of another one by a second.
 
 mod fair_queue;
+mod pending;
 mod said;
 mod waiting;
 
@@ -31,6 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+pub use self::pending::{AGAIN, BUSY, PendingReports};
 use self::{
     fair_queue::FairQueue,
     said::Said,
@@ -148,6 +150,7 @@ impl Reporter {
     /// Says something about an object, as its `object_ref` names it. `reason` is one word in `UpperCamelCase`; the note is
     /// cut after 1,024 bytes. Returns whether it was taken. If too much waits to be said, it is counted and dropped, and the caller
     /// has to say it again later.
+    #[must_use = "a report that was not taken has to be made again"]
     pub fn report(
         &self,
         about: ObjectReference,

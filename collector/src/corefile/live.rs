@@ -1,7 +1,7 @@
 //! Corefiles as they stand in the cluster, that of CoreDNS and that of a NodeLocal DNSCache. Whenever one changes the replica that leads
 //! looks at it, so that a `dnstap` line that an operator or an add-on took out again is known at once, and not when pods cannot connect.
 
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 
 use anyhow::bail;
 use futures_util::{StreamExt, stream};
@@ -14,7 +14,7 @@ use runtime::{
     cluster::Cluster,
     leader::Leader,
     metrics::{Label, Metric, Series},
-    report::{Reporter, Severity},
+    report::{AGAIN, BUSY, Reporter, Severity},
     store::{Event, ObjectKey},
 };
 use tokio::{
@@ -25,12 +25,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Finding, Imports, Line, Scope, all_findings, bypasses, config_map::KEY};
-
-/// How often what is still so is said again: the API server forgets Events after an hour.
-const AGAIN: Duration = Duration::from_secs(30 * 60);
-
-/// How long to wait when a report was not taken.
-const BUSY: Duration = Duration::from_secs(1);
 
 /// How many findings are kept. More differ in nothing but their lines.
 const MAX_FINDINGS: usize = 100;

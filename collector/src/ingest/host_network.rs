@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource;
 use runtime::{
     endpoints::ServiceName,
-    report::{Reporter, Severity},
+    report::{AGAIN, BUSY, Reporter, Severity},
 };
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,9 +23,6 @@ pub const ADVICE: &str = "a DNS server on the host network shares its Node's add
 
 /// How long the first Event waits, so that it names all DNS servers that dial together.
 const GATHER: Duration = Duration::from_secs(5);
-
-/// How often what is still so is said again: the API server forgets Events after an hour.
-const AGAIN: Duration = Duration::from_secs(30 * 60);
 
 /// How many DNS servers an Event names.
 const MAX_NAMED: usize = 5;
@@ -67,11 +64,11 @@ pub async fn run(
             None => Some(now + GATHER),
             Some(due) if due > now => Some(due),
             Some(_) => {
-                for service in &services {
+                let are_taken = services.iter().all(|service| {
                     let about = reference(service);
-                    reporter.report(about, Severity::Warning, REASON, note(&refused));
-                }
-                Some(now + AGAIN)
+                    reporter.report(about, Severity::Warning, REASON, note(&refused))
+                });
+                Some(now + if are_taken { AGAIN } else { BUSY })
             }
         };
         report_at = due;

@@ -5,7 +5,11 @@ use runtime::{
     networks::{Networks, Purpose},
     report::{Report, Reports},
 };
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::*;
 
@@ -34,6 +38,7 @@ struct World {
     servers: DnsServers,
     endpoints: watch::Sender<Option<Endpoints>>,
     networks: watch::Sender<Option<Arc<Networks>>>,
+    reporter: Reporter,
     reports: Reports,
     task: JoinHandle<anyhow::Result<()>>,
     token: CancellationToken,
@@ -48,11 +53,13 @@ impl World {
         let (reporter, reports) = Reporter::with_queue(16);
         let token = CancellationToken::new();
         let services = services.iter().map(|it| it.parse().unwrap()).collect();
-        let task = tokio::spawn(run(servers.clone(), services, reporter, token.clone()));
+        let task = run(servers.clone(), services, reporter.clone(), token.clone());
+        let task = tokio::spawn(task);
         Self {
             servers,
             endpoints,
             networks,
+            reporter,
             reports,
             task,
             token,
@@ -140,5 +147,28 @@ async fn while_nobody_is_refused_nothing_is_told() {
     world.servers.refuse(ip(1));
     let (_, after) = world.told().await;
     assert_eq!(after, GATHER);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_taken_is_told_a_second_later() {
+    let mut world = World::start(&["kube-system/kube-dns"]);
+    for i in 0..16 {
+        let about = ObjectReference {
+            namespace: Some(format!("n{i}")),
+            ..ObjectReference::default()
+        };
+        assert!(
+            world
+                .reporter
+                .report(about, Severity::Normal, "Test", String::new())
+        );
+    }
+    world.servers.refuse(ip(1));
+    sleep(GATHER + BUSY / 2).await;
+    let others = std::iter::from_fn(|| world.reports.try_next());
+    assert!(others.map(|it| it.reason).all(|reason| reason == "Test"));
+    let told = timeout(BUSY, world.told()).await;
+    assert_eq!(told.unwrap().0.reason, REASON);
     world.end().await;
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use metrics::gauge;
 use runtime::{
-    report::{Reporter, Severity},
+    report::{PendingReports, Reporter, Severity},
     store::Event,
 };
 use tokio::time::{Instant, sleep_until};
@@ -24,15 +24,9 @@ use super::{
 };
 use crate::clients::{Clients, Namespace};
 
-/// How often what is still so is told again, as the API server forgets Events after an hour.
-const AGAIN: Duration = Duration::from_secs(30 * 60);
-
 /// Namespaces that could not be read for so long since the start, as without the right to, are not waited for any more. Until then a limit of
 /// the flags may be too low for some, and names that pods use would be left out.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How long to wait when reports were not taken.
-const BUSY: Duration = Duration::from_secs(1);
 
 /// What the task tells.
 #[derive(Debug)]
@@ -62,12 +56,10 @@ pub async fn run(
         known: BTreeMap::new(),
         is_unreadable: false,
         unread_until: None,
-        untold: BTreeSet::new(),
-        busy_until: None,
-        again: Instant::now() + AGAIN,
+        untold: PendingReports::default(),
     };
     loop {
-        let tells = task.next_telling();
+        let tells = task.untold.due();
         let tells = task.unread_until.map_or(tells, |until| until.min(tells));
         tokio::select! {
             () = token.cancelled() => return Ok(()),
@@ -95,10 +87,7 @@ struct Task {
     /// Until when they are waited for, if they could not be read yet.
     unread_until: Option<Instant>,
     /// Those whose faults are still to be told.
-    untold: BTreeSet<String>,
-    /// No sooner than this, if the reports did not fit.
-    busy_until: Option<Instant>,
-    again: Instant,
+    untold: PendingReports<String>,
 }
 
 impl Task {
@@ -165,7 +154,7 @@ impl Task {
         }
         info!(namespace = name, quota = ?outcome.quota, "annotations of a Namespace set its limits");
         if !outcome.faults.is_empty() {
-            self.untold.insert(name.clone());
+            self.untold.extend([name.clone()]);
         }
         let known = Known {
             number: self.outputs.clients.number(&name),
@@ -191,41 +180,28 @@ impl Task {
         }
     }
 
-    fn next_telling(&self) -> Instant {
-        match (self.untold.is_empty(), self.busy_until) {
-            (true, _) => self.again,
-            (false, Some(later)) => later,
-            (false, None) => Instant::now(),
-        }
-    }
-
     /// Tells what is wrong, as far as it is taken.
     fn tell(&mut self) {
         let now = Instant::now();
         if self.unread_until.take_if(|until| *until <= now).is_some() {
             self.outputs.quotas.cannot_be_read();
         }
-        if self.again <= now {
-            self.again = now + AGAIN;
-            let faulty = self.known.iter();
+        let (known, reporter) = (&self.known, &self.outputs.reporter);
+        let faulty = || {
+            let faulty = known.iter();
             let faulty = faulty.filter(|(_, known)| !known.outcome.faults.is_empty());
-            self.untold.extend(faulty.map(|(name, _)| name.clone()));
-        }
-        self.busy_until = None;
-        while let Some(name) = self.untold.first() {
-            let known = self.known.get(name);
-            let faults = known.map_or(&[][..], |known| &known.outcome.faults);
-            let is_taken = faults.iter().all(|AnnotationFault { reason, note }| {
-                let about = known.map(|known| known.about.clone()).unwrap_or_default();
-                let reporter = &self.outputs.reporter;
+            faulty.map(|(name, _)| name.clone())
+        };
+        self.untold.report(faulty, |name| {
+            let Some(known) = known.get(name) else {
+                return true;
+            };
+            let mut faults = known.outcome.faults.iter();
+            faults.all(|AnnotationFault { reason, note }| {
+                let about = known.about.clone();
                 reporter.report(about, Severity::Warning, reason, note.as_str())
-            });
-            if !is_taken {
-                self.busy_until = Some(now + BUSY);
-                return;
-            }
-            self.untold.pop_first();
-        }
+            })
+        });
     }
 }
 

@@ -72,9 +72,9 @@ impl Owner {
         }
     }
 
-    /// What there is to say of evictions: of a name as soon as it has an object, and then at most once in a minute.
-    pub fn take_evictions(&mut self, now: Timestamp) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Tells of evictions: of a name as soon as it has an object, and then at most once in a minute. What `tell` does not take is told
+    /// again after a minute.
+    pub fn tell_evictions(&mut self, now: Timestamp, mut tell: impl FnMut(Told) -> bool) {
         self.untold.retain(|spec| {
             let Some(entry) = self.entries.get_mut(spec) else {
                 return false;
@@ -89,19 +89,20 @@ impl Owner {
             if entry.denied {
                 self.config.shared.notices.tell(spec, Kind::DeniedAddresses);
             }
-            for object in &entry.objects {
+            let are_taken = entry.objects.iter().all(|object| {
                 let mut about = object.bare(&self.config.namespace, spec).object_ref(&());
                 about.resource_version = None;
-                let notes = notes(spec, &evicted.evictions, &entry.limits);
-                told.extend(notes.map(|(reason, note)| Told {
-                    about: about.clone(),
-                    reason,
-                    note,
-                }));
-            }
-            false
+                let mut notes = notes(spec, &evicted.evictions, &entry.limits);
+                notes.all(|(reason, note)| {
+                    tell(Told {
+                        about: about.clone(),
+                        reason,
+                        note,
+                    })
+                })
+            });
+            !are_taken
         });
-        told
     }
 
     /// How much was evicted in all.
@@ -134,7 +135,10 @@ fn notes(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{World, at};
+    use super::{
+        super::tests::{World, at},
+        *,
+    };
     use crate::args::ManageObjects;
 
     const NAME: &str = "www.example.com.";
@@ -146,6 +150,15 @@ mod tests {
         })
     }
 
+    fn tell(world: &mut World, now: Timestamp) -> Vec<Told> {
+        let mut all = Vec::new();
+        world.owner.tell_evictions(now, |told| {
+            all.push(told);
+            true
+        });
+        all
+    }
+
     #[test]
     fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
         let mut world = small();
@@ -153,9 +166,9 @@ mod tests {
         for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             world.observe(NAME, ip);
         }
-        assert_eq!(world.owner.take_evictions(at(0)), []);
+        assert_eq!(tell(&mut world, at(0)), []);
         world.settle();
-        let told = world.owner.take_evictions(at(0));
+        let told = tell(&mut world, at(0));
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].reason, "AddressesEvicted");
         assert_eq!(told[0].about.kind.as_deref(), Some("DNSNameResolver"));
@@ -164,10 +177,23 @@ mod tests {
         assert!(told[0].note.starts_with(NAME), "{}", told[0].note);
 
         world.observe(NAME, "192.0.2.4");
-        assert_eq!(world.owner.take_evictions(at(59_999)), []);
-        assert_eq!(world.owner.take_evictions(at(60_000)), told);
-        assert_eq!(world.owner.take_evictions(at(600_000)), []);
+        assert_eq!(tell(&mut world, at(59_999)), []);
+        assert_eq!(tell(&mut world, at(60_000)), told);
+        assert_eq!(tell(&mut world, at(600_000)), []);
         assert_eq!(world.owner.evictions().addresses, 2);
+    }
+
+    #[test]
+    fn evictions_that_are_not_taken_are_told_of_again() {
+        let mut world = small();
+        world.want(&[NAME]);
+        world.settle();
+        for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+            world.observe(NAME, ip);
+        }
+        world.owner.tell_evictions(at(0), |_| false);
+        assert_eq!(tell(&mut world, at(60_000)).len(), 1);
+        assert_eq!(tell(&mut world, at(120_000)), []);
     }
 
     #[test]
@@ -179,7 +205,7 @@ mod tests {
             world.observe(name, "192.0.2.1");
         }
         world.settle();
-        let told = world.owner.take_evictions(at(0));
+        let told = tell(&mut world, at(0));
         let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
         assert_eq!(reasons, ["NamesEvicted"]);
         assert_eq!(world.owner.evictions().names, 1);
@@ -194,7 +220,7 @@ mod tests {
         }
         world.want(&[]);
         world.settle();
-        assert_eq!(world.owner.take_evictions(at(0)), []);
+        assert_eq!(tell(&mut world, at(0)), []);
         assert!(world.owner.untold.is_empty());
     }
 }

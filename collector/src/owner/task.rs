@@ -275,10 +275,10 @@ impl<S: Store> Task<S> {
                 self.gates.held.impaired_with_count(words);
             }
         }
-        for told in self.owner.take_evictions(self.clock.now()) {
-            self.reporter
-                .report(told.about, Severity::Warning, told.reason, told.note);
-        }
+        let reporter = &self.reporter;
+        self.owner.tell_evictions(now, |told| {
+            reporter.report(told.about, Severity::Warning, told.reason, told.note)
+        });
     }
 
     /// Takes observations in, for [`SLICE`]. The others stay in the batch: where each evicts a name, all of them take seconds on a

@@ -21,7 +21,7 @@ use runtime::{
     leader::Leader,
     metrics::Series,
     networks::Networks,
-    report::{Reporter, Severity},
+    report::{AGAIN, BUSY, Reporter, Severity},
     store::{Event, ObjectKey, Scope},
 };
 use tokio::{
@@ -46,12 +46,6 @@ use crate::{
 
 /// What changes within this time is looked at together.
 const CALM: Duration = Duration::from_millis(500);
-
-/// How often what is still so is said again.
-const AGAIN: Duration = Duration::from_secs(30 * 60);
-
-/// How long to wait when reports were not taken.
-const BUSY: Duration = Duration::from_secs(1);
 
 /// The port of DNS.
 const PORT: u16 = 53;

@@ -3,7 +3,7 @@
 use proto::api::DnsName;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{rules::Rules, teller::Teller};
+use super::{rules::Rules, speaker::Speaker, teller::Teller};
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
 /// What waits to be told of. There is no need for each.
@@ -79,16 +79,17 @@ impl Kind {
 }
 
 /// Tells the authors of the rules, unless the same was told a while ago.
-pub(super) fn tell(teller: &mut Teller, rules: &Rules, left_out: &LeftOut, now: Instant) {
+pub(super) fn tell(
+    teller: &mut Teller,
+    speaker: &mut Speaker,
+    rules: &Rules,
+    left_out: &LeftOut,
+    now: Instant,
+) {
     let (name, kind) = match left_out {
         LeftOut::OfName(name, kind) => (name, kind),
         LeftOut::OfNamespace(namespace, quota) => {
-            // It is the same each time, and told again ten minutes later.
-            let note = over_limit(*quota);
-            for about in rules.of_namespace(*namespace) {
-                teller.warn(about, "LimitExceeded", &note);
-            }
-            return;
+            return speaker.over_limit(rules.of_namespace(*namespace), *quota);
         }
     };
     let about = (kind.reason(), kind.reason());
@@ -99,17 +100,24 @@ pub(super) fn tell(teller: &mut Teller, rules: &Rules, left_out: &LeftOut, now: 
     }
 }
 
-fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> String {
-    format!(
+/// The reason and the note of a namespace over its limits. They are the same each time, so the reporter repeats them rarely.
+pub(super) fn over_limit(
+    NamespaceQuota { addresses, names }: NamespaceQuota,
+) -> (&'static str, String) {
+    let note = format!(
         "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
          --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses): \
          names of its rules are left out, the last first, and names that its pods ask for under wildcards"
-    )
+    );
+    ("LimitExceeded", note)
 }
 
 #[cfg(test)]
 mod tests {
-    use runtime::report::Reporter;
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use runtime::report::{Reporter, Severity};
 
     use super::{
         super::{TermsRules, tests::firewall},
@@ -117,10 +125,12 @@ mod tests {
     };
     use crate::clients::Clients;
 
-    #[test]
-    fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
-        let (reporter, mut reports) = Reporter::with_queue(8);
-        let (clients, mut teller) = (Clients::default(), Teller::new(reporter));
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
+        let (reporter, mut reports) = Reporter::with_queue(1);
+        let clients = Clients::default();
+        let mut teller = Teller::new(reporter.clone());
+        let mut speaker = Speaker::new(reporter.clone());
         let mut rules = Rules::new(TermsRules::default(), clients.clone());
         for namespace in ["team", "other"] {
             rules.apply(&firewall(namespace, &["www.example.com"]));
@@ -130,7 +140,14 @@ mod tests {
             names: 7,
         };
         let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
-        tell(&mut teller, &rules, &left_out, Instant::now());
+        let now = Instant::now();
+        tell(&mut teller, &mut speaker, &rules, &left_out, now);
+        // Where there is no room for it, it is told later.
+        assert!(reporter.report(ObjectReference::default(), Severity::Normal, "Test", ""));
+        speaker.speak(&rules, &BTreeSet::new()).await;
+        assert_eq!(reports.try_next().map(|it| it.reason), Some("Test"));
+        assert!(reports.try_next().is_none());
+        speaker.speak(&rules, &BTreeSet::new()).await;
         let report = reports.try_next().unwrap();
         assert_eq!(report.about.namespace.as_deref(), Some("team"));
         assert_eq!(report.reason, "LimitExceeded");

@@ -167,7 +167,7 @@ pub async fn run<S: Store>(
                 continue;
             }
             Some(left_out) = left_out.recv() => {
-                left_out::tell(&mut teller, rules, &left_out, Instant::now());
+                left_out::tell(&mut teller, &mut speaker, rules, &left_out, Instant::now());
                 continue;
             }
             Some(asked) = questions.recv() => {

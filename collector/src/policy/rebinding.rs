@@ -104,26 +104,19 @@ fn note(wanted: &DnsName, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proto::api::EgressFirewall;
     use runtime::report::Reporter;
-    use serde_json::json;
 
     use super::{
-        super::teller::{AGAIN, MAX_TOLD},
+        super::{
+            teller::{AGAIN, MAX_TOLD},
+            tests::firewall,
+        },
         *,
     };
 
     fn rules(names: &[&str]) -> Rules {
-        let rules = names
-            .iter()
-            .map(|name| json!({ "type": "Allow", "to": { "dnsName": name } }));
-        let firewall: EgressFirewall = serde_json::from_value(json!({
-            "metadata": { "name": "default", "namespace": "team" },
-            "spec": { "egress": rules.collect::<Vec<_>>() },
-        }))
-        .unwrap();
         let mut rules = Rules::default();
-        rules.apply(&firewall);
+        rules.apply(&firewall("team", names));
         rules
     }
 
@@ -193,24 +186,46 @@ mod tests {
     }
 
     #[test]
-    fn of_each_kind_of_event_few_names_are_told_of_and_none_silences_another() {
+    fn of_each_kind_of_event_few_names_are_told_of_and_none_silences_another_kind_or_namespace() {
         let (reporter, mut reports) = Reporter::with_queue(4096);
         let mut teller = Teller::new(reporter);
         let names: Vec<_> = (0..1000).map(|i| format!("n{i}.example.com")).collect();
         let texts: Vec<_> = names.iter().map(String::as_str).collect();
-        let rules = rules(&texts);
+        let mut rules = rules(&texts);
+        rules.apply(&firewall("other", &["n999.example.com"]));
         let start = Instant::now();
-        for name in &texts {
+        for name in texts.iter().take(999) {
             tell(&mut teller, &rules, &attempt(name), start);
         }
-        let mut told = || std::iter::from_fn(|| reports.try_next()).count();
-        assert_eq!(told(), MAX_TOLD);
-        assert_eq!(teller.told["loopback"].len(), MAX_TOLD);
+        let mut told = || std::iter::from_fn(|| reports.try_next()).collect::<Vec<_>>();
+        assert_eq!(told().len(), MAX_TOLD);
+        let last = attempt("n999.example.com");
+        tell(&mut teller, &rules, &last, start);
+        let others = told();
+        assert_eq!(others.len(), 1);
+        assert_eq!(others[0].about.namespace.as_deref(), Some("other"));
         let other = Rebinding {
             reason: "node",
-            ..attempt("n999.example.com")
+            ..last
         };
         tell(&mut teller, &rules, &other, start);
-        assert_eq!(told(), 1);
+        assert_eq!(told().len(), 2);
+    }
+
+    #[test]
+    fn an_attempt_that_was_not_taken_is_told_with_the_next_one() {
+        let (reporter, mut reports) = Reporter::with_queue(1);
+        let mut teller = Teller::new(reporter);
+        let rules = rules(&["a.example.com", "b.example.com"]);
+        let now = Instant::now();
+        for told in ["a.example.com", "b.example.com"] {
+            for name in ["a.example.com", "b.example.com"] {
+                tell(&mut teller, &rules, &attempt(name), now);
+            }
+            let report = reports.try_next().unwrap();
+            assert!(report.note.starts_with(told), "{report:?}");
+        }
+        tell(&mut teller, &rules, &attempt("b.example.com"), now);
+        assert_eq!(reports.try_next(), None);
     }
 }

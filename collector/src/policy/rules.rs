@@ -310,11 +310,9 @@ impl Rules {
     }
 
     /// The EgressFirewalls of a namespace.
-    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<&ObjectReference> {
+    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
         let name = self.clients.name(namespace);
-        let own = self
-            .in_namespace(&name)
-            .map(|(_, firewall)| &firewall.about);
+        let own = self.in_namespace(&name).map(|(key, _)| key.clone());
         own.collect()
     }
 

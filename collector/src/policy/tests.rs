@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use proto::api::{DnsName, RuleType};
-use runtime::report::Reports;
+use runtime::report::{AGAIN, Reports};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -303,14 +303,14 @@ async fn what_is_wrong_is_said_when_it_changes_and_again_while_it_is_so() {
     let refused = ("a".to_owned(), "NameRefused");
     let start = Instant::now();
     for round in 0..2 {
-        tokio::time::sleep_until(start + speaker::AGAIN * round).await;
+        tokio::time::sleep_until(start + AGAIN * round).await;
         let said = said(&mut speaker, &rules, &mut reports).await;
         assert_eq!(said, std::slice::from_ref(&refused));
     }
     rules.apply(&firewall("a", &["www.example.com"]));
     rules.settle();
     speaker.changed(rules.take_changed());
-    tokio::time::sleep_until(start + speaker::AGAIN * 2).await;
+    tokio::time::sleep_until(start + AGAIN * 2).await;
     assert_eq!(said(&mut speaker, &rules, &mut reports).await, []);
 }
 

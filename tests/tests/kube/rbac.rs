@@ -162,7 +162,7 @@ async fn the_roles_are_those_that_are_used() {
         // Two collectors, as the second goes on with the Event of the first.
         let (reporter, task) = Reporter::new(&open);
         reporting.push(tokio::spawn(task.run(token.clone())));
-        reporter.report(made.object_ref(&()), Severity::Normal, "Test", "a test");
+        assert!(reporter.report(made.object_ref(&()), Severity::Normal, "Test", "a test"));
     }
     eventually("it leads", async || {
         leader.is_leading().then_some(()).ok_or_else(String::new)

@@ -28,7 +28,7 @@ async fn what_two_replicas_say_of_an_object_is_one_event_for_each_thing_said() {
         tasks.push(tokio::spawn(reporting.run(token.clone())));
         for _ in 0..5 {
             let say = |severity, reason, note: &str| {
-                reporter.report(object.object_ref(&()), severity, reason, note);
+                assert!(reporter.report(object.object_ref(&()), severity, reason, note));
             };
             say(
                 Severity::Warning,

@@ -1,4 +1,7 @@
-use runtime::{report::Reports, store::ObjectKey};
+use runtime::{
+    report::{AGAIN, Reports},
+    store::ObjectKey,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -27,9 +30,7 @@ impl Cluster {
             known: BTreeMap::new(),
             is_unreadable: false,
             unread_until: None,
-            untold: BTreeSet::new(),
-            busy_until: None,
-            again: Instant::now() + AGAIN,
+            untold: PendingReports::default(),
         };
         Self { task, reports }
     }
