@@ -176,13 +176,12 @@ fn pods(status: &Status) -> Markup {
         @if let Some(pods) = pods {
             h2 { "Pods that bypass the cluster's DNS" }
             table {
-                tr { th { "Pod" } th { "Name servers" } th { "Whose" } th.number { "Names tried" } }
+                tr { th { "Pod" } th { "Name servers" } th { "Whose" } }
                 @for pod in &pods.pods {
                     tr {
                         td { (pod.pod) }
                         td { (pod.name_servers.join(", ")) }
                         td.bad[pod.whose == "foreign" || pod.whose == "node"] { (pod.whose) }
-                        td.number { (pod.tries) }
                     }
                 }
             }

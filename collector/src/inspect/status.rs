@@ -178,8 +178,6 @@ pub struct DropsStatus {
 pub struct PodsStatus {
     /// How many ask other name servers than the cluster's, by whose they are: `node`, `foreign`, or `trusted`, which are asked here too.
     pub name_servers: BTreeMap<&'static str, usize>,
-    /// How many make more queries of a name than a pod without settings does.
-    pub multiplying: usize,
     /// They, at most 1,000.
     pub pods: Vec<PodStatus>,
 }
@@ -194,8 +192,6 @@ pub struct PodStatus {
     pub whose: &'static str,
     /// Its name servers.
     pub name_servers: Vec<String>,
-    /// How many names it tries for one of the rules.
-    pub tries: usize,
 }
 
 /// One kind of fault of an EgressFirewall.
@@ -370,7 +366,6 @@ impl Status {
             pod: pod.pod.to_string(),
             whose: pod.whose.as_str(),
             name_servers: pod.servers.clone(),
-            tries: pod.tries,
         };
         self.pods = view.map(|view| PodsStatus {
             name_servers: view
@@ -378,7 +373,6 @@ impl Status {
                 .iter()
                 .map(|(it, n)| (it.as_str(), *n))
                 .collect(),
-            multiplying: view.multiplied,
             pods: view.pods.iter().map(status).collect(),
         });
     }

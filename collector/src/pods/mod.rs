@@ -21,18 +21,11 @@ pub use self::{
 };
 
 /// The metrics of pods.
-pub const METRICS: &[Metric] = &[BYPASSING, MULTIPLYING];
+pub const METRICS: &[Metric] = &[BYPASSING];
 
 const BYPASSING: Metric = Metric::gauge(
     "collector_bypassing_pods",
     &[Label::one_of("name_servers", Whose::WORDS)],
     "Pods in namespaces with rules by name that ask name servers that are not the cluster's, by whose they are; only the replica that \
      leads shows it",
-);
-
-const MULTIPLYING: Metric = Metric::gauge(
-    "collector_multiplying_pods",
-    &[],
-    "Pods in namespaces with rules by name whose search domains and ndots make more queries of one than those of a pod without \
-     settings; only the replica that leads shows it",
 );

@@ -2,10 +2,7 @@
 
 use std::net::IpAddr;
 
-use k8s_openapi::{
-    api::core::v1::{Pod, PodDNSConfigOption},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -23,28 +20,11 @@ pub struct PodDns {
     settings: Option<Box<Settings>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Settings {
     policy: Option<String>,
-    config: Config,
+    nameservers: Vec<String>,
 }
-
-/// `dnsConfig`.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Config {
-    #[serde(default)]
-    pub(super) nameservers: Vec<String>,
-    #[serde(default)]
-    pub(super) searches: Vec<String>,
-    #[serde(default)]
-    pub(super) options: Vec<PodDNSConfigOption>,
-}
-
-static NOTHING: Config = Config {
-    nameservers: Vec::new(),
-    searches: Vec::new(),
-    options: Vec::new(),
-};
 
 #[derive(Deserialize)]
 struct Read {
@@ -73,6 +53,12 @@ struct Spec {
 }
 
 #[derive(Default, Deserialize)]
+struct Config {
+    #[serde(default)]
+    nameservers: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
     phase: Option<String>,
@@ -98,7 +84,7 @@ impl From<Read> for PodDns {
         let settings = (policy.is_some() || spec.dns_config.is_some()).then(|| {
             Box::new(Settings {
                 policy,
-                config: spec.dns_config.unwrap_or_default(),
+                nameservers: spec.dns_config.unwrap_or_default().nameservers,
             })
         });
         Self {
@@ -142,16 +128,8 @@ impl PodDns {
         policy.unwrap_or("ClusterFirst")
     }
 
-    pub(super) fn config(&self) -> &Config {
-        self.settings.as_ref().map_or(&NOTHING, |it| &it.config)
-    }
-
-    /// Whether it is one of the search domains that the kubelet gives every pod; which domain the cluster has is not known here.
-    pub(super) fn is_cluster_search(&self, search: &str) -> bool {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        let rest = search
-            .strip_prefix(namespace)
-            .and_then(|it| it.strip_prefix('.'));
-        rest.unwrap_or(search).starts_with("svc.")
+    /// `dnsConfig.nameservers`.
+    pub(super) fn nameservers(&self) -> &[String] {
+        self.settings.as_ref().map_or(&[], |it| &it.nameservers)
     }
 }

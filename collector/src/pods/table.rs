@@ -15,8 +15,7 @@ use runtime::{
     store::{ObjectKey, Scope},
 };
 
-use super::resolv_conf::{NameServer, ResolvConf, usual_tries};
-use crate::policy::DnsRules;
+use super::resolv_conf::{NameServer, ResolvConf};
 
 /// So many servers that pods chose are asked; each costs a query for every look-up.
 pub const MAX_TRUSTED: usize = 8;
@@ -35,8 +34,8 @@ pub struct Table {
     trusted: Vec<IpNet>,
     /// Where pods and Services have their addresses: anybody may run a name server there.
     cluster_networks: Option<Arc<Networks>>,
-    /// The namespaces with rules by name.
-    rules: Arc<BTreeMap<String, DnsRules>>,
+    /// The namespaces with rules by name, each with its EgressFirewall.
+    rules: Arc<BTreeMap<String, ObjectReference>>,
     /// The pods that are not plain, by namespace; also of namespaces without rules, as far as their pods are told of.
     pods: BTreeMap<String, BTreeMap<String, ResolvConf>>,
 }
@@ -63,8 +62,6 @@ pub struct PodView {
     pub whose: Whose,
     /// They, in words.
     pub servers: Vec<String>,
-    /// How many names it tries for one of the rules, at most.
-    pub tries: usize,
 }
 
 /// What there is to know of all pods.
@@ -72,8 +69,6 @@ pub struct PodView {
 pub struct PodsView {
     /// How many ask others than the cluster's, by whose they are.
     pub counts: BTreeMap<Whose, usize>,
-    /// How many try more names than a pod without settings does.
-    pub multiplied: usize,
     /// Those that differ, at most 1,000.
     pub pods: Vec<PodView>,
 }
@@ -117,19 +112,19 @@ impl Table {
     }
 
     /// These namespaces have rules by name.
-    pub fn set_rules(&mut self, rules: Arc<BTreeMap<String, DnsRules>>) {
+    pub fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
         self.rules = rules;
     }
 
     /// The namespaces with rules by name.
-    pub fn rules(&self) -> &Arc<BTreeMap<String, DnsRules>> {
+    pub fn rules(&self) -> &Arc<BTreeMap<String, ObjectReference>> {
         &self.rules
     }
 
-    /// The rules of namespaces, and the pods there that are not plain.
+    /// The namespaces with rules by name, their EgressFirewalls, and the pods there that are not plain.
     fn namespaces(
         &self,
-    ) -> impl Iterator<Item = (&String, &DnsRules, &BTreeMap<String, ResolvConf>)> {
+    ) -> impl Iterator<Item = (&String, &ObjectReference, &BTreeMap<String, ResolvConf>)> {
         let namespaces = self.pods.iter();
         namespaces.filter_map(|(name, pods)| Some((name, self.rules.get(name)?, pods)))
     }
@@ -181,7 +176,7 @@ impl Table {
     pub fn trusted(&self) -> (Vec<IpAddr>, usize) {
         let mut users: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for (_, _, pods) in self.namespaces() {
-            let servers = pods.values().flat_map(|it| it.servers.iter());
+            let servers = pods.values().flat_map(|it| it.0.iter());
             let trusted = servers.filter_map(|server| match self.whose(*server) {
                 (Whose::Trusted, address) => address,
                 _ => None,
@@ -228,32 +223,28 @@ impl Table {
     }
 
     fn whose_all(&self, conf: &ResolvConf) -> Whose {
-        let all = conf.servers.iter().map(|server| self.whose(*server).0);
+        let all = conf.0.iter().map(|server| self.whose(*server).0);
         all.max().unwrap_or(Whose::Cluster)
     }
 
     /// What there is to know.
     pub fn view(&self) -> PodsView {
         let mut view = PodsView::default();
-        for (name, rules, pods) in self.namespaces() {
-            let dots = rules.fewest_dots;
+        for (name, _, pods) in self.namespaces() {
             for (pod, conf) in pods {
-                let (whose, tries) = (self.whose_all(conf), conf.tries(dots));
-                if whose != Whose::Cluster {
-                    *view.counts.entry(whose).or_default() += 1;
+                let whose = self.whose_all(conf);
+                if whose == Whose::Cluster {
+                    continue;
                 }
-                let is_multiplied = tries > usual_tries(dots);
-                view.multiplied += usize::from(is_multiplied);
-                let is_shown = whose != Whose::Cluster || is_multiplied;
-                if is_shown && view.pods.len() < MAX_SHOWN {
+                *view.counts.entry(whose).or_default() += 1;
+                if view.pods.len() < MAX_SHOWN {
                     view.pods.push(PodView {
                         pod: ObjectKey {
                             namespace: name.clone(),
                             name: pod.clone(),
                         },
                         whose,
-                        servers: conf.servers.iter().map(|it| words(*it)).collect(),
-                        tries,
+                        servers: conf.0.iter().map(|it| words(*it)).collect(),
                     });
                 }
             }
@@ -264,36 +255,19 @@ impl Table {
     /// What the authors of EgressFirewalls are to be told, in their order.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        for (_, rules, pods) in self.namespaces() {
-            let mut foreign = BTreeSet::new();
-            let mut tries = 0;
-            let dots = rules.fewest_dots;
-            for conf in pods.values() {
-                let others = conf.servers.iter().copied();
-                foreign.extend(others.filter(|it| self.whose(*it).0 >= Whose::Node));
-                tries = tries.max(conf.tries(dots));
-            }
-            let mut note = |reason, text| {
-                let about = rules.about.clone();
-                notes.push(Note {
-                    about,
-                    reason,
-                    text,
-                });
-            };
+        for (_, about, pods) in self.namespaces() {
+            let servers = pods.values().flat_map(|conf| conf.0.iter().copied());
+            let foreign = servers.filter(|it| self.whose(*it).0 >= Whose::Node);
+            let foreign: BTreeSet<NameServer> = foreign.collect();
             if !foreign.is_empty() {
-                let text = format!(
-                    "pods of this namespace ask name servers that are not the cluster's, whose answers are not seen: {}",
-                    named(&foreign)
-                );
-                note("ForeignNameServers", text);
-            }
-            if tries > usual_tries(dots) {
-                let text = format!(
-                    "pods of this namespace try {tries} names for one of the rules, by their search domains and ndots: give the names a dot \
-                     at their end, or set ndots to 1"
-                );
-                note("QueriesMultiplied", text);
+                notes.push(Note {
+                    about: about.clone(),
+                    reason: "ForeignNameServers",
+                    text: format!(
+                        "pods of this namespace ask name servers that are not the cluster's, whose answers are not seen: {}",
+                        named(&foreign)
+                    ),
+                });
             }
         }
         notes

@@ -13,7 +13,7 @@ use futures_util::{
     stream::{BoxStream, SelectAll},
 };
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use runtime::{
     changes::send_if_changed,
     cluster::Cluster,
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    BYPASSING, MULTIPLYING,
+    BYPASSING,
     pod::PodDns,
     resolv_conf::ResolvConf,
     table::{MAX_TRUSTED, Note, PodsView, Table, Whose},
@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     clients::Clients,
-    policy::{DnsRules, Overview},
+    policy::Overview,
     resolve::{Server, Servers},
 };
 
@@ -159,7 +159,6 @@ struct Task {
     told: HashMap<(Option<String>, &'static str), Note>,
     again: Instant,
     bypassing: Series,
-    multiplying: Series,
 }
 
 impl Task {
@@ -179,7 +178,6 @@ impl Task {
             told: HashMap::new(),
             again: Instant::now() + AGAIN,
             bypassing: Series::of(&BYPASSING),
-            multiplying: Series::of(&MULTIPLYING),
         }
     }
 
@@ -210,14 +208,13 @@ impl Task {
             self.changed = None;
             self.told.clear();
             self.bypassing.replace::<1>([]);
-            self.multiplying.replace::<0>([]);
             self.outputs.view.send_replace(None);
             self.outputs.trusted.send_replace(Servers::default());
         }
     }
 
     /// These namespaces have rules by name.
-    fn set_rules(&mut self, rules: Arc<BTreeMap<String, DnsRules>>) {
+    fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
         let known = self.table.rules();
         if Arc::ptr_eq(known, &rules) || *known == rules {
             return;
@@ -342,7 +339,6 @@ impl Task {
             let count = view.counts.get(&whose).copied().unwrap_or(0);
             ([whose.as_str().to_owned()], count as f64)
         }));
-        self.multiplying.replace([([], view.multiplied as f64)]);
         self.outputs.view.send_replace(Some(Arc::new(view)));
         self.trust();
         if self.again <= now {

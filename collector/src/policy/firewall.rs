@@ -8,7 +8,7 @@ use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
 use runtime::{args::parse_duration, store::ObjectKey};
 
 use super::{
-    DnsRules, Terms, TermsRules,
+    Terms, TermsRules,
     faults::{Fault, Faults, quoted},
 };
 use crate::clients::Namespace;
@@ -125,16 +125,6 @@ impl Firewall {
     pub(super) fn refused(&self) -> usize {
         let refused = self.faults.get(Fault::NameRefused);
         refused.map_or(0, |subjects| subjects.count)
-    }
-
-    /// What there is to know of its namespace, if it has rules by name.
-    pub(super) fn dns(&self) -> Option<DnsRules> {
-        let dots = |name: &DnsName| name.as_str().matches('.').count() - 1;
-        let fewest = self.names.iter().map(|(name, _)| dots(name)).min()?;
-        Some(DnsRules {
-            about: self.about.clone(),
-            fewest_dots: fewest,
-        })
     }
 }
 

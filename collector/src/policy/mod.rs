@@ -89,17 +89,8 @@ pub struct Overview {
     pub faults: BTreeMap<ObjectKey, Faults>,
     /// Those that do not decode and were never known.
     pub undecodable: BTreeSet<ObjectKey>,
-    /// The namespaces that have rules by name.
-    pub dns: Arc<BTreeMap<String, DnsRules>>,
-}
-
-/// The rules by name of a namespace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DnsRules {
-    /// Its EgressFirewall.
-    pub about: ObjectReference,
-    /// How many dots the name with the fewest has, the one at its end not counted.
-    pub fewest_dots: usize,
+    /// The namespaces that have rules by name, each with its EgressFirewall.
+    pub dns: Arc<BTreeMap<String, ObjectReference>>,
 }
 
 /// What the task publishes.

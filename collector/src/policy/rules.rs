@@ -249,7 +249,10 @@ impl Rules {
         let namespaces = changed.firewalls.into_iter().map(|key| key.namespace);
         for namespace in BTreeSet::from_iter(namespaces) {
             let firewalls = self.in_namespace(&namespace);
-            let dns = firewalls.filter_map(|(_, firewall)| firewall.dns()).last();
+            let with_names = firewalls.filter(|(_, firewall)| !firewall.names.is_empty());
+            let dns = with_names
+                .map(|(_, firewall)| firewall.about.clone())
+                .last();
             if overview.dns.get(&namespace) == dns.as_ref() {
                 continue;
             }

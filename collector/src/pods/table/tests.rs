@@ -17,11 +17,8 @@ fn asking(servers: &[&str]) -> ResolvConf {
 
 fn table(trusted: &[&str]) -> Table {
     let mut table = Table::new(trusted.iter().map(|net| net.parse().unwrap()).collect());
-    let rules = DnsRules {
-        about: ObjectReference::default(),
-        fewest_dots: 2,
-    };
-    table.set_rules(Arc::new([("team".to_owned(), rules)].into()));
+    let about = ObjectReference::default();
+    table.set_rules(Arc::new([("team".to_owned(), about)].into()));
     table.set_cluster(Some(["10.96.0.10".parse().unwrap()].into()));
     let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
     let services = (Purpose::Services, "10.96.0.0/12".parse().unwrap());
@@ -94,11 +91,8 @@ fn a_name_server_in_the_networks_of_pods_and_services_is_never_trusted() {
 #[test]
 fn the_servers_that_most_namespaces_use_are_asked() {
     let mut table = table(&["192.0.2.0/24"]);
-    let rules = |_| DnsRules {
-        about: ObjectReference::default(),
-        fewest_dots: 2,
-    };
-    let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), rules(name)));
+    let about = ObjectReference::default();
+    let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), about.clone()));
     table.set_rules(Arc::new(namespaces.into()));
     // One namespace chose many with low addresses.
     for last in 1..=20 {
@@ -120,20 +114,6 @@ fn nobody_is_called_foreign_before_the_clusters_servers_are_known() {
     table.set_cluster(None);
     table.set(&pod("a"), Some(asking(&["10.96.0.10"])));
     assert_eq!(counts(&table), [0; 3]);
-}
-
-#[test]
-fn pods_that_try_more_names_than_others_are_told() {
-    let mut table = table(&[]);
-    let search = json!({ "dnsConfig": { "searches": ["a.example", "b.example"] } });
-    table.set(&pod("a"), Some(conf(&search)));
-    assert_eq!(table.view().multiplied, 1);
-    assert_eq!(table.view().pods[0].tries, 6);
-    assert_eq!(table.notes()[0].reason, "QueriesMultiplied");
-    let options = json!([{ "name": "ndots", "value": "2" }]);
-    let calm = json!({ "dnsConfig": { "searches": ["a.example"], "options": options } });
-    table.set(&pod("a"), Some(conf(&calm)));
-    assert_eq!(table.view(), PodsView::default());
 }
 
 #[test]
