@@ -7,10 +7,7 @@ mod keep;
 mod listen;
 mod shutdown;
 
-use std::{
-    num::{NonZeroU32, NonZeroUsize},
-    time::Duration,
-};
+use std::{num::NonZeroU32, time::Duration};
 
 use clap::{ArgAction, Parser, ValueEnum};
 use ipnet::IpNet;
@@ -32,11 +29,7 @@ pub use self::{
     listen::{Following, ListenArgs},
     shutdown::ShutdownArgs,
 };
-use crate::{
-    owner::Rates,
-    resolve::{Fanout, ResolverSpec},
-    state::Limits,
-};
+use crate::{owner::Rates, resolve::ResolverSpec, state::Limits};
 
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
@@ -106,14 +99,6 @@ pub struct Args {
     #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub watch_pods: bool,
 
-    /// How many servers are asked for a name with two or more known addresses: a number, or `all`.
-    #[arg(long, value_name = "N", default_value_t)]
-    pub resolver_fanout: Fanout,
-
-    /// How many names are looked up at the same time.
-    #[arg(long, value_name = "N", default_value = "256")]
-    pub resolve_concurrency: NonZeroUsize,
-
     /// Flush probes.
     #[command(flatten)]
     pub flush: FlushArgs,
@@ -121,11 +106,6 @@ pub struct Args {
     /// The Corefile in the cluster.
     #[command(flatten)]
     pub corefile: LiveCorefileArgs,
-
-    /// For how many names that nobody wants there is room to remember their addresses, for rules that are still to come; 0:
-    /// none.
-    #[arg(long, value_name = "N", default_value = "65536")]
-    pub remember_names: usize,
 
     /// Nothing but times is written for an object more often than this.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]

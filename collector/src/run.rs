@@ -83,7 +83,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let clock = Clock::system();
     let (notices, left_out) = Notices::channel();
     let shared = Shared {
-        remembered: Remembered::new(args.remember_names, args.keep.max_ttl),
+        remembered: Remembered::new(Remembered::NAMES, args.keep.max_ttl),
         notices,
         quotas: match &store {
             OpenStore::Dir(_) => NamespaceQuotas::default(),
@@ -336,11 +336,9 @@ impl Program {
         tasks: &mut Tasks,
     ) -> (mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>) {
         let (requests, requested) = mpsc::channel(resolve::QUEUE);
-        let (rounds, resolved) = mpsc::channel(self.args.resolve_concurrency.get());
+        let (rounds, resolved) = mpsc::channel(resolve::CONCURRENCY);
         if let Some(servers) = servers {
             let config = resolve::Config {
-                concurrency: self.args.resolve_concurrency.get(),
-                fanout: self.args.resolver_fanout,
                 rebindings: self.rebindings.clone(),
                 beside,
                 ..resolve::Config::default()

@@ -1,6 +1,6 @@
 //! Flush probes: how often, how many, and for which names.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use proto::api::DnsName;
@@ -17,10 +17,6 @@ pub struct FlushArgs {
     /// CoreDNS without a stream.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub flush_probe: Duration,
-
-    /// Such queries a second in all; where it is not enough they come less often.
-    #[arg(long, value_name = "N", default_value = "1000")]
-    pub flush_budget: NonZeroU32,
 
     /// What these queries are for: a name of each server block of the Corefile, which CoreDNS answers by itself and forwards
     /// to nobody; that there is no such name is an answer too. May be given several times.
@@ -83,6 +79,5 @@ mod tests {
         assert_eq!(names(&twice), of(&["a.test.", "b.test."]));
         assert_eq!(names(&["--flush-probe", "0"]), Ok(None));
         assert!(names(&["--flush-name", "*.test.example"]).is_err());
-        assert!(names(&["--flush-budget", "0"]).is_err());
     }
 }

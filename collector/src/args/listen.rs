@@ -67,21 +67,9 @@ pub struct ListenArgs {
     #[arg(long, value_name = "N", default_value = "64")]
     pub max_connections_per_peer: NonZeroUsize,
 
-    /// Bytes that are buffered of a connection, at least 72KiB: what a frame may have.
-    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = parse_buffer)]
-    pub connection_buffer: usize,
-
-    /// The TLS handshake, and then that of Frame Streams, may take this long each.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
-    pub handshake_timeout: Duration,
-
     /// From a frame's first byte to its last.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub frame_timeout: Duration,
-
-    /// A stream on which nothing comes for so long is closed, which costs CoreDNS the next events; 0: never.
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
-    pub idle_timeout: Duration,
 
     /// A TCP peer that is silent for so long is asked whether it is there, and counts as gone after as long again; whole
     /// seconds.
@@ -195,10 +183,7 @@ impl ListenArgs {
     /// The bounds of a connection.
     pub fn connection_limits(&self) -> ConnectionLimits {
         ConnectionLimits {
-            buffer: self.connection_buffer,
-            handshake: self.handshake_timeout,
             frame: self.frame_timeout,
-            idle: (!self.idle_timeout.is_zero()).then_some(self.idle_timeout),
             unknown: self.unknown_peer_wait,
             ..ConnectionLimits::default()
         }
@@ -212,14 +197,6 @@ impl ListenArgs {
             frames_per_second: self.max_frames_per_peer,
         }
     }
-}
-
-fn parse_buffer(text: &str) -> Result<usize, String> {
-    let size = parse_size(text).map_err(|error| error.to_string())?;
-    if size < ConnectionLimits::SMALLEST_BUFFER {
-        return Err("it is at least 72KiB".to_owned());
-    }
-    Ok(size)
 }
 
 /// The largest answer fits the part of the queue that one peer may fill.
@@ -288,14 +265,5 @@ mod tests {
         let exposed = [&["tls://0.0.0.0:1"], &whole[1..]].concat();
         assert!(check(&exposed, false).is_err());
         assert_eq!(check(&exposed, true), Ok(()));
-    }
-
-    #[test]
-    fn the_largest_frame_fits_the_buffer() {
-        let check = |size| check(&["unix:///x", "--connection-buffer", size], false);
-        assert!(check("71KiB").is_err());
-        assert_eq!(check("72KiB"), Ok(()));
-        let frame = ConnectionLimits::default().frames.data_frame;
-        assert!(frame + 4 <= ConnectionLimits::SMALLEST_BUFFER);
     }
 }

@@ -26,7 +26,7 @@ const BURST: Duration = Duration::from_millis(100);
 pub struct Config {
     /// How often a stream is pushed out; not zero.
     pub interval: Duration,
-    /// Probes a second in all.
+    /// Probes a second in all; where it is not enough they come less often.
     pub budget: NonZeroU32,
     /// One name a block.
     pub names: Arc<[DnsName]>,

@@ -398,20 +398,6 @@ async fn what_waits_for_a_peer_to_become_known_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_with_a_limit_of_idleness_is_closed_when_it_is_over() {
-    let mut peer = Peer::with(1 << 20, |ingest| {
-        ingest.limits.idle = Some(Duration::from_secs(60));
-    });
-    peer.open().await;
-    for _ in 0..5 {
-        tokio::time::advance(Duration::from_secs(50)).await;
-        peer.send(&data(&another_wanted_frame())).await;
-        peer.observations.recv().await.unwrap();
-    }
-    assert!(matches!(peer.reader.await.unwrap(), Err(Error::Idle(_))));
-}
-
-#[tokio::test(start_paused = true)]
 async fn events_show_a_secret_of_the_file_as_it_is_now() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");

@@ -19,8 +19,6 @@ pub(super) enum Error {
     HandshakeTimeout(Duration),
     #[error("the frame that begins at byte {offset} was not complete within {limit:?}")]
     FrameTimeout { offset: u64, limit: Duration },
-    #[error("nothing came for {0:?}")]
-    Idle(Duration),
     #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
     UnknownPeer,
     #[error(
@@ -41,7 +39,6 @@ impl Error {
             Self::Stream(_) => "frame",
             Self::HandshakeTimeout(_) => "handshake_timeout",
             Self::FrameTimeout { .. } => "frame_timeout",
-            Self::Idle(_) => "idle",
             Self::UnknownPeer => "unknown_peer",
             Self::HostNetwork => "host_network",
         }

@@ -252,7 +252,6 @@ const ERRORS: &[&str] = &[
     "frame",
     "handshake_timeout",
     "frame_timeout",
-    "idle",
     "unknown_peer",
     "host_network",
     "peer_credentials",

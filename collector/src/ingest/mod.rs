@@ -112,8 +112,6 @@ pub struct ConnectionLimits {
     pub handshake: Duration,
     /// From a frame's first byte to its last.
     pub frame: Duration,
-    /// Between two frames; for ever if there is none.
-    pub idle: Option<Duration>,
     /// How long a peer may stay that is not known.
     pub unknown: Duration,
     /// Bytes of observations that wait until the peer is known.
@@ -132,7 +130,6 @@ impl Default for ConnectionLimits {
             buffer: 128 << 10,
             handshake: Duration::from_secs(10),
             frame: Duration::from_secs(30),
-            idle: None,
             unknown: Duration::from_secs(15),
             held: 64 << 10,
         }

@@ -81,6 +81,9 @@ pub struct Mark {
 }
 
 impl Remembered {
+    /// For so many names that no rule has there is room by default.
+    pub const NAMES: usize = 1 << 16;
+
     /// Has room for the A and AAAA answers of so many names of usual size; remembers nothing with 0. An address counts for
     /// `max_ttl` at most, from the answer that it was in.
     pub fn new(names: usize, max_ttl: Duration) -> Self {

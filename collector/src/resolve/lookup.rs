@@ -73,7 +73,7 @@ fn servers_at_first(known: usize, servers: &[Arc<Upstream>], config: &Config) ->
     let wanted = if known < 2 {
         servers.len().min(1)
     } else {
-        config.fanout.of(servers.len())
+        config.fanout.min(servers.len())
     };
     match servers.iter().filter(|server| !server.is_silent()).count() {
         0 => wanted,

@@ -41,22 +41,26 @@ pub use self::{
     query_origin::{LINGER, OwnQueries, QueryOrigin},
     round::{Addresses, Failure, FamilyOutcome, Request, Round},
     servers::{Server, Servers, Source},
-    spec::{Fanout, ResolverSpec, SpecError},
+    spec::{ResolverSpec, SpecError},
 };
 use crate::{guards::SharedGuards, policy::rebinding::Rebindings};
 
 /// How many requests wait between the owner and the look-ups at most.
 pub const QUEUE: usize = 16;
 
+/// How many names are looked up at the same time by default.
+pub const CONCURRENCY: usize = 256;
+
 /// The limits of look-ups.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many names are looked up at the same time, at least 1 (`--resolve-concurrency`).
+    /// How many names are looked up at the same time, at least 1.
     pub concurrency: usize,
     /// How many queries may be in flight at one server, at least 1. A and AAAA are two.
     pub per_server: usize,
-    /// How many servers are asked for a name with two or more known addresses (`--resolver-fanout`).
-    pub fanout: Fanout,
+    /// How many servers are asked for a name with two or more known addresses. Each server may have an upstream, or a place in a
+    /// rotation, of its own: what one of them gives its pods, the others may not know.
+    pub fanout: usize,
     /// A datagram without an answer is sent again after this. A server that has answered nothing at all for this long is
     /// silent.
     pub resend: Duration,
@@ -105,9 +109,9 @@ pub struct Beside {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            concurrency: 256,
+            concurrency: CONCURRENCY,
             per_server: 64,
-            fanout: Fanout::default(),
+            fanout: 5,
             resend: Duration::from_secs(1),
             timeout: Duration::from_secs(2),
             patience: Duration::from_millis(1500),
@@ -282,7 +286,7 @@ impl Resolver {
                 ..request
             };
             let config = Config {
-                fanout: Fanout::All,
+                fanout: usize::MAX,
                 ..this.config.clone()
             };
             let round = lookup::look_up(request, &this.exchange, &pool, &config, &this.clock).await;

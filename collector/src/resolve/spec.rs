@@ -1,9 +1,8 @@
-//! The flags that say whom to ask: `--resolver` and `--resolver-fanout`.
+//! The flag that says which servers to ask: `--resolver`.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6},
-    num::NonZeroUsize,
     str::FromStr,
 };
 
@@ -25,7 +24,7 @@ pub enum ResolverSpec {
     None,
 }
 
-/// Why a text is not a [`ResolverSpec`] or a [`Fanout`].
+/// Why a text is not a [`ResolverSpec`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// There is no server in the list.
@@ -41,9 +40,6 @@ pub enum SpecError {
     /// An element of the list is an address that no server can have.
     #[error("`{0}` can be no DNS server: the address must be one host's, and the port 1 to 65535")]
     NoServer(String),
-    /// The fan-out is neither `all` nor a number over 0.
-    #[error("`{0}` is neither `all` nor a number of servers from 1 on")]
-    Fanout(String),
 }
 
 impl FromStr for ResolverSpec {
@@ -116,57 +112,6 @@ impl fmt::Display for ResolverSpec {
     }
 }
 
-/// How many servers are asked for a name with two or more known addresses: `--resolver-fanout`.
-///
-/// Each server may have an upstream, or a place in a rotation, of its own: what one of them gives its pods, the others may
-/// not know.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fanout {
-    /// That many at random.
-    AtMost(NonZeroUsize),
-    /// `all` of them.
-    All,
-}
-
-impl Fanout {
-    /// How many of `servers` are asked.
-    pub(super) fn of(self, servers: usize) -> usize {
-        match self {
-            Self::AtMost(most) => most.get().min(servers),
-            Self::All => servers,
-        }
-    }
-}
-
-impl Default for Fanout {
-    /// Five.
-    fn default() -> Self {
-        Self::AtMost(NonZeroUsize::MIN.saturating_add(4))
-    }
-}
-
-impl FromStr for Fanout {
-    type Err = SpecError;
-
-    fn from_str(text: &str) -> Result<Self, SpecError> {
-        if text == "all" {
-            return Ok(Self::All);
-        }
-        text.parse()
-            .map(Self::AtMost)
-            .map_err(|_| SpecError::Fanout(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Fanout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtMost(most) => write!(f, "{most}"),
-            Self::All => f.write_str("all"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,18 +158,5 @@ mod tests {
             error("10.0.0.1,,10.0.0.2"),
             SpecError::Address(String::new())
         );
-    }
-
-    #[test]
-    fn a_fanout_is_all_or_a_number() {
-        let fanout = |text: &str| {
-            text.parse::<Fanout>()
-                .map(|fanout| [0, 1, 3, 20].map(|n| fanout.of(n)))
-        };
-        assert_eq!(fanout("all"), Ok([0, 1, 3, 20]));
-        assert_eq!(fanout("3"), Ok([0, 1, 3, 3]));
-        assert_eq!(fanout("0"), Err(SpecError::Fanout("0".to_owned())));
-        assert_eq!(fanout("some"), Err(SpecError::Fanout("some".to_owned())));
-        assert_eq!(Fanout::default(), "5".parse().unwrap());
     }
 }

@@ -7,10 +7,7 @@ mod limits;
 mod namespaces;
 mod servers;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    num::NonZeroUsize,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
 use hickory_proto::op::ResponseCode;

@@ -16,7 +16,7 @@ use crate::{
     namespaces,
     pods::{self, PodsView},
     policy::Overview,
-    resolve::{Beside, Round, Servers},
+    resolve::{Beside, CONCURRENCY, Round, Servers},
 };
 
 /// What is known of the pods; `None` while another replica leads.
@@ -127,7 +127,7 @@ impl Program {
         mpsc::Receiver<Round>,
     ) {
         let (trusted, servers) = watch::channel(Servers::default());
-        let (rounds, said) = mpsc::channel(self.args.resolve_concurrency.get());
+        let (rounds, said) = mpsc::channel(CONCURRENCY);
         let may_be = !self.args.trusted_nameserver.is_empty();
         (trusted, may_be.then_some(Beside { servers, rounds }), said)
     }

@@ -1,6 +1,6 @@
 //! The DNS servers that flush probes go to.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, num::NonZeroU32, sync::Arc};
 
 use runtime::{endpoints::Endpoints, peers::Addresses, shutdown::Tasks};
 use tokio::sync::watch;
@@ -26,6 +26,9 @@ pub(super) struct Probing {
     /// What probes tell of the server blocks.
     pub(super) blocks: Blocks,
 }
+
+/// Flush probes a second, to all DNS servers together.
+const FLUSH_BUDGET: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
 impl Program {
     /// The DNS servers that pods may ask: those of the cluster, or with a folder those that are asked for look-ups.
@@ -81,7 +84,7 @@ impl Program {
         };
         let config = Config {
             interval: self.args.flush.flush_probe,
-            budget: self.args.flush.flush_budget,
+            budget: FLUSH_BUDGET,
             names: templates.iter().map(|it| it.name().clone()).collect(),
         };
         let inputs = Inputs {

@@ -18,7 +18,7 @@ impl Reader<'_> {
         } else if partial {
             Some(self.frame_began + limits.frame)
         } else {
-            limits.idle.map(|idle| self.last_read + idle)
+            None
         }
     }
 
@@ -48,13 +48,11 @@ impl Reader<'_> {
         }
         Err(if self.frames.phase() != Phase::Streaming {
             Error::HandshakeTimeout(limits.handshake)
-        } else if partial {
+        } else {
             Error::FrameTimeout {
                 offset: self.frames.offset(),
                 limit: limits.frame,
             }
-        } else {
-            Error::Idle(limits.idle.unwrap_or_default())
         })
     }
 
