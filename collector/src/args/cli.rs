@@ -92,9 +92,40 @@ pub enum Cli {
     Corefile(Box<CorefileArgs>),
 }
 
+/// The flags that `-h` shows; `--help` shows all.
+const EVERYDAY: [&str; 23] = [
+    "store",
+    "objects-namespace",
+    "admin",
+    "log-format",
+    "listen",
+    "certificate",
+    "private-key",
+    "allow-peer",
+    "secret-file",
+    "manage-objects",
+    "min-ttl",
+    "max-ttl",
+    "grace",
+    "retain",
+    "deny-answer",
+    "resolver",
+    "resolver-service",
+    "peer-service",
+    "flush-probe",
+    "flush-name",
+    "corefile",
+    "inspect",
+    "shutdown-delay",
+];
+
 impl CommandFactory for Cli {
     fn command() -> Command {
         Args::command()
+            .mut_args(|arg| {
+                let is_everyday = arg.get_long().is_some_and(|flag| EVERYDAY.contains(&flag));
+                arg.hide_short_help(!is_everyday)
+            })
             .subcommand(ReplayArgs::command())
             .subcommand(CaptureArgs::command())
             .subcommand(CorefileArgs::command())
@@ -151,6 +182,27 @@ mod tests {
     fn without_a_subcommand_it_does_its_work() {
         let args = ["--store=dir:x", "--listen=unix:///run/x"];
         assert!(matches!(parsed(&args).unwrap(), Cli::Run(_)));
+    }
+
+    #[test]
+    fn the_short_help_shows_the_everyday_flags_and_the_long_one_all() {
+        let flags = |help: &str| {
+            let text = parsed(&[help]).unwrap_err();
+            let lines = text.lines().map(str::trim_start);
+            let flags =
+                lines.filter_map(|line| line.split("--").nth(1).filter(|_| line.starts_with('-')));
+            let names = flags.map(|it| it.split([' ', '=', '[']).next().unwrap_or(it).to_owned());
+            names.collect::<Vec<_>>()
+        };
+        let (short, long) = (flags("-h"), flags("--help"));
+        assert!(short.len() <= 25, "{short:?}");
+        assert!(long.len() > 50, "{long:?}");
+        assert!(
+            EVERYDAY
+                .iter()
+                .all(|it| short.iter().any(|flag| flag == it)),
+            "{short:?}"
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Request {
     /// The name; of a wildcard, its own name, `*` and all.
     pub name: DnsName,
     /// How many addresses of it are known. With 0 or 1 one server is asked, with more as many as
-    /// [`Fanout`](super::Fanout) says.
+    /// [`Config::fanout`](super::Config::fanout) says.
     pub known: usize,
     /// It is asked for over TCP beside UDP: there may be more addresses than a datagram has shown.
     pub over_tcp: bool,
