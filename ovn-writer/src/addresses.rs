@@ -1,7 +1,6 @@
 //! A set of addresses that takes little more room than the addresses: 4 bytes for IPv4, 16 for IPv6.
 //!
-//! Sets change by a few addresses at a time and are compared far more often, so they are sorted slices, and whole runs of them
-//! are copied or skipped at once.
+//! Sets are compared far more often than they change, so they are sorted slices.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,9 +30,10 @@ impl Addresses {
     }
 
     /// Takes out those that are in it, and puts the others in.
-    pub fn toggle(&mut self, addresses: Self) {
-        toggle(&mut self.v4, addresses.v4);
-        toggle(&mut self.v6, addresses.v6);
+    pub fn toggle(&mut self, addresses: &Self) {
+        let kept = self.all().without(addresses.all());
+        let new = addresses.all().without(self.all());
+        *self = kept.into_iter().chain(new).collect();
     }
 }
 
@@ -108,76 +108,14 @@ fn sorted<T: Ord>(mut elements: Vec<T>) -> Box<[T]> {
 }
 
 /// Both are sorted.
-fn toggle<T: Copy + Ord>(set: &mut Box<[T]>, elements: Box<[T]>) {
-    if elements.is_empty() {
-        return;
-    }
-    if set.is_empty() {
-        *set = elements;
-        return;
-    }
-    let mut toggled = Vec::with_capacity(set.len().saturating_add(elements.len()));
-    let mut rest = &**set;
-    for element in &*elements {
-        let run;
-        (run, rest) = split_at_not_less(rest, element);
-        toggled.extend_from_slice(run);
-        match rest.split_first() {
-            Some((first, behind)) if first == element => rest = behind,
-            _ => toggled.push(*element),
-        }
-    }
-    toggled.extend_from_slice(rest);
-    *set = toggled.into_boxed_slice();
-}
-
-/// Both are sorted.
 fn without<T: Copy + Ord>(set: &[T], other: &[T], mut left: impl FnMut(T)) {
-    let (mut rest, mut other) = (set, other);
-    loop {
-        // Mostly they are equal for long.
-        let equal = equal(rest, other);
-        (rest, other) = (
-            rest.get(equal..).unwrap_or_default(),
-            other.get(equal..).unwrap_or_default(),
-        );
-        let Some((first, behind)) = rest.split_first() else {
-            return;
-        };
-        (_, other) = split_at_not_less(other, first);
-        if other.first() != Some(first) {
-            left(*first);
-            rest = behind;
+    let mut other = other.iter().peekable();
+    for element in set {
+        while other.next_if(|it| *it < element).is_some() {}
+        if other.peek() != Some(&element) {
+            left(*element);
         }
     }
-}
-
-/// How many elements at the start are the same. Many are compared at once, without a look at each result.
-fn equal<T: Eq>(one: &[T], other: &[T]) -> usize {
-    const MANY: usize = 64;
-    let (chunks, _) = one.as_chunks::<MANY>();
-    let (others, _) = other.as_chunks::<MANY>();
-    let same = |(a, b): &(&[T; MANY], &[T; MANY])| {
-        a.iter().zip(*b).fold(true, |same, (a, b)| same & (a == b))
-    };
-    let before = chunks.iter().zip(others).take_while(same).count() * MANY;
-    let rest = one.iter().zip(other).skip(before);
-    before + rest.take_while(|(a, b)| a == b).count()
-}
-
-/// The elements that are less, and those from there on. It looks at few of them if the place is near.
-fn split_at_not_less<'a, T: Ord>(sorted: &'a [T], element: &T) -> (&'a [T], &'a [T]) {
-    let mut step = 1;
-    let mut bound = sorted.len();
-    while step < bound {
-        match sorted.get(step) {
-            Some(probe) if probe < element => step *= 2,
-            _ => bound = step,
-        }
-    }
-    let near = sorted.get(..bound).unwrap_or(sorted);
-    let at = near.partition_point(|probe| probe < element);
-    sorted.split_at_checked(at).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -220,7 +158,7 @@ mod tests {
                 prop_assert!(a_ref.of_family(family).iter().eq(of_family));
             }
             let mut toggled = a.clone();
-            toggled.toggle(b);
+            toggled.toggle(&b);
             prop_assert_eq!(toggled, compact(&one.symmetric_difference(&other).copied().collect()));
         }
     }

@@ -187,7 +187,7 @@ impl AddressSet {
             }
         }
         self.others = (!others.is_empty()).then_some(others);
-        self.addresses.toggle(addresses.into_iter().collect());
+        self.addresses.toggle(&addresses.into_iter().collect());
     }
 }
 

@@ -184,10 +184,9 @@ mod tests {
             ("--nb", "unix:/a,", "an empty remote"),
             ("--verify", "none", "possible values: chain, full"),
             ("--inactivity-probe", "10ms", "at least 1s"),
-            ("--inactivity-probe", "5", "a duration is"),
+            ("--inactivity-probe", "5", "time unit needed"),
             ("--max-message", "1", "at least 64KiB"),
-            ("--max-message", "512MB", "a size is"),
-            ("--max-message", "99999999999GiB", "no usable number"),
+            ("--max-message", "512 furlongs", "known SI unit"),
             ("--leader-only", "true", "unexpected argument"),
         ] {
             let error = parsed(&[flag, value], None).unwrap_err();

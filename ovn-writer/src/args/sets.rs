@@ -207,7 +207,7 @@ mod tests {
             ("--create-sets=some", "possible values: auto, always, never"),
             ("--allow-empty=true", "RFC 3339"),
             ("--allow-empty=2026-01-01T01:00:01Z", "more than an hour"),
-            ("--absent-after=10", "a duration is"),
+            ("--absent-after=10", "time unit needed"),
         ] {
             let error = policy(&[arg]).unwrap_err();
             assert!(error.contains(words), "{error}");

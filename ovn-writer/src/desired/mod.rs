@@ -292,23 +292,9 @@ impl Desired {
             }
         };
         self.unusable.remove(&key);
-        let known = self.objects.get_mut(&key);
-        if known
-            .as_ref()
-            .is_some_and(|known| !known.is_same(&name, object))
-        {
+        let known = self.objects.get(&key);
+        if known.is_some_and(|known| !known.is_same(&name, object)) {
             self.deleted(&key, now, changed);
-        } else if let Some(known) = known
-            && let Some(came) = known.grow(object, &self.filter)
-        {
-            for reason in came.skipped {
-                *self.skipped.entry(reason).or_default() += 1;
-            }
-            if !came.addresses.all().is_empty() {
-                self.grown(&name, came.addresses.all());
-                changed.insert(name);
-            }
-            return;
         }
         let new = Object::read(name.clone(), object, &self.filter);
         for reason in &new.skipped {
@@ -384,20 +370,6 @@ impl Desired {
         state.changed(moved, became_complete);
         self.names.insert(name.clone(), state);
         is_change
-    }
-
-    /// An object of the name has these addresses more, and lacks none that it had.
-    fn grown(&mut self, name: &DnsName, came: AddressesRef<'_>) {
-        let Some(state) = self.names.get_mut(name) else {
-            return;
-        };
-        let elsewhere = |address: IpAddr| {
-            let objects = state.objects.iter().filter_map(|key| self.objects.get(key));
-            let having = objects.filter(|object| object.addresses.all().contains(address));
-            having.count() > 1 || state.holds(address)
-        };
-        let moved = came.iter().filter(|it| !elsewhere(*it)).collect();
-        state.changed(moved, false);
     }
 
     fn is_complete(&self, state: &Name) -> bool {

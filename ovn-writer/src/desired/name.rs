@@ -73,10 +73,6 @@ impl Name {
         (!past.held.all().is_empty()).then_some(&past.held)
     }
 
-    pub(super) fn holds(&self, address: IpAddr) -> bool {
-        self.held().is_some_and(|held| held.all().contains(address))
-    }
-
     /// What an object had is kept, as it went or says nothing any more.
     pub(super) fn hold(&mut self, addresses: Addresses) {
         if addresses.all().is_empty() {
@@ -84,7 +80,7 @@ impl Name {
         }
         let past = self.past.get_or_insert_default();
         let new = addresses.all().without(past.held.all());
-        past.held.toggle(new.into_iter().collect());
+        past.held.toggle(&new.into_iter().collect());
     }
 
     /// The objects say all there is to say.
