@@ -26,7 +26,7 @@ struct ColumnSchema {
     kind: Value,
 }
 
-/// The type of one element.
+/// The type of one element (RFC 7047 section 3.2, `<atomic-type>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BaseType {
     /// A 64-bit integer.
@@ -41,7 +41,7 @@ pub enum BaseType {
     Uuid,
 }
 
-/// The type of a column, whatever its values and its size are bound to.
+/// The type of a column, whatever its values and its size are bound to (RFC 7047 section 3.2, `<type>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ColumnType {
     /// Exactly one element.

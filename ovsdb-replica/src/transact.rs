@@ -16,7 +16,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
-    /// Makes a row.
+    /// Makes a row (RFC 7047 section 5.2.1).
     Insert {
         /// Where.
         table: Cow<'static, str>,
@@ -26,7 +26,7 @@ pub enum Operation {
         #[serde(rename = "uuid-name", skip_serializing_if = "Option::is_none")]
         uuid_name: Option<String>,
     },
-    /// Sets columns.
+    /// Sets columns (RFC 7047 section 5.2.3).
     Update {
         /// Where.
         table: Cow<'static, str>,
@@ -36,7 +36,7 @@ pub enum Operation {
         /// What the columns hold then.
         row: Row,
     },
-    /// Changes columns relative to what they hold.
+    /// Changes columns relative to what they hold (RFC 7047 section 5.2.4).
     Mutate {
         /// Where.
         table: Cow<'static, str>,
@@ -46,7 +46,7 @@ pub enum Operation {
         /// What changes, in this order.
         mutations: Vec<Mutation>,
     },
-    /// Deletes rows.
+    /// Deletes rows (RFC 7047 section 5.2.5).
     Delete {
         /// Where.
         table: Cow<'static, str>,
@@ -54,7 +54,7 @@ pub enum Operation {
         #[serde(rename = "where")]
         filter: Vec<Condition>,
     },
-    /// Reads rows, as the operations before it leave them.
+    /// Reads rows, as the operations before it leave them (RFC 7047 section 5.2.2).
     Select {
         /// Where.
         table: Cow<'static, str>,
@@ -64,7 +64,7 @@ pub enum Operation {
         /// The columns that are read.
         columns: Vec<SmolStr>,
     },
-    /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0.
+    /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0 (RFC 7047 section 5.2.6).
     Wait {
         /// Where.
         table: Cow<'static, str>,
@@ -179,7 +179,7 @@ pub enum Until {
     NotEqual,
 }
 
-/// A column, a function, and what it is compared with.
+/// A column, a function, and what it is compared with (RFC 7047 section 5.1, `<condition>`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition(pub Cow<'static, str>, pub Function, pub Datum);
 
@@ -233,7 +233,7 @@ impl Condition {
     }
 }
 
-/// A column, what happens to it, and by what.
+/// A column, what happens to it, and by what (RFC 7047 section 5.1, `<mutation>`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 

@@ -9,7 +9,7 @@ use serde::{
 use smol_str::SmolStr;
 use uuid::Uuid;
 
-/// One scalar value.
+/// One scalar value (RFC 7047 section 5.1, `<atom>`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Atom {
     /// A 64-bit integer.
@@ -26,7 +26,7 @@ pub enum Atom {
     NamedUuid(String),
 }
 
-/// The value of a column.
+/// The value of a column (RFC 7047 section 5.1, `<value>`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
     /// One scalar. The server also writes a set of one element like this.
@@ -37,7 +37,7 @@ pub enum Datum {
     Map(Vec<(Atom, Atom)>),
 }
 
-/// Columns by name: a row, or the part of it that a message speaks of.
+/// Columns by name: a row, or the part of it that a message speaks of (RFC 7047 section 5.1, `<row>`).
 pub type Row = BTreeMap<SmolStr, Datum>;
 
 /// A value is not of the type that its column has.
