@@ -1,4 +1,4 @@
-//! The writer and its OVSDB client against a real `ovsdb-server`, and against one that does what a real one never should.
+//! The writer and its OVSDB client against a real `ovsdb-server`.
 
 #![allow(
     clippy::expect_used,
@@ -19,15 +19,12 @@ mod lead;
 mod managed;
 mod namespace;
 mod network;
-mod older;
-mod order;
 mod pki;
 mod program;
 mod proxy;
 mod raft;
 mod random;
 mod restarts;
-mod scripted;
 mod server;
 mod size;
 mod soak;

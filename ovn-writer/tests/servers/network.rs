@@ -60,7 +60,7 @@ async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubl
 #[tokio::test]
 async fn a_server_that_goes_silent_on_a_local_socket_is_left_by_the_deadline() {
     let database = Database::start().await;
-    let proxy = Proxy::start(database.workdir.join("nb.sock"), &[]);
+    let proxy = Proxy::start(database.workdir.join("nb.sock"));
     let mut client = client_with(&proxy.remote(), impatient());
     up(&mut client).await;
     let row = make_row(&mut client, "a1").await;

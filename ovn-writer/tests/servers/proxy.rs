@@ -1,8 +1,7 @@
-//! A stand-in for what cannot be had: an older server, and a network that swallows everything. In front of a real server.
+//! A stand-in for a network that swallows everything, in front of a real server.
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
 use tests::workdir::Workdir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
@@ -24,9 +23,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of the server at `target`, which then does not know the methods of `unknown`, nor the databases among
-    /// them.
-    pub(crate) fn start(target: PathBuf, unknown: &'static [&'static str]) -> Self {
+    /// Stands in front of the server at `target`.
+    pub(crate) fn start(target: PathBuf) -> Self {
         let workdir = Workdir::new();
         let path = workdir.join("proxy.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -38,7 +36,7 @@ impl Proxy {
                 let Ok(server) = UnixStream::connect(&target).await else {
                     continue;
                 };
-                let serving = serve(client, server, unknown, gate.clone());
+                let serving = serve(client, server, gate.clone());
                 cut.mark_unchanged();
                 let mut cut = cut.clone();
                 tokio::spawn(async move {
@@ -79,88 +77,22 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(
-    client: UnixStream,
-    server: UnixStream,
-    unknown: &[&str],
-    gate: watch::Receiver<bool>,
-) {
+async fn serve(client: UnixStream, server: UnixStream, gate: watch::Receiver<bool>) {
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
-    // Replies of the proxy stand between those of the server.
-    let (own, mut others) = tokio::net::UnixStream::pair().unwrap();
-    let (_, own) = own.into_split();
     tokio::select! {
-        () = requests(client_reads, server_writes, own, unknown, gate.clone()) => {}
-        () = replies(server_reads, &mut others, client_writes, gate) => {}
+        () = forward(client_reads, server_writes, gate.clone()) => {}
+        () = forward(server_reads, client_writes, gate) => {}
     }
 }
 
-async fn requests(
-    mut client: OwnedReadHalf,
-    mut server: OwnedWriteHalf,
-    mut own: OwnedWriteHalf,
-    unknown: &[&str],
-    mut gate: watch::Receiver<bool>,
-) {
-    let mut buffer = Vec::new();
-    while let Some(request) = next_message(&mut client, &mut buffer).await {
-        drop(gate.wait_for(|on| *on).await);
-        let named = |what: &Value| what.as_str().is_some_and(|name| unknown.contains(&name));
-        let error = if named(&request["method"]) {
-            json!("unknown method")
-        } else if named(&request["params"][0]) {
-            json!({"error": "unknown database", "details": request["params"][0]})
-        } else {
-            if server
-                .write_all(request.to_string().as_bytes())
-                .await
-                .is_err()
-            {
-                return;
-            }
-            continue;
-        };
-        let reply = json!({"id": request["id"], "result": null, "error": error});
-        let _closed = own.write_all(reply.to_string().as_bytes()).await;
-    }
-}
-
-async fn replies(
-    mut server: OwnedReadHalf,
-    own: &mut UnixStream,
-    mut client: OwnedWriteHalf,
-    mut gate: watch::Receiver<bool>,
-) {
-    let (mut first, mut second) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut gate: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 64 << 10];
     loop {
-        // The server's bytes may end in the middle of a message; the proxy answers only when the server has nothing to say.
-        let bytes = tokio::select! {
-            biased;
-            read = server.read(&mut first) => first.get(..read.unwrap_or(0)).unwrap(),
-            read = own.read(&mut second) => second.get(..read.unwrap_or(0)).unwrap(),
-        };
+        let read = from.read(&mut buffer).await.unwrap_or(0);
         drop(gate.wait_for(|on| *on).await);
-        if bytes.is_empty() || client.write_all(bytes).await.is_err() {
+        if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
             return;
-        }
-    }
-}
-
-/// The next message of a client, of which `buffer` may hold the beginning.
-pub(crate) async fn next_message(
-    stream: &mut (impl AsyncReadExt + Unpin),
-    buffer: &mut Vec<u8>,
-) -> Option<Value> {
-    loop {
-        let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
-        if let Some(Ok(message)) = messages.next() {
-            let end = messages.byte_offset();
-            buffer.drain(..end);
-            return Some(message);
-        }
-        if stream.read_buf(buffer).await.ok()? == 0 {
-            return None;
         }
     }
 }

@@ -65,7 +65,7 @@ impl World {
     /// Every name has an object, an address of each family, and a rule.
     pub(super) async fn start() -> Self {
         let database = Database::start().await;
-        let proxy = Proxy::start(database.workdir.join("nb.sock"), &[]);
+        let proxy = Proxy::start(database.workdir.join("nb.sock"));
         let store = Store::new(database.workdir.join("store"));
         let clock = Clock::start(&database.northbound.remote());
         let mut world = Self {

@@ -5,7 +5,7 @@ mod server;
 
 use std::time::Duration;
 
-use ovsdb_replica::{Error, Event, Operation, Outcome};
+use ovsdb_replica::{Error, Event, NextStep, Operation, Outcome};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -126,25 +126,51 @@ async fn an_answer_without_end_is_cut_off_at_the_bound() {
 }
 
 #[tokio::test]
-async fn what_comes_twice_or_for_nobody_ends_the_session() {
-    let twice = br#"{"id":4,"result":[],"error":null}"#.repeat(2);
+async fn an_unknown_or_a_second_reply_ends_the_session_and_is_named() {
     for (unasked, words) in [
-        (twice, "a reply to no request"),
         (
-            br#"{"id":{"a":[]},"result":[]}"#.to_vec(),
-            "the connection is lost",
+            &br#"{"id":4,"result":[],"error":null}"#[..],
+            "a reply to no request: 4",
         ),
         (
-            br#"{"id":1.5,"error":{}}"#.to_vec(),
-            "the connection is lost",
+            br#"{"id":{"a":[]},"result":[]}"#,
+            r#"a reply to no request: {"a":[]}"#,
+        ),
+        (br#"{"id":1.5,"error":{}}"#, "a reply to no request: 1.5"),
+        (br#"{"jsonrpc":"2.0","id":3}"#, "a reply to no request: 3"),
+    ] {
+        let (was_up, error) = end(&Server::new(), unasked).await;
+        assert!(was_up && error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_before_open_vswitch_2_17_is_refused_with_its_version() {
+    for (method, answer, version) in [
+        // Before Open vSwitch 2.9, before 2.10, and before 2.16.
+        (
+            "set_db_change_aware",
+            Answer::Error(json!("unknown method")),
+            "it has no _Server database",
         ),
         (
-            br#"{"jsonrpc":"2.0","id":3}"#.to_vec(),
-            "the connection is lost",
+            "get_schema _Server",
+            Answer::Error(json!({"error": "unknown database", "details": "_Server"})),
+            "it has no _Server database",
+        ),
+        (
+            "get_schema _Server",
+            Answer::Result(server_schema("1.1.0")),
+            "its _Server schema has the version 1.1.0, and 1.2.0 is needed",
         ),
     ] {
-        let (was_up, error) = end(&Server::new(), &unasked).await;
-        assert!(was_up && error.to_string().contains(words), "{error}");
+        let server = Server::new().with(method, answer);
+        let (was_up, error) = end(&server, b"").await;
+        assert!(!was_up && error.next_step() == NextStep::Refuse);
+        assert_eq!(
+            error.to_string(),
+            format!("the server is older than Open vSwitch 2.17: {version}")
+        );
     }
 }
 
@@ -157,11 +183,6 @@ async fn answers_that_make_no_sense_end_the_session() {
             "set_db_change_aware",
             Answer::Error(json!("no")),
             "refuses set_db_change_aware: no",
-        ),
-        (
-            "get_schema _Server",
-            Answer::Result(server_schema("1.1.0")),
-            "older than Open vSwitch 2.17: its _Server schema has the version 1.1.0",
         ),
         (
             "get_schema",
@@ -303,7 +324,7 @@ async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
 }
 
 #[tokio::test]
-async fn a_flood_that_nobody_takes_holds_the_server_up_and_nothing_of_it_is_lost() {
+async fn a_flood_that_the_client_does_not_take_holds_the_server_up_and_nothing_of_it_is_lost() {
     let server = Server::new();
     let mut client = server.client();
     // Few long ones and many short ones, more than are kept for later.
@@ -315,7 +336,7 @@ async fn a_flood_that_nobody_takes_holds_the_server_up_and_nothing_of_it_is_lost
     let flood: Vec<_> = updates.flatten().collect();
     let following = async {
         assert!(matches!(client.next().await, Event::Up { .. }));
-        // Nobody takes anything while the server talks, and the server cannot go on.
+        // The client takes nothing while the server talks, and the server cannot go on.
         let said = timeout(Duration::from_secs(3), server.said.notified());
         assert!(said.await.is_err(), "all of it was taken");
         for n in 0..13_000 {
@@ -323,7 +344,7 @@ async fn a_flood_that_nobody_takes_holds_the_server_up_and_nothing_of_it_is_lost
                 Event::Changed(_) => {}
                 other => panic!("{n}: {other:?}"),
             }
-            // Whoever takes only a little sees to it that the server is told that somebody is there.
+            // A client that takes only a little still tells the server that it is there.
             if n == 0 {
                 let said = timeout(Duration::from_secs(3), server.said.notified());
                 assert!(said.await.is_err(), "all of it was taken");

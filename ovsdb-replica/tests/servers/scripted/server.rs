@@ -9,10 +9,12 @@ use std::{
 
 use ovsdb_replica::{Client, ClientOptions, Remotes, SessionOptions, TransportOptions};
 use serde_json::{Value, json};
-use tests::workdir::Workdir;
-use tokio::{io::AsyncWriteExt, net::UnixListener, sync::Notify};
-
-use crate::proxy::next_message;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+};
 
 /// After this many answered echoes the server hangs up.
 pub(super) const ECHOES: usize = 100;
@@ -39,13 +41,13 @@ pub(super) struct Server {
     pub(super) probes: Cell<usize>,
     /// Whether it hangs up when it has said all that it says unasked.
     hangs_up: bool,
-    /// Bytes of endless answers that somebody took.
+    /// Bytes of endless answers that the client took.
     pub(super) taken: Cell<usize>,
     /// The transactions since which a client wanted to know what happened.
     pub(super) since: RefCell<Vec<String>>,
     /// It has said all that it says unasked.
     pub(super) said: Notify,
-    _workdir: Workdir,
+    _folder: TempDir,
 }
 
 /// The schema of `_Server`.
@@ -73,7 +75,7 @@ pub(super) enum Answer {
     Bytes(Vec<u8>),
     /// These bytes, and then the end of the connection.
     Last(Vec<u8>),
-    /// These bytes once, and then the last of them again and again, for as long as somebody takes them.
+    /// These bytes once, and then the last of them again and again, for as long as the client takes them.
     Endless(Vec<u8>),
     /// Nothing.
     Silence,
@@ -81,8 +83,8 @@ pub(super) enum Answer {
 
 impl Server {
     pub(super) fn new() -> Self {
-        let workdir = Workdir::new();
-        let path = workdir.join("db.sock");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let columns = json!({"title": {"type": "string"}});
         let schema = json!({
@@ -115,7 +117,7 @@ impl Server {
             taken: Cell::new(0),
             since: RefCell::default(),
             said: Notify::new(),
-            _workdir: workdir,
+            _folder: folder,
         }
     }
 
@@ -204,6 +206,21 @@ impl Server {
                     return;
                 }
             }
+        }
+    }
+}
+
+/// The next message of a client, of which `buffer` may hold the beginning.
+async fn next_message(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Option<Value> {
+    loop {
+        let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
+        if let Some(Ok(message)) = messages.next() {
+            let end = messages.byte_offset();
+            buffer.drain(..end);
+            return Some(message);
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
         }
     }
 }
