@@ -118,13 +118,13 @@ impl<'a> ClientResponse<'a> {
         Ok(kind)
     }
 
-    /// The address of who asked, as [`Event::query_address`](super::Event::query_address) has it.
+    /// The address of the client that asked, as [`Event::query_address`](super::Event::query_address) has it.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         address(self.client)
     }
 
-    /// The port of who asked; nothing if it is larger than a port can be.
+    /// The port of the client that asked; nothing if it is larger than a port can be.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port?.try_into().ok()

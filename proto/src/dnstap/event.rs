@@ -37,20 +37,20 @@ pub struct Event<'a> {
     pub version: &'a [u8],
     /// Free text of the server's operator; empty if there is none. Any bytes.
     pub extra: &'a [u8],
-    /// Who saw which message. `Unknown(0)`, which the schema never assigns, if the event does not say.
+    /// Which server or client saw which message. `Unknown(0)`, which the schema never assigns, if the event does not say.
     pub kind: MessageKind,
     /// The kind of both addresses.
     pub socket_family: Option<SocketFamily>,
     /// What carried the message.
     pub socket_protocol: Option<SocketProtocol>,
-    /// The address of who asks. Its length alone says whether it is IPv4 or IPv6; nothing if that is neither 4 nor 16,
-    /// since the rest of the event is as good without it. Not canonical: it may be IPv4-mapped.
+    /// The address of the side that asks. Its length alone says whether it is IPv4 or IPv6; nothing if that is neither 4 nor
+    /// 16, since the rest of the event is as good without it. Not canonical: it may be IPv4-mapped.
     pub query_address: Option<IpAddr>,
-    /// The address of who answers, read as `query_address` is.
+    /// The address of the side that answers, read as `query_address` is.
     pub response_address: Option<IpAddr>,
-    /// The port of who asks; nothing if it is larger than a port can be.
+    /// The port of the side that asks; nothing if it is larger than a port can be.
     pub query_port: Option<u16>,
-    /// The port of who answers; nothing if it is larger than a port can be.
+    /// The port of the side that answers; nothing if it is larger than a port can be.
     pub response_port: Option<u16>,
     /// When the query was seen; nothing if the event does not give the seconds.
     pub query_time: Option<Timestamp>,

@@ -54,7 +54,7 @@ macro_rules! open_enum {
 }
 
 open_enum! {
-    /// Who saw which message (`Message.Type`).
+    /// Which server or client saw which message (`Message.Type`).
     MessageKind {
         /// An authoritative server received a query from a resolver.
         AuthQuery = 1 "AUTH_QUERY",
