@@ -32,7 +32,7 @@ use super::pem::{FileError, certificates, private_key};
 pub struct TlsOptions {
     /// The authorities that sign the servers' certificates: a PEM file.
     pub ca_cert: PathBuf,
-    /// What is shown to servers that want to know who asks, as OVSDB servers do unless told otherwise.
+    /// What is shown to servers that ask for a client's certificate, as OVSDB servers do unless told otherwise.
     pub identity: Option<TlsIdentity>,
     /// What of a server's certificate must be right.
     pub verify: Verify,
