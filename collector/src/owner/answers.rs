@@ -3,7 +3,7 @@
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::Owner;
+use super::{Owner, entry::Unwritten};
 use crate::observation::Observation;
 
 impl Owner {
@@ -27,7 +27,12 @@ impl Owner {
             let learned = memory.observe(observation, limits, crowd);
             let is_crowded = memory.is_crowded(limits);
             if learned.urgent && self.leader {
-                entry.unwritten_since.get_or_insert(observation.at);
+                let by = match spec.is_wildcard() {
+                    true => crowd.namespaces(memory.askers_of(&observation.name)),
+                    false => Vec::new(),
+                };
+                let new = || Box::new(Unwritten::since(observation.at));
+                entry.unwritten.get_or_insert_with(new).add(&by);
             }
             self.learned(spec, learned, observation.at);
             if is_crowded {

@@ -56,14 +56,45 @@ pub(super) struct Entry {
     /// Failed writes since the last that worked, and when to try again.
     pub(super) failures: u32,
     pub(super) retry_at: Timestamp,
-    /// The first observation that is not in the store.
-    pub(super) unwritten_since: Option<Timestamp>,
+    /// What is not in the store.
+    pub(super) unwritten: Option<Box<Unwritten>>,
+    /// The turn of its next write, if that waits for one; zero if not.
+    pub(super) turn: Timestamp,
     /// When it stands in the owner's wakes.
     pub(super) wake: Option<Timestamp>,
     /// Nothing in most.
     pub(super) evicted: Option<Box<Evicted>>,
     /// What a standby finds missing in the status; nothing in most.
     pub(super) additions: Option<Box<Additions>>,
+}
+
+/// What was learned and is not in the store.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    /// When the first of it was.
+    pub(super) since: Timestamp,
+    /// Under a wildcard the namespaces with a rule whose pods asked for it, at most [`Unwritten::MOST`].
+    pub(super) by: Vec<Namespace>,
+}
+
+impl Unwritten {
+    const MOST: usize = 8;
+
+    pub(super) fn since(since: Timestamp) -> Self {
+        Self {
+            since,
+            by: Vec::new(),
+        }
+    }
+
+    /// Pods of these namespaces asked for it, too.
+    pub(super) fn add(&mut self, namespaces: &[Namespace]) {
+        for namespace in namespaces {
+            if self.by.len() < Self::MOST && !self.by.contains(namespace) {
+                self.by.push(*namespace);
+            }
+        }
+    }
 }
 
 /// The shortest bounds for a name that namespaces ask for, and these.
@@ -97,7 +128,8 @@ impl Entry {
             collisions: 0,
             failures: 0,
             retry_at: Timestamp::default(),
-            unwritten_since: None,
+            unwritten: None,
+            turn: Timestamp::default(),
             wake: None,
             evicted: None,
             additions: None,
@@ -134,6 +166,17 @@ impl Entry {
         crowd(clients, &self.with_rule)
     }
 
+    /// Whether the turn that its next write waited for has come, where it is no later.
+    pub(super) fn has_turn(&self) -> bool {
+        self.turn > Timestamp::default()
+    }
+
+    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or all with a rule.
+    pub(super) fn payers(&self) -> &[Namespace] {
+        let by = self.unwritten.as_deref().map(|it| &*it.by);
+        by.filter(|it| !it.is_empty()).unwrap_or(&self.with_rule)
+    }
+
     /// On which terms its addresses are kept.
     pub(super) fn kept(&self, now: Timestamp) -> Kept<'_> {
         Kept {
@@ -153,13 +196,15 @@ impl Entry {
         self.memory.gap(now, &self.limits);
         self.missing_since = self.missing_since.min(now);
         self.retry_at = self.retry_at.min(now);
-        self.unwritten_since = self.unwritten_since.map(|since| since.min(now));
+        self.turn = self.turn.min(now);
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.since = unwritten.since.min(now);
+        }
         if let Some(evicted) = &mut self.evicted {
             evicted.told_at = evicted.told_at.min(now);
         }
         for object in &mut self.objects {
             object.written = object.written.min(now);
-            object.deferred_until = object.deferred_until.min(now);
             object.no_rule_since = object.no_rule_since.map(|since| since.min(now));
         }
     }
@@ -205,8 +250,6 @@ pub(super) struct Object {
     /// When this process last wrote it, and what that cost the API server.
     pub(super) written: Timestamp,
     pub(super) cost: usize,
-    /// There is no room in the budget of all writes before then.
-    pub(super) deferred_until: Timestamp,
     /// Versions that it had before: a late watch event of one of them says nothing.
     superseded: Vec<Box<str>>,
 }
@@ -224,7 +267,6 @@ impl Object {
             no_rule_since: None,
             written: Timestamp::default(),
             cost: 0,
-            deferred_until: Timestamp::default(),
             superseded: Vec::new(),
         }
     }

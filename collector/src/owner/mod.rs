@@ -275,7 +275,7 @@ impl Owner {
     pub fn end(&mut self) {
         self.ending = true;
         let entries = self.entries.iter();
-        let unwritten = entries.filter(|(_, entry)| entry.unwritten_since.is_some());
+        let unwritten = entries.filter(|(_, entry)| entry.unwritten.is_some());
         self.dirty.extend(unwritten.map(|(name, _)| name).cloned());
     }
 

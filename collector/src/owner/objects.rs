@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use super::{
     Owner,
+    budget::WriteCost,
     entry::{Entry, Object},
 };
 use crate::state::{After, Learned, Stored, make_room};
@@ -158,6 +159,15 @@ impl Owner {
         {
             self.is_reaped = true;
             info!(object = %key, "another program removes addresses by the times of statuses: they are kept up to date from now on");
+        }
+        if writer == Writer::Other && after == After::Change && before != status {
+            // Otherwise two collectors would write twice as much together.
+            let cost = WriteCost {
+                payers: &entry.with_rule,
+                bytes: entry.memory.size(),
+                since: now,
+            };
+            self.budget.charge(&cost, now);
         }
         let mut object = Object::new(object, status);
         object.no_rule_since = is_no_rule.then_some(now);

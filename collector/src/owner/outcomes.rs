@@ -127,8 +127,8 @@ impl Owner {
 
     fn record_lag(&mut self, object: &DnsNameResolver, now: Timestamp) {
         let entry = self.entry_mut(&object.spec.name);
-        if let Some(since) = entry.and_then(|entry| entry.unwritten_since.take()) {
-            histogram!("collector_status_lag_seconds").record(now.since(since));
+        if let Some(unwritten) = entry.and_then(|entry| entry.unwritten.take()) {
+            histogram!("collector_status_lag_seconds").record(now.since(unwritten.since));
         }
     }
 }

@@ -12,6 +12,7 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
     Owner,
+    budget::WriteCost,
     entry::{Entry, Object},
     writes::spaced,
 };
@@ -353,6 +354,8 @@ impl Owner {
             additions,
             objects,
             limits,
+            with_rule,
+            turn,
             ..
         } = &mut **entry;
         let known = additions.as_deref_mut()?;
@@ -399,6 +402,21 @@ impl Owner {
                 again.push(spaced(object));
                 continue;
             }
+            let cost = WriteCost {
+                payers: with_rule,
+                bytes: memory.size(),
+                since: now,
+            };
+            if *turn > now {
+                again.push(*turn);
+                continue;
+            }
+            if let Err(later) = self.budget.take(&cost, *turn > Timestamp::default(), now) {
+                *turn = later;
+                again.push(later);
+                continue;
+            }
+            *turn = Timestamp::default();
             let additions = missing.iter().map(|it| &it.addition);
             let (next, added) = object.status.with_additions(additions, limits, FULL, now);
             is_full |= added < missing.len();

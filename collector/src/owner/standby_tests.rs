@@ -1,5 +1,7 @@
 //! A leader and a standby that share a store.
 
+mod budget;
+
 use std::time::Duration;
 
 use runtime::store::Event;

@@ -347,3 +347,42 @@ fn names_that_the_wildcards_own_entry_covers_cause_few_writes() {
         assert!(writes <= 2 * 7, "{has_clients}: {writes} writes in an hour");
     }
 }
+
+#[test]
+fn names_that_wait_to_be_made_are_looked_at_when_their_turn_is() {
+    let names: Vec<String> = (0..1_000).map(|i| format!("n{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::with(ManageObjects::Always, |config| {
+        // Ten objects a second.
+        config.rates.bytes = 30_000.0;
+    });
+    world.want(&names);
+    let (mut looked_at, mut made) = (0, 0);
+    while made < names.len() {
+        let now = at(world.now);
+        let due = world
+            .owner
+            .wakes
+            .iter()
+            .take_while(|(wake, _)| *wake <= now);
+        looked_at += due.count();
+        world.owner.tick(now);
+        let mut writes = world.owner.writes(now);
+        while !writes.is_empty() {
+            for write in writes {
+                made += usize::from(matches!(write, Write::Create(_)));
+                let outcome = world.carry_out(&write);
+                world.owner.written(&write.key(), &write, outcome, now);
+            }
+            writes = world.owner.writes(now);
+        }
+        let wake = world.owner.next_wake();
+        world.now += wake
+            .map_or(1_000, |at| {
+                i64::try_from(at.since(now).as_millis()).unwrap()
+            })
+            .clamp(1, 1_000);
+        assert!(world.now < 200_000, "{made} are made");
+    }
+    assert!(looked_at < 5 * made, "{looked_at} looks");
+}

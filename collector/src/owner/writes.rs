@@ -7,10 +7,10 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
     Owner,
-    budget::AddressWrite,
-    entry::{Entry, Object},
+    budget::WriteCost,
+    entry::{Entry, Object, Unwritten},
 };
-use crate::{args::ManageObjects, publish::Write, state::Stored};
+use crate::{args::ManageObjects, clients::Namespace, publish::Write, state::Stored};
 
 /// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
@@ -63,7 +63,8 @@ impl Window {
 struct Refresh {
     nearest: Timestamp,
     spec: DnsName,
-    cost: usize,
+    bytes: usize,
+    payers: Vec<Namespace>,
     write: Write,
 }
 
@@ -97,13 +98,22 @@ impl Owner {
         refreshes.sort_by(|one, other| (one.nearest, &one.spec).cmp(&(other.nearest, &other.spec)));
         for refresh in refreshes {
             let Refresh {
-                spec, cost, write, ..
+                spec,
+                bytes,
+                payers,
+                write,
+                ..
             } = refresh;
             // What was evicted for it made the name dirty again: it is written already.
             if self.in_flight.contains_key(&write.key()) {
                 continue;
             }
-            match self.budget.take_times(cost, now) {
+            let cost = WriteCost {
+                payers: &payers,
+                bytes,
+                since: now,
+            };
+            match self.budget.take_times(&cost, now) {
                 Ok(()) => {
                     self.in_flight.insert(write.key(), VecDeque::new());
                     writes.push(write);
@@ -159,17 +169,19 @@ impl Owner {
                 ManageObjects::Auto => entry.missing_since + self.config.create_after,
                 _ => now,
             };
-            let creation = AddressWrite {
-                spec,
-                with_rule: &entry.with_rule,
+            let creation = WriteCost {
+                payers: &entry.with_rule,
                 bytes: CREATION,
                 since: now,
             };
+            let create_at = create_at.max(entry.turn);
             if create_at > now {
                 again.push(create_at);
-            } else if let Err(later) = self.budget.take_addresses(&creation, now) {
-                again.push(later);
+            } else if let Err(turn) = self.budget.take(&creation, entry.has_turn(), now) {
+                entry.turn = turn;
+                again.push(turn);
             } else {
+                entry.turn = Timestamp::default();
                 entry.creating = true;
                 let object = entry.new_object(&self.config.namespace);
                 writes.push(Write::Create(Box::new(object)));
@@ -178,12 +190,18 @@ impl Owner {
         let unused = manage && self.wanted_in_sync && entry.released;
         let mut waiting = false;
         let namespace = &self.config.namespace;
+        let (payers, is_turn) = (entry.payers().to_vec(), entry.has_turn());
+        let cost = WriteCost {
+            payers: &payers,
+            bytes: entry.memory.size(),
+            since: entry.unwritten.as_ref().map_or(now, |it| it.since),
+        };
         let Entry {
             objects,
             memory,
             limits,
-            with_rule,
-            unwritten_since,
+            unwritten,
+            turn,
             ..
         } = &mut **entry;
         for object in objects.iter_mut() {
@@ -202,7 +220,7 @@ impl Owner {
                     None => {
                         let status = Stored::no_rule(spec, now).status();
                         writes.push(object.write(namespace, spec, status));
-                        *unwritten_since = None;
+                        *unwritten = None;
                     }
                 }
                 continue;
@@ -211,24 +229,17 @@ impl Owner {
             if object.no_rule_since.is_some() && !wanted {
                 continue;
             }
-            let mut paid = may_be_written(object, memory.is_full(limits));
-            let size = memory.size();
-            let in_budget = AddressWrite {
-                spec,
-                with_rule,
-                bytes: size,
-                since: unwritten_since.unwrap_or(now),
-            };
             let is_dear = object.cost > DEAR && !self.ending;
             if is_dear
-                && unwritten_since.is_some()
-                && let Err(later) = self.budget.may_take(&in_budget, now)
+                && unwritten.is_some()
+                && *turn <= now
+                && let Err(later) = self.budget.may_take(&cost, is_turn, now)
             {
-                object.deferred_until = later;
-                paid = paid.max(later);
+                *turn = later;
             }
+            let paid = may_be_written(object, memory.is_full(limits)).max(*turn);
             if paid > now && is_dear {
-                waiting |= unwritten_since.is_some();
+                waiting |= unwritten.is_some();
                 again.push(paid);
                 continue;
             }
@@ -249,14 +260,15 @@ impl Owner {
             }
             if urgent
                 && !self.ending
-                && let Err(later) = self.budget.take_addresses(&in_budget, now)
+                && let Err(later) = self.budget.take(&cost, is_turn, now)
             {
                 waiting = true;
-                unwritten_since.get_or_insert(now);
-                object.deferred_until = later;
+                unwritten.get_or_insert_with(|| Box::new(Unwritten::since(now)));
+                *turn = later;
                 again.push(later);
                 continue;
             }
+            *turn = Timestamp::default();
             let write = object.write(namespace, spec, change.status());
             if urgent {
                 writes.push(write);
@@ -264,14 +276,15 @@ impl Owner {
                 refreshes.push(Refresh {
                     nearest: change.nearest.unwrap_or(now),
                     spec: spec.clone(),
-                    cost: size,
+                    bytes: cost.bytes,
+                    payers: payers.clone(),
                     write,
                 });
             }
         }
         if writes.len() == before && !waiting {
             // What was learned needs no write.
-            entry.unwritten_since = None;
+            (entry.unwritten, entry.turn) = (None, Timestamp::default());
         }
         again.into_iter().min()
     }
@@ -305,10 +318,9 @@ impl Owner {
 
 /// When the object may be written again.
 fn may_be_written(object: &Object, is_full: bool) -> Timestamp {
-    let paid = spaced(object).max(object.deferred_until);
     match is_full {
-        true => paid.max(object.written + FULL_INTERVAL),
-        false => paid,
+        true => spaced(object).max(object.written + FULL_INTERVAL),
+        false => spaced(object),
     }
 }
 

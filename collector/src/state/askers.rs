@@ -44,6 +44,15 @@ impl Crowd<'_> {
         }
     }
 
+    /// The namespaces of those of these clients that are pods with a rule, each once.
+    pub(crate) fn namespaces(&self, clients: &[IpAddr]) -> Vec<Namespace> {
+        let who = clients.iter().map(|client| self.who(*client));
+        let mut namespaces: Vec<Namespace> = who.filter_map(|it| self.with_rule(it)).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces
+    }
+
     fn has_rule(&self, client: Client) -> bool {
         self.with_rule(client).is_some()
     }
@@ -115,6 +124,11 @@ impl Memory {
     pub fn found(&self, kept: &Kept<'_>) -> impl Iterator<Item = (&[IpAddr], Count)> {
         let found = self.names.iter().filter(|it| it.dns_name != self.spec);
         found.map(|name| (&*name.askers.0, kept.count(name)))
+    }
+
+    /// The clients that asked for a name, as far as they are known.
+    pub fn askers_of(&self, name: &DnsName) -> &[IpAddr] {
+        self.name(name).map_or(&[], |name| &name.askers.0)
     }
 
     /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked

@@ -1,0 +1,254 @@
+use std::collections::{BTreeSet, VecDeque};
+
+use super::*;
+use crate::clients::Clients;
+
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+fn after(seconds: f64) -> Timestamp {
+    START + Duration::from_secs_f64(seconds)
+}
+
+fn budget() -> Budget {
+    let mut budget = Budget::new(Rates {
+        writes: 20.0,
+        bytes: 2e6,
+    });
+    budget.fill(START);
+    budget
+}
+
+/// A write that has not waited.
+fn cost(payers: &[Namespace], bytes: usize) -> WriteCost<'_> {
+    let since = after(1e6);
+    WriteCost {
+        payers,
+        bytes,
+        since,
+    }
+}
+
+fn numbers<const N: usize>(clients: &Clients) -> [Namespace; N] {
+    std::array::from_fn(|i| clients.number(&i.to_string()))
+}
+
+/// An object that changes again so long after it was written.
+struct Changing<'a> {
+    payers: &'a [Namespace],
+    bytes: usize,
+    pause: Duration,
+    /// Since when it waits.
+    since: Timestamp,
+    turn: Option<Timestamp>,
+}
+
+impl<'a> Changing<'a> {
+    fn new(payers: &'a [Namespace], bytes: usize, pause: f64) -> Self {
+        Self {
+            payers,
+            bytes,
+            pause: Duration::from_secs_f64(pause),
+            since: START,
+            turn: None,
+        }
+    }
+
+    /// Tries it at its time. Returns how long it had waited if it is written.
+    fn look(&mut self, budget: &mut Budget, now: Timestamp) -> Option<Duration> {
+        if self.turn.unwrap_or(self.since) > now {
+            return None;
+        }
+        let cost = WriteCost {
+            since: self.since,
+            ..cost(self.payers, self.bytes)
+        };
+        match budget.take(&cost, self.turn.is_some(), now) {
+            Ok(()) => {
+                let waited = now.since(self.since);
+                (self.since, self.turn) = (now + self.pause, None);
+                Some(waited)
+            }
+            Err(turn) => {
+                self.turn = Some(turn);
+                None
+            }
+        }
+    }
+}
+
+fn spend(bytes: usize, seconds: u64) -> usize {
+    let mut budget = budget();
+    budget.paid_at.insert(None, f64::MAX);
+    let (mut now, end) = (START, START + Duration::from_secs(seconds));
+    let mut writes = 0;
+    while now < end {
+        budget.paid_at.insert(None, f64::MAX);
+        match budget.take_times(&cost(&[], bytes), now) {
+            Ok(()) => writes += 1,
+            Err(at) => now = at,
+        }
+    }
+    writes
+}
+
+#[test]
+fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_size() {
+    let small = spend(1_000, 60);
+    assert!((20 * 60..=20 * 62).contains(&small), "{small}");
+    // Half of what is saved, and then two megabytes a second.
+    let large = spend(500_000, 60);
+    assert!((298..=303).contains(&large), "{large}");
+    assert!(spend(20_000_000, 120) >= 6, "larger than what is left");
+}
+
+#[test]
+fn beyond_the_share_small_writes_go_sooner_than_large_ones_and_the_rest_in_its_order() {
+    let mut budget = budget();
+    let mut take = |bytes, is_turn, now| {
+        budget.paid_at.insert(None, f64::MAX);
+        budget.take(&cost(&[], bytes), is_turn, now)
+    };
+    for _ in 0..60 {
+        assert_eq!(take(1_000_000, false, START), Ok(()));
+    }
+    // A large one waits for its turn, which has come as long as the debt is not too large.
+    let turn = take(1_000_000, false, START).unwrap_err();
+    assert_eq!(turn, START);
+    assert_eq!(take(1_000_000, true, START), Ok(()));
+    let small = (0..1000).take_while(|_| take(60_000, false, START).is_ok());
+    assert_eq!(small.count(), 734);
+    let turns = [60_000, 1_000_000, 60_000].map(|bytes| take(bytes, false, START).unwrap_err());
+    assert!(turns.is_sorted(), "{turns:?}");
+    assert!(
+        turns[2] > turns[1] + Duration::from_millis(490),
+        "{turns:?}"
+    );
+}
+
+#[test]
+fn a_namespace_within_its_share_waits_for_no_other() {
+    let clients = Clients::default();
+    let [greedy, modest] = numbers(&clients);
+    let (greedy, own, both) = ([greedy], [modest], [greedy, modest]);
+    let mut budget = budget();
+    let small = (0..2000).map(|_| Changing::new(&greedy, 10_000, 0.1));
+    let large = (0..20).map(|_| Changing::new(&greedy, 1 << 20, 0.1));
+    let mut objects: Vec<_> = small.chain(large).collect();
+    let mut waits = 0;
+    for tenth in 0..1200 {
+        let now = after(f64::from(tenth) / 10.0);
+        for object in &mut objects {
+            waits += usize::from(object.look(&mut budget, now).is_none());
+        }
+        if tenth % 10 == 0 {
+            for bytes in [10_000, 100_000] {
+                for payers in [&own[..], &both] {
+                    let taken = budget.take(&cost(payers, bytes), false, now);
+                    assert_eq!(taken, Ok(()), "{bytes} after {tenth}");
+                }
+            }
+            let times = budget.take_times(&cost(&own, 10_000), now);
+            assert_eq!(times, Ok(()), "after {tenth}");
+        }
+    }
+    assert!(waits > 100_000, "{waits}");
+}
+
+#[test]
+fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one() {
+    let clients = Clients::default();
+    let [bad] = numbers(&clients);
+    let payers = [bad];
+    let mut budget = Budget::new(Rates::default());
+    let mut objects: Vec<_> = (0..2000)
+        .map(|_| Changing::new(&payers, 3_000, 0.0))
+        .collect();
+    let mut queue: BTreeSet<(Timestamp, usize)> = (0..2000).map(|i| (START, i)).collect();
+    let (mut tries, mut writes, mut longest) = (0, 0, Duration::ZERO);
+    while let Some((now, number)) = queue.pop_first()
+        && now < after(300.0)
+    {
+        tries += 1;
+        let object = &mut objects[number];
+        let written = object.look(&mut budget, now);
+        writes += usize::from(written.is_some());
+        longest = longest.max(written.unwrap_or_default());
+        let next = object.turn.unwrap_or(object.since);
+        queue.insert((next.max(now + Duration::from_millis(1)), number));
+    }
+    assert!(tries < 3 * writes, "{tries} for {writes}");
+    // 6 MB at 1.26 MB/s.
+    assert!(longest < Duration::from_secs(6), "{longest:?}");
+}
+
+/// Bytes in the history of ten minutes at most, of so many names of these bytes in each namespace that change all the time.
+fn history<const N: usize>(names: usize, bytes: usize) -> f64 {
+    let clients = Clients::default();
+    let namespaces: [Namespace; N] = numbers(&clients);
+    let mut budget = Budget::new(Rates::default());
+    let each = |payers| (0..names).map(move |_| Changing::new(payers, bytes, 0.1));
+    let mut objects: Vec<_> = namespaces.chunks(1).flat_map(each).collect();
+    let mut history = VecDeque::new();
+    let (mut held, mut most) = (0, 0);
+    for half in 0..1800 {
+        let now = after(f64::from(half) / 2.0);
+        for object in &mut objects {
+            if object.look(&mut budget, now).is_some() {
+                history.push_back((now, bytes));
+                held += bytes;
+            }
+        }
+        while history.front().is_some_and(|(at, _)| *at + HISTORY <= now) {
+            held -= history.pop_front().map_or(0, |(_, bytes)| bytes);
+        }
+        most = most.max(held);
+    }
+    most as f64
+}
+
+#[test]
+fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
+    let half = ETCD_QUOTA / 2.0 - OBJECTS;
+    for (what, most) in [
+        ("names of one address", history::<1>(5_000, 4_950)),
+        ("names of four namespaces", history::<4>(67, 62_000)),
+        ("names of twenty namespaces", history::<20>(67, 62_000)),
+        ("full wildcards", history::<10>(23, 1 << 20)),
+    ] {
+        assert!(most < half * 1.05, "{what}: {most} of {half}");
+        assert!(most > half * 0.8, "{what}: {most} of {half}: it is used");
+    }
+}
+
+#[test]
+fn writes_cost_fractions_of_a_millisecond() {
+    let clients = Clients::default();
+    let [bad] = numbers(&clients);
+    for (rate, bytes) in [(Rates::DEFAULT_BYTES, 4_950), (6e6, 5_000)] {
+        let mut budget = Budget::new(Rates {
+            writes: 20.0,
+            bytes: rate,
+        });
+        let mut taken = 0;
+        while budget.is_within_share(&cost(&[bad], bytes), START) && taken < 1 << 30 {
+            budget.charge(&cost(&[bad], bytes), START);
+            taken += bytes;
+        }
+        let saved = rate * SAVED.as_secs_f64();
+        assert!((taken as f64) < saved * 1.01, "{taken} of {saved}");
+    }
+}
+
+#[test]
+fn namespaces_that_wrote_nothing_of_late_are_forgotten_also_after_the_clock_was_set_back() {
+    let clients = Clients::default();
+    let mut budget = Budget::new(Rates::default());
+    budget.fill(after(86_400.0));
+    budget.gap();
+    for namespace in numbers::<100>(&clients) {
+        budget.charge(&cost(&[namespace], 100), START);
+    }
+    assert_eq!(budget.paid_at.len(), 100);
+    budget.fill(after(120.0));
+    assert_eq!(budget.paid_at.len(), 0);
+}
