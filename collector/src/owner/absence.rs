@@ -236,7 +236,7 @@ impl Owner {
             (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
             entry.released = true;
             // No namespace pays for the name any more.
-            (entry.with_rule, entry.shortest) = (Box::default(), None);
+            (entry.with_rule, entry.own_limits) = Default::default();
             entry.limits = Arc::clone(&self.limits);
             self.dirty.insert(name.clone());
         }

@@ -16,7 +16,7 @@ use crate::{
     clients::{Clients, Namespace},
     new_names::KnownNames,
     publish::Write,
-    state::{Crowd, Kept, Limits, Memory, Stored},
+    state::{Crowd, Kept, Limits, Memory, OwnLimits, Stored},
 };
 
 /// The label and its value by which objects are known as the collector's own.
@@ -39,8 +39,8 @@ pub(super) struct Entry {
     pub(super) left_out: bool,
     /// The namespaces with a rule for it, in order.
     pub(super) with_rule: Box<[Namespace]>,
-    /// The shortest terms on which they have it, if these differ.
-    pub(super) shortest: Option<Box<Shortest>>,
+    /// The bounds of those of them that others have longer ones than.
+    pub(super) own_limits: Box<[OwnLimits]>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
     pub(super) released: bool,
     /// Usually one; a foreign one of the same name is kept up too.
@@ -97,13 +97,6 @@ impl Unwritten {
     }
 }
 
-/// The shortest bounds for a name that namespaces ask for, and these.
-#[derive(Debug, PartialEq)]
-pub(super) struct Shortest {
-    pub(super) limits: Arc<Limits>,
-    pub(super) namespaces: Box<[Namespace]>,
-}
-
 impl Entry {
     pub(super) fn new(
         spec: DnsName,
@@ -119,7 +112,7 @@ impl Entry {
             denied: false,
             left_out: false,
             with_rule: Box::default(),
-            shortest: None,
+            own_limits: Box::default(),
             released: false,
             fresh: true,
             missing_since: now,
@@ -150,15 +143,14 @@ impl Entry {
         &'a mut self,
         clients: &'a Clients,
         now: Timestamp,
-    ) -> (&'a mut Memory, Crowd<'a>, Kept<'a>, Option<&'a Shortest>) {
-        let shortest = self.shortest.as_deref();
+    ) -> (&'a mut Memory, Crowd<'a>, Kept<'a>) {
         let kept = Kept {
             limits: &self.limits,
-            shortest: shortest.map(|it| &*it.limits),
+            own: &self.own_limits,
             now,
         };
         let crowd = crowd(clients, &self.with_rule);
-        (&mut self.memory, crowd, kept, shortest)
+        (&mut self.memory, crowd, kept)
     }
 
     /// The clients that asked, and the namespaces with a rule.
@@ -181,7 +173,7 @@ impl Entry {
     pub(super) fn kept(&self, now: Timestamp) -> Kept<'_> {
         Kept {
             limits: &self.limits,
-            shortest: self.shortest.as_deref().map(|it| &*it.limits),
+            own: &self.own_limits,
             now,
         }
     }

@@ -76,7 +76,7 @@ use self::{
     absence::Absences,
     budget::Budget,
     dirty::Dirty,
-    entry::{Entry, Object, Shortest},
+    entry::{Entry, Object},
     namespace_limits::Shares,
     newcomers::Newcomers,
     repair::Repairs,
@@ -99,7 +99,7 @@ use crate::{
     observation::Source,
     policy::{Change, Terms, Version, Wanted},
     recent::{Note, What},
-    state::{Learned, Limits},
+    state::{Learned, Limits, OwnLimits},
 };
 
 /// While a DNS server is not heard that was heard before, nothing is removed for so long.
@@ -350,17 +350,17 @@ impl Owner {
             ))
         });
         (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
-        if let Some(namespaces) = wanted.namespaces.get(name)
-            && entry.with_rule != *namespaces
-        {
-            entry.with_rule.clone_from(namespaces);
-        }
-        entry.shortest = wanted.shortest.get(name).map(|it| {
-            Box::new(Shortest {
+        if let Some(namespaces) = wanted.namespaces.get(name) {
+            if entry.with_rule != *namespaces {
+                entry.with_rule.clone_from(namespaces);
+            }
+            let own = wanted.own_terms.get(name).into_iter();
+            let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
                 limits: limits_on(&it.terms),
                 namespaces: it.namespaces.clone(),
-            })
-        });
+            });
+            entry.own_limits = own.collect();
+        }
         if entry.wanted && entry.limits == limits {
             return;
         }

@@ -54,7 +54,7 @@ use self::{
     speaker::Speaker, teller::Teller,
 };
 pub use self::{
-    terms::{Ceilings, ShortestTerms, Terms, TermsRules},
+    terms::{Ceilings, MAX_OWN_TERMS, OwnTerms, Terms, TermsRules},
     uses::{NameUses, RuleUse, UsesAsked},
     wanted::{Change, Changes, Version, Wanted},
 };

@@ -6,16 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, sample::select};
 use proto::api::{DnsName, RuleType};
 use runtime::store::ObjectKey;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Change, Overview, ShortestTerms, Terms, TermsRules, Version, Wanted,
+    Change, Overview, Terms, TermsRules, Version, Wanted,
     firewall::Firewall,
     rules::Rules,
-    tests::{firewall, key},
+    tests::{annotate, firewall, key},
 };
 use crate::clients::{Clients, Namespace};
 
@@ -34,7 +34,8 @@ pub(super) struct Published {
 struct Read {
     names: BTreeMap<DnsName, Terms>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    shortest: BTreeMap<DnsName, Arc<ShortestTerms>>,
+    /// On which terms each namespace pays for a name, where these are not the longest.
+    own_terms: BTreeMap<DnsName, BTreeMap<Namespace, Terms>>,
     order: BTreeMap<Namespace, Arc<[DnsName]>>,
     absent: BTreeMap<DnsName, bool>,
 }
@@ -94,7 +95,7 @@ impl Published {
         let Wanted {
             names,
             namespaces,
-            shortest,
+            own_terms,
             order,
             absent,
             ..
@@ -102,7 +103,14 @@ impl Published {
         let all = Read {
             names: names.clone(),
             namespaces: namespaces.clone(),
-            shortest: shortest.clone(),
+            own_terms: own_terms
+                .iter()
+                .map(|(name, own)| {
+                    let own = own.iter();
+                    let each = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.terms)));
+                    (name.clone(), each.collect())
+                })
+                .collect(),
             order: order.clone(),
             absent: absent.clone(),
         };
@@ -149,16 +157,22 @@ impl Published {
             }
         }
         for (name, terms_of) in terms_of {
-            let of_all = terms_of.iter().map(|(_, terms)| *terms);
-            let terms = of_all.reduce(Terms::shortest).unwrap();
-            let (short, long): (Vec<_>, Vec<_>) = terms_of
-                .iter()
-                .partition(|(_, of_one)| of_one.keep_as_long(&terms));
-            if !short.is_empty() && !long.is_empty() {
-                let namespaces: BTreeSet<Namespace> = short.iter().map(|(it, _)| *it).collect();
-                let namespaces = namespaces.into_iter().collect();
-                all.shortest
-                    .insert(name, Arc::new(ShortestTerms { terms, namespaces }));
+            let longest = |of: &dyn Fn(Namespace) -> bool| {
+                let of = terms_of.iter().filter(|(namespace, _)| of(*namespace));
+                let terms: Vec<Terms> = of.map(|(_, terms)| *terms).collect();
+                Terms {
+                    grace: terms.iter().map(|it| it.grace).max().unwrap(),
+                    min_ttl: terms.iter().map(|it| it.min_ttl).max().unwrap(),
+                    retain: terms.iter().map(|it| it.retain).max().unwrap(),
+                    ..Terms::default()
+                }
+            };
+            let of_all = longest(&|_| true);
+            let with = all.namespaces.get(&name).into_iter().flatten();
+            let each = with.map(|namespace| (*namespace, longest(&|it| it == *namespace)));
+            let own: BTreeMap<_, _> = each.filter(|(_, terms)| *terms != of_all).collect();
+            if !own.is_empty() {
+                all.own_terms.insert(name, own);
             }
         }
         let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
@@ -194,7 +208,7 @@ impl Read {
             Change::Name(name) => {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
-                copy(&mut self.shortest, &all.shortest, name);
+                copy(&mut self.own_terms, &all.own_terms, name);
                 copy(&mut self.absent, &all.absent, name);
             }
             Change::Order(namespace) => copy(&mut self.order, &all.order, namespace),
@@ -204,8 +218,13 @@ impl Read {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A namespace has these names, the first of them in a Deny rule if so.
-    Apply(usize, Vec<usize>, bool),
+    /// A namespace has these names, the first of them in a Deny rule if so, with these annotations.
+    Apply(
+        usize,
+        Vec<usize>,
+        bool,
+        &'static [(&'static str, &'static str)],
+    ),
     Remove(usize),
     /// A list is made, that lacks what went.
     List,
@@ -217,10 +236,17 @@ enum Step {
     Minutes(u64),
 }
 
+const ANNOTATIONS: [&[(&str, &str)]; 4] = [
+    &[],
+    &[("retain", "168h"), ("grace", "0s")],
+    &[("grace", "1m")],
+    &[("min-ttl", "9m"), ("retain", "1m")],
+];
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0..6_usize, vec(0..8_usize, 0..4), any::<bool>())
-            .prop_map(|(namespace, names, denies)| Step::Apply(namespace, names, denies)),
+        6 => (0..6_usize, vec(0..8_usize, 0..4), any::<bool>(), select(&ANNOTATIONS))
+            .prop_map(|(of, names, denies, annotations)| Step::Apply(of, names, denies, annotations)),
         4 => (0..6_usize).prop_map(Step::Remove),
         2 => Just(Step::List),
         1 => Just(Step::Keep),
@@ -254,10 +280,11 @@ proptest! {
         let namespace = |i: usize| format!("n{i}");
         for step in steps {
             match step {
-                Step::Apply(i, names, denies) => {
+                Step::Apply(i, names, denies, annotations) => {
                     let names: Vec<_> = names.iter().map(|i| format!("n{i}.example.com")).collect();
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
                     let mut object = firewall(&namespace(i), &names);
+                    annotate(&mut object, annotations);
                     if let Some(rule) = object.spec.egress.first_mut().filter(|_| denies) {
                         rule.rule_type = RuleType::Deny;
                     }

@@ -192,7 +192,7 @@ impl Rules {
             return Some(InUse {
                 terms,
                 namespaces,
-                shortest: users.shortest(),
+                own_terms: users.own_terms(self.terms.defaults),
                 absent: None,
             });
         }
@@ -200,7 +200,7 @@ impl Rules {
         Some(InUse {
             terms: joined(users.away())?,
             namespaces,
-            shortest: None,
+            own_terms: None,
             absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
         })
     }

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use crate::{clients::Namespace, state::Limits};
 
+/// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
+pub const MAX_OWN_TERMS: usize = 8;
+
 /// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Terms {
     /// `--grace`, or the annotation `…/grace`.
     pub grace: Duration,
@@ -19,10 +22,10 @@ pub struct Terms {
     pub denied: bool,
 }
 
-/// The shortest terms of a name on which namespaces differ, and the namespaces that ask for no more.
+/// Terms of namespaces that have a name which others have on longer terms.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ShortestTerms {
-    /// The times. Where the name stands is that of any rule.
+pub struct OwnTerms {
+    /// The times alone.
     pub terms: Terms,
     /// The namespaces, in order; one at least.
     pub namespaces: Box<[Namespace]>,
@@ -69,23 +72,17 @@ impl Terms {
         }
     }
 
-    /// Whether both keep addresses for as long.
-    pub(super) fn keep_as_long(&self, other: &Self) -> bool {
-        let times = |it: &Self| [it.grace, it.min_ttl, it.retain];
-        times(self) == times(other)
-    }
-
-    /// The shortest times of both.
-    pub(super) fn shortest(self, other: Self) -> Self {
+    /// The times, whatever the rules say.
+    pub(super) fn times(self) -> Self {
         Self {
-            grace: self.grace.min(other.grace),
-            min_ttl: self.min_ttl.min(other.min_ttl),
-            retain: self.retain.min(other.retain),
+            allowed: false,
+            denied: false,
             ..self
         }
     }
 
-    pub(super) fn join(self, other: Self) -> Self {
+    /// The largest of both.
+    pub(crate) fn join(self, other: Self) -> Self {
         Self {
             grace: self.grace.max(other.grace),
             min_ttl: self.min_ttl.max(other.min_ttl),

@@ -26,6 +26,14 @@ pub(super) fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
     .unwrap()
 }
 
+/// The annotations by the last part of their keys.
+pub(super) fn annotate(object: &mut EgressFirewall, annotations: &[(&str, &str)]) {
+    for (key, value) in annotations {
+        let key = format!("{}/{key}", super::firewall::ANNOTATIONS);
+        object.annotations_mut().insert(key, (*value).to_owned());
+    }
+}
+
 pub(super) fn key(namespace: &str) -> ObjectKey {
     ObjectKey {
         namespace: namespace.to_owned(),

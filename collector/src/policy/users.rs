@@ -1,10 +1,14 @@
 //! The EgressFirewalls that have a name in their rules.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use runtime::store::ObjectKey;
 
-use super::{Terms, firewall::Firewall, terms::ShortestTerms};
+use super::{
+    Terms,
+    firewall::Firewall,
+    terms::{MAX_OWN_TERMS, OwnTerms},
+};
 use crate::clients::Namespace;
 
 /// The EgressFirewalls that have a name, in order.
@@ -64,33 +68,116 @@ impl Users {
 
     /// Their namespaces, in order.
     pub(super) fn namespaces(&self) -> Box<[Namespace]> {
-        in_order(self.present().map(|user| user.namespace))
+        let mut namespaces: Vec<_> = self.present().map(|user| user.namespace).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces.into()
     }
 
-    /// The shortest terms, and the namespaces that ask for no more; nothing if all ask for the same, or each for more.
-    pub(super) fn shortest(&self) -> Option<Arc<ShortestTerms>> {
-        let terms = self.present().map(|user| user.terms);
-        let terms = terms.reduce(Terms::shortest)?;
-        let asks_for_more = |user: &&User| !user.terms.keep_as_long(&terms);
-        let asking = self.present().filter(asks_for_more);
-        let asking = in_order(asking.map(|user| user.namespace));
-        if asking.is_empty() {
+    /// The terms of namespaces that others have longer ones than. Beyond the most that are told apart, the default ones come first, and then
+    /// those of most namespaces: so a few namespaces with odd terms do not make the others pay for longer ones.
+    pub(super) fn own_terms(&self, defaults: Terms) -> Option<Arc<[OwnTerms]>> {
+        let longest = joined(self.present())?.times();
+        if self.present().all(|user| user.terms.times() == longest) {
             return None;
         }
-        let others = self.present().map(|user| user.namespace);
-        let namespaces = in_order(others.filter(|it| asking.binary_search(it).is_err()));
-        (!namespaces.is_empty()).then(|| Arc::new(ShortestTerms { terms, namespaces }))
+        let mut of_namespaces: BTreeMap<Namespace, Terms> = BTreeMap::new();
+        for user in self.present() {
+            let terms = of_namespaces.entry(user.namespace).or_default();
+            *terms = terms.join(user.terms.times());
+        }
+        let mut own: BTreeMap<Terms, Vec<Namespace>> = BTreeMap::new();
+        for (namespace, terms) in of_namespaces {
+            if terms != longest {
+                own.entry(terms).or_default().push(namespace);
+            }
+        }
+        let mut own: Vec<_> = own.into_iter().collect();
+        own.sort_by_key(|(terms, of)| (*terms != defaults.times(), Reverse(of.len())));
+        let own = own.into_iter().take(MAX_OWN_TERMS);
+        let own = own.map(|(terms, of)| OwnTerms {
+            terms,
+            namespaces: of.into(),
+        });
+        let own: Arc<[OwnTerms]> = own.collect();
+        (!own.is_empty()).then_some(own)
     }
-}
-
-fn in_order(namespaces: impl Iterator<Item = Namespace>) -> Box<[Namespace]> {
-    let mut namespaces: Vec<Namespace> = namespaces.collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    namespaces.into()
 }
 
 /// The largest terms of all these.
 pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<Terms> {
     users.map(|user| user.terms).reduce(Terms::join)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        Terms, TermsRules, Wanted,
+        rules::Rules,
+        terms::MAX_OWN_TERMS,
+        tests::{annotate, firewall},
+    };
+    use crate::clients::Clients;
+    use std::{collections::BTreeMap, time::Duration};
+
+    /// On which grace and retain namespaces with these annotations pay for a name, in seconds, where these are not the longest.
+    fn own(of: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, [u64; 2]> {
+        let clients = Clients::default();
+        let mut terms = TermsRules::default();
+        terms.defaults.grace = Duration::from_secs(5);
+        let mut rules = Rules::new(terms, clients.clone());
+        for (namespace, annotations) in of {
+            let mut object = firewall(namespace, &["www.example.com"]);
+            annotate(&mut object, annotations);
+            rules.apply(&object);
+        }
+        let mut wanted = Wanted::default();
+        rules.settle(&mut wanted);
+        let own = wanted.own_terms.values().flat_map(|it| it.iter());
+        let times = |it: &Terms| [it.grace.as_secs(), it.retain.as_secs()];
+        own.flat_map(|own| own.namespaces.iter().map(|of| (*of, times(&own.terms))))
+            .map(|(of, times)| (clients.name(of).to_string(), times))
+            .collect()
+    }
+
+    #[test]
+    fn a_namespace_pays_on_its_own_terms_whatever_others_ask_for() {
+        const WEEK: u64 = 168 * 3600;
+        let honest = |times| ("honest".to_owned(), times);
+        let greedy = |times| ("greedy".to_owned(), times);
+        assert_eq!(own(&[("honest", &[]), ("greedy", &[])]), [].into());
+        assert_eq!(
+            own(&[("honest", &[]), ("greedy", &[("retain", "168h")])]),
+            [honest([5, 0])].into()
+        );
+        let without_grace: &[_] = &[("retain", "168h"), ("grace", "0s")];
+        assert_eq!(
+            own(&[("honest", &[]), ("greedy", without_grace)]),
+            [honest([5, 0]), greedy([0, WEEK])].into()
+        );
+        assert_eq!(
+            own(&[
+                ("honest", &[("grace", "1m")]),
+                ("greedy", &[("retain", "168h")])
+            ]),
+            [honest([60, 0]), greedy([5, WEEK])].into()
+        );
+    }
+
+    #[test]
+    fn many_odd_terms_do_not_make_those_pay_more_who_have_the_default_ones() {
+        let odd: Vec<_> = (0..20)
+            .map(|i| (format!("n{i}"), format!("{i}m")))
+            .collect();
+        let odd: Vec<_> = odd
+            .iter()
+            .map(|(of, it)| (of, [("retain", &**it)]))
+            .collect();
+        let all = odd.iter().map(|(of, it)| (&***of, &it[..]));
+        let all: Vec<_> = all.chain([("honest", &[][..])]).collect();
+        let own = own(&all);
+        // The namespace without retain has the terms of the flags, too.
+        assert_eq!(own["honest"], [5, 0]);
+        assert_eq!(own.len(), MAX_OWN_TERMS + 1);
+    }
 }

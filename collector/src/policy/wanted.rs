@@ -7,7 +7,7 @@ use std::{
 
 use proto::api::DnsName;
 
-use super::{Terms, terms::ShortestTerms};
+use super::{Terms, terms::OwnTerms};
 use crate::clients::Namespace;
 
 /// So many changes are told one by one. Who saw none of the last so many looks at everything again.
@@ -20,8 +20,8 @@ pub struct Wanted {
     pub names: BTreeMap<DnsName, Terms>,
     /// Of each of them the namespaces that have it in a rule, in order.
     pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// Of those of them that namespaces have on different terms, the shortest.
-    pub shortest: BTreeMap<DnsName, Arc<ShortestTerms>>,
+    /// Of those of them that namespaces have on different terms, those that are not the longest.
+    pub own_terms: BTreeMap<DnsName, Arc<[OwnTerms]>>,
     /// Of each namespace its names, in the order in which they are left out if it has too much.
     pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
     /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
@@ -39,7 +39,7 @@ pub struct Wanted {
 pub(super) struct InUse {
     pub(super) terms: Terms,
     pub(super) namespaces: Box<[Namespace]>,
-    pub(super) shortest: Option<Arc<ShortestTerms>>,
+    pub(super) own_terms: Option<Arc<[OwnTerms]>>,
     /// As in [`Wanted::absent`].
     pub(super) absent: Option<bool>,
 }
@@ -98,8 +98,8 @@ impl Wanted {
         if self.get(name) == in_use {
             return false;
         }
-        let (terms, namespaces, shortest, absent) = match in_use {
-            Some(it) => (Some(it.terms), Some(it.namespaces), it.shortest, it.absent),
+        let (terms, namespaces, own_terms, absent) = match in_use {
+            Some(it) => (Some(it.terms), Some(it.namespaces), it.own_terms, it.absent),
             None => (None, None, None, None),
         };
         replace(&mut self.names, name, terms);
@@ -108,7 +108,7 @@ impl Wanted {
             name,
             namespaces.filter(|it| !it.is_empty()),
         );
-        replace(&mut self.shortest, name, shortest);
+        replace(&mut self.own_terms, name, own_terms);
         replace(&mut self.absent, name, absent);
         self.changes.add(Change::Name(name.clone()));
         true
@@ -118,7 +118,7 @@ impl Wanted {
         Some(InUse {
             terms: *self.names.get(name)?,
             namespaces: self.namespaces.get(name).cloned().unwrap_or_default(),
-            shortest: self.shortest.get(name).cloned(),
+            own_terms: self.own_terms.get(name).cloned(),
             absent: self.absent.get(name).copied(),
         })
     }
@@ -164,7 +164,7 @@ mod tests {
         let in_use = || InUse {
             terms: Terms::default(),
             namespaces: Box::default(),
-            shortest: None,
+            own_terms: None,
             absent: None,
         };
         assert!(wanted.set(&name(0), Some(in_use())));

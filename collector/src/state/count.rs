@@ -1,26 +1,47 @@
-//! How many addresses there are, and how many of them are there only as some namespaces ask for longer terms than others.
+//! How many addresses there are, and how many of them there would be on the terms of each namespace.
+
+use std::sync::Arc;
 
 use runtime::clock::Timestamp;
 
 use super::{Limits, Memory, name::Name};
+use crate::{clients::Namespace, policy::MAX_OWN_TERMS};
 
 /// How many addresses there are.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Count {
     /// All of them.
     pub all: usize,
-    /// Those that would be kept on the shortest terms, too.
-    pub on_shortest_terms: usize,
+    /// Those that would be kept on each of the shorter terms, in the order of [`Kept::own`].
+    on_own: [usize; MAX_OWN_TERMS],
 }
 
 impl From<usize> for Count {
-    /// As many on any terms.
-    fn from(addresses: usize) -> Self {
+    /// As many on the longest terms, whatever others there are.
+    fn from(all: usize) -> Self {
         Self {
-            all: addresses,
-            on_shortest_terms: addresses,
+            all,
+            on_own: Default::default(),
         }
     }
+}
+
+impl Count {
+    /// Those that would be kept on the terms of this namespace.
+    pub fn of(&self, namespace: Namespace, own: &[OwnLimits]) -> usize {
+        let mut counts = own.iter().zip(self.on_own);
+        let own = counts.find(|(own, _)| own.namespaces.binary_search(&namespace).is_ok());
+        own.map_or(self.all, |(_, count)| count)
+    }
+}
+
+/// The bounds that namespaces would have a name within, if others did not ask for longer ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnLimits {
+    /// These bounds.
+    pub limits: Arc<Limits>,
+    /// The namespaces, in order.
+    pub namespaces: Box<[Namespace]>,
 }
 
 /// On which terms addresses are kept.
@@ -28,35 +49,28 @@ impl From<usize> for Count {
 pub struct Kept<'a> {
     /// The longest, which hold.
     pub limits: &'a Limits,
-    /// The shortest, if they differ.
-    pub shortest: Option<&'a Limits>,
+    /// The shorter ones of some namespaces.
+    pub own: &'a [OwnLimits],
     /// When it is asked.
     pub now: Timestamp,
 }
 
 impl Kept<'_> {
     pub(super) fn count(&self, name: &Name) -> Count {
-        let all = name.addresses.len();
-        let Some(shortest) = self.shortest else {
-            return all.into();
-        };
-        let addresses = name.addresses.iter();
-        let removals = addresses.map(|it| it.earliest_removal_on(shortest, self.limits));
-        Count {
-            all,
-            on_shortest_terms: removals.filter(|at| *at > self.now).count(),
+        let mut count: Count = name.addresses.len().into();
+        for (on_own, own) in count.on_own.iter_mut().zip(self.own) {
+            let addresses = name.addresses.iter();
+            let removals = addresses.map(|it| it.earliest_removal_on(&own.limits, self.limits));
+            *on_own = removals.filter(|at| *at > self.now).count();
         }
+        count
     }
 }
 
 impl Memory {
     /// The addresses of the name that all this is of: not of names that a wildcard found.
     pub fn own(&self, kept: &Kept<'_>) -> Count {
-        let is_own = |it: &&Name| !self.spec.is_wildcard() || it.dns_name == self.spec;
-        let own = self.names.iter().filter(is_own).map(|it| kept.count(it));
-        own.fold(Count::default(), |sum, it| Count {
-            all: sum.all + it.all,
-            on_shortest_terms: sum.on_shortest_terms + it.on_shortest_terms,
-        })
+        let own = self.name(&self.spec);
+        own.map(|it| kept.count(it)).unwrap_or_default()
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use self::name::make_room;
 pub use self::{
     additions::Addition,
     askers::Crowd,
-    count::{Count, Kept},
+    count::{Count, Kept, OwnLimits},
     facts::{AddressFacts, Goes},
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},

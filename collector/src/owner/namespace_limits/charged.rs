@@ -5,11 +5,11 @@ use std::{collections::HashMap, net::IpAddr};
 use foldhash::fast::FixedState;
 use runtime::clock::Timestamp;
 
-use super::super::{Entry, Owner, entry::Shortest};
+use super::super::{Entry, Owner};
 use crate::{
     clients::{Clients, Namespace},
     namespaces::NamespaceQuota,
-    state::{Count, Crowd},
+    state::{Count, Crowd, OwnLimits},
 };
 
 const NOTHING: NamespaceQuota = NamespaceQuota {
@@ -81,8 +81,8 @@ impl Charged {
 pub(super) struct Cost<'a> {
     /// The namespaces that pay for it.
     pub(super) payers: &'a [Namespace],
-    /// The namespaces that ask for the shortest terms, where some ask for longer ones: they do not pay for what is there on these alone.
-    pub(super) shortest: Option<&'a Shortest>,
+    /// The bounds of payers that others have longer ones than: they pay for what would be there within their own.
+    pub(super) own: &'a [OwnLimits],
     pub(super) count: Count,
     /// 1 for a name in rules.
     pub(super) names: usize,
@@ -91,11 +91,7 @@ pub(super) struct Cost<'a> {
 impl Cost<'_> {
     /// How many addresses count for one of the payers.
     pub(super) fn of(&self, namespace: Namespace) -> usize {
-        let is_short = |it: &Shortest| it.namespaces.binary_search(&namespace).is_ok();
-        match self.shortest.is_some_and(is_short) {
-            true => self.count.on_shortest_terms,
-            false => self.count.all,
-        }
+        self.count.of(namespace, self.own)
     }
 }
 
@@ -106,10 +102,10 @@ pub(super) fn each_cost(
     now: Timestamp,
     mut cost: impl FnMut(&Cost<'_>),
 ) {
-    let (memory, kept, shortest) = (&entry.memory, entry.kept(now), entry.shortest.as_deref());
+    let (memory, kept) = (&entry.memory, entry.kept(now));
     cost(&Cost {
         payers: &entry.with_rule,
-        shortest,
+        own: kept.own,
         count: memory.own(&kept),
         names: 1,
     });
@@ -118,7 +114,7 @@ pub(super) fn each_cost(
         for (askers, count) in memory.found(&kept) {
             cost(&Cost {
                 payers: &payers(askers, crowd),
-                shortest,
+                own: kept.own,
                 count,
                 names: 0,
             });

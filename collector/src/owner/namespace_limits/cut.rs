@@ -185,7 +185,7 @@ impl Owner {
         let Some(entry) = self.entries.get_mut(spec) else {
             return 0;
         };
-        let (memory, crowd, kept, shortest) = entry.charged_parts(&clients, now);
+        let (memory, crowd, kept) = entry.charged_parts(&clients, now);
         let is_free = |payers: &[Namespace]| {
             payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
         };
@@ -200,7 +200,7 @@ impl Owner {
             if goes {
                 charged.remove(&Cost {
                     payers: &payers,
-                    shortest,
+                    own: kept.own,
                     count,
                     names: 0,
                 });
@@ -231,13 +231,13 @@ impl Owner {
             let Some(entry) = self.entries.get_mut(&spec) else {
                 continue;
             };
-            let (memory, crowd, kept, shortest) = entry.charged_parts(&clients, now);
+            let (memory, crowd, kept) = entry.charged_parts(&clients, now);
             let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
                 let goes = charged.all > most && payers(askers, crowd).is_empty();
                 if goes {
                     charged.remove(&Cost {
                         payers: &[],
-                        shortest,
+                        own: kept.own,
                         count,
                         names: 0,
                     });

@@ -9,7 +9,7 @@
 //! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last.
 //! Of a wildcard the names that it found are left out one by one, and no new ones are taken in for that namespace. A name that another
 //! namespace pays for stays, and counts no more for one that has too much. What is left out comes back when the namespace has room for it,
-//! for ten minutes. Addresses that are there as one namespace asks for longer terms than others count for that one.
+//! for ten minutes. A namespace pays for the addresses that would be there on its own terms.
 
 mod charged;
 mod cut;

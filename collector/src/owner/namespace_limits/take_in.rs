@@ -118,7 +118,7 @@ impl Owner {
         entry.memory.take_in();
         charged.add(&Cost {
             payers: &entry.with_rule,
-            shortest: None,
+            own: &[],
             count: had.into(),
             names: 1,
         });

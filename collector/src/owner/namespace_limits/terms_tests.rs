@@ -1,6 +1,6 @@
 //! What a namespace pays of a name that another one has on longer terms.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     super::tests::{at, name},
@@ -8,26 +8,32 @@ use super::{
 };
 use crate::{
     clients::tests::Pods,
-    policy::{ShortestTerms, Terms},
+    policy::{OwnTerms, Terms},
 };
 
 /// What the namespaces `short` and `long` pay after an hour in which `shared.example.com` had a new address every two minutes, on terms of
-/// `long` of its own.
-fn paid(in_rules: &'static str, longer: fn(&mut Terms)) -> [usize; 2] {
+/// their own.
+fn paid(in_rules: &'static str, shorter: fn(&mut Terms), longer: fn(&mut Terms)) -> [usize; 2] {
     let pods = Pods::of(&["short/a", "long/a"]);
     let rules: [(_, &[_]); 2] = [("long", &[in_rules]), ("short", &[in_rules])];
     let mut cluster = Cluster::with(&rules, |config| {
         config.shared.clients = pods.clients.clone();
     });
-    let [short, long] = ["short", "long"].map(|it| cluster.number(it));
+    let numbers = ["short", "long"].map(|it| cluster.number(it));
     let mut wanted = cluster.wanted();
     let terms = wanted.names.get_mut(&name(in_rules)).unwrap();
-    let shortest = ShortestTerms {
-        terms: *terms,
-        namespaces: [short].into(),
-    };
-    longer(terms);
-    wanted.shortest.insert(name(in_rules), Arc::new(shortest));
+    let mut each = [*terms; 2];
+    shorter(&mut each[0]);
+    longer(&mut each[1]);
+    *terms = each[0].join(each[1]);
+    let own = each.into_iter().zip(numbers);
+    let own = own
+        .filter(|(it, _)| it != terms)
+        .map(|(terms, number)| OwnTerms {
+            terms,
+            namespaces: [number].into(),
+        });
+    wanted.own_terms.insert(name(in_rules), own.collect());
     let world = &mut cluster.world;
     world.owner.want(&wanted, at(world.now));
     for turn in 0..30 {
@@ -42,19 +48,38 @@ fn paid(in_rules: &'static str, longer: fn(&mut Terms)) -> [usize; 2] {
     world.now -= 120_000;
     world.settle();
     let charged = world.owner.charged(at(world.now));
-    assert_eq!(charged.all, charged.of(long).addresses);
-    [short, long].map(|it| charged.of(it).addresses)
+    let paid = numbers.map(|it| charged.of(it).addresses);
+    assert_eq!(charged.all, paid[0].max(paid[1]));
+    paid
 }
+
+const BOTH: [&str; 2] = ["shared.example.com", "*.example.com"];
 
 #[test]
 fn addresses_that_are_there_for_the_longer_terms_of_another_namespace_count_for_that_alone() {
-    for in_rules in ["shared.example.com", "*.example.com"] {
-        let retained = paid(in_rules, |it| it.retain = Duration::from_secs(24 * 3600));
+    for in_rules in BOTH {
+        let paid = |longer| paid(in_rules, |_| {}, longer);
+        let retained = paid(|it| it.retain = Duration::from_secs(24 * 3600));
         assert_eq!(retained, [1, 30], "{in_rules}");
-        let graced = paid(in_rules, |it| it.grace = Duration::from_secs(1200));
+        let graced = paid(|it| it.grace = Duration::from_secs(1200));
         assert_eq!(graced, [1, 11], "{in_rules}");
-        let raised = paid(in_rules, |it| it.min_ttl = Duration::from_secs(600));
+        let raised = paid(|it| it.min_ttl = Duration::from_secs(600));
         assert_eq!(raised, [1, 6], "{in_rules}");
-        assert_eq!(paid(in_rules, |_| {}), [1, 1], "{in_rules}");
+        assert_eq!(paid(|_| {}), [1, 1], "{in_rules}");
+    }
+}
+
+#[test]
+fn each_namespace_pays_on_its_own_terms_where_each_asks_for_more_in_something() {
+    for in_rules in BOTH {
+        let paid = paid(
+            in_rules,
+            |it| it.grace = Duration::from_secs(300),
+            |it| {
+                it.retain = Duration::from_secs(24 * 3600);
+                it.grace = Duration::ZERO;
+            },
+        );
+        assert_eq!(paid, [3, 30], "{in_rules}");
     }
 }
