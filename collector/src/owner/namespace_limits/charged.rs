@@ -12,7 +12,7 @@ use crate::{
     state::{Count, Crowd, OwnLimits},
 };
 
-const NOTHING: NamespaceQuota = NamespaceQuota {
+pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
     addresses: 0,
     names: 0,
 };
@@ -57,11 +57,19 @@ impl Charged {
         }
     }
 
-    /// Takes this from one of the namespaces that pay for it.
-    pub(super) fn spare(&mut self, namespace: Namespace, spared: NamespaceQuota) {
+    /// What others pay for, too, counts no more for a namespace with too much, as far as it has more than its quota.
+    pub(super) fn spare(
+        &mut self,
+        namespace: Namespace,
+        shared: NamespaceQuota,
+        quota: NamespaceQuota,
+    ) {
+        let spare = |used: &mut usize, shared, quota| {
+            *used -= (*used).saturating_sub(quota).min(shared);
+        };
         if let Some(used) = self.namespaces.get_mut(&namespace) {
-            used.addresses = used.addresses.saturating_sub(spared.addresses);
-            used.names = used.names.saturating_sub(spared.names);
+            spare(&mut used.addresses, shared.addresses, quota.addresses);
+            spare(&mut used.names, shared.names, quota.names);
         }
     }
 

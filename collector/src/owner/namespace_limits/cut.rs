@@ -1,6 +1,6 @@
 //! What is left out of a namespace that has too much.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::collections::BTreeSet;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -9,11 +9,10 @@ use tracing::info;
 use super::{
     super::Owner,
     Over,
-    charged::{Charged, Cost, each_cost, payers},
+    candidates::{Candidates, TooMuch},
+    charged::{Charged, Cost, payers},
 };
-use crate::{
-    clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What, state::Count,
-};
+use crate::{clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What};
 
 /// A limit that is exceeded.
 #[derive(Clone, Copy)]
@@ -51,64 +50,47 @@ impl Owner {
             let quota = self.quota(*namespace);
             used.addresses > quota.addresses || used.names > quota.names
         });
-        let mut over: BTreeSet<Namespace> = over.map(|(namespace, _)| namespace).collect();
-        for namespace in over.clone() {
-            let limit = Limit::OfNamespace(namespace, self.quota(namespace));
-            self.spare(namespace, &over, charged, limit, now);
-            self.cut_one(namespace, &over, charged, limit, now);
+        let mut over: TooMuch = over.map(|(namespace, _)| namespace).collect();
+        if !over.is_empty() {
+            let candidates = self.candidates(&over, now);
+            for namespace in BTreeSet::from_iter(over.iter().copied()) {
+                let quota = self.quota(namespace);
+                // A name that another namespace pays for stays; and another's rule for a name that was left out is no reason to leave
+                // others out.
+                charged.spare(namespace, candidates.shared(namespace), quota);
+                let limit = Limit::OfNamespace(namespace, quota);
+                self.cut_one(namespace, &over, &candidates, charged, limit, now);
+            }
         }
         let most = self.config.namespace_limits.addresses;
         if charged.all <= most {
             return;
         }
         self.drop_unasked(charged, most, now);
-        // All together have too much: the namespace that has most is next, until it is enough.
+        // All together have too much: the namespaces that have most are next, until it is enough. The candidates take a look at all names, so
+        // they are of twice as many namespaces each time.
         let used = charged.iter();
         let mut largest: Vec<_> = used.map(|(it, used)| (used.addresses, it)).collect();
         largest.sort_unstable();
-        while charged.all > most
-            && let Some((_, namespace)) = largest.pop()
-        {
-            over.insert(namespace);
-            self.cut_one(namespace, &over, charged, Limit::OfAll(most), now);
-        }
-    }
-
-    /// What other namespaces pay for, too, counts no more for this one, as long as a limit is exceeded. It stays, whatever this one does; and
-    /// another's rule for a name that was left out is no reason to leave others out.
-    fn spare(
-        &self,
-        namespace: Namespace,
-        over: &BTreeSet<Namespace>,
-        charged: &mut Charged,
-        limit: Limit,
-        now: Timestamp,
-    ) {
-        let order = self.shares.order.get(&namespace);
-        let entries = order.into_iter().flat_map(|order| order.iter());
-        let entries = entries.filter_map(|name| self.entries.get(name));
-        for entry in entries.filter(|it| it.wanted && !it.left_out) {
-            if !limit.is_exceeded(charged) {
-                return;
+        let mut count = 1;
+        while charged.all > most && !largest.is_empty() {
+            let next = largest.split_off(largest.len().saturating_sub(count));
+            over.extend(next.iter().map(|(_, namespace)| *namespace));
+            let candidates = self.candidates(&over, now);
+            for (_, namespace) in next.into_iter().rev() {
+                let limit = Limit::OfAll(most);
+                self.cut_one(namespace, &over, &candidates, charged, limit, now);
             }
-            each_cost(entry, &self.config.shared.clients, now, |cost| {
-                let is_shared = cost.payers.contains(&namespace)
-                    && cost.payers.iter().any(|it| !over.contains(it));
-                let counts = |is_exceeded, count| usize::from(is_shared && is_exceeded) * count;
-                let spared = NamespaceQuota {
-                    addresses: counts(limit.has_too_many_addresses(charged), cost.of(namespace)),
-                    names: counts(limit.has_too_many_names(charged), cost.names),
-                };
-                charged.spare(namespace, spared);
-            });
+            count *= 2;
         }
     }
 
-    /// Leaves names of a namespace out as long as a limit is exceeded; of these, those that only namespaces `over` their limits have.
+    /// Leaves names of a namespace out as long as a limit is exceeded: of the candidates, which only namespaces `over` their limits have.
     fn cut_one(
         &mut self,
         namespace: Namespace,
-        over: &BTreeSet<Namespace>,
+        over: &TooMuch,
+        candidates: &Candidates,
         charged: &mut Charged,
         limit: Limit,
         now: Timestamp,
@@ -119,19 +101,19 @@ impl Owner {
         let (mut names, mut found) = (0, 0);
         let had_too_many_names = limit.has_too_many_names(charged);
         for name in order.iter() {
-            if limit.has_too_many_addresses(charged) && name.is_wildcard() {
+            if limit.has_too_many_addresses(charged) && candidates.has_found(namespace, name) {
                 found += self.drop_found(name, namespace, over, charged, limit, now);
             }
             if !limit.is_exceeded(charged) {
                 break;
             }
-            let has_too_many_names = limit.has_too_many_names(charged);
-            let Some(entry) = self.entries.get(name) else {
+            let entry = self.entries.get(name).filter(|_| candidates.has(name));
+            let Some(entry) = entry.filter(|it| !it.left_out) else {
                 continue;
             };
+            let has_too_many_names = limit.has_too_many_names(charged);
             let frees_nothing = entry.memory.own(&entry.kept(now)).all == 0 && !has_too_many_names;
-            let is_free = entry.with_rule.iter().all(|it| over.contains(it));
-            if !entry.left_out && !frees_nothing && is_free {
+            if !frees_nothing {
                 self.leave_out(name, charged, now);
                 names += 1;
             }
@@ -144,13 +126,9 @@ impl Owner {
             namespace = &*text,
             names, found, "names are left out: their namespace has too many addresses or names"
         );
-        for of in over {
-            let over = self.set_over(*of);
-            if *of == namespace {
-                over.is_closed |= found > 0;
-                over.had_too_many_names |= had_too_many_names;
-            }
-        }
+        let over = self.set_over(namespace);
+        over.is_closed |= found > 0;
+        over.had_too_many_names |= had_too_many_names;
         if self.leader {
             let quota = self.quota(namespace);
             self.config.shared.notices.tell_namespace(namespace, quota);
@@ -176,7 +154,7 @@ impl Owner {
         &mut self,
         spec: &DnsName,
         namespace: Namespace,
-        over: &BTreeSet<Namespace>,
+        over: &TooMuch,
         charged: &mut Charged,
         limit: Limit,
         now: Timestamp,
@@ -189,11 +167,6 @@ impl Owner {
         let is_free = |payers: &[Namespace]| {
             payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
         };
-        // The order of all names takes long to find out.
-        let is_found = |(askers, _): (&[IpAddr], Count)| is_free(&payers(askers, crowd));
-        if !memory.found(&kept).any(is_found) {
-            return 0;
-        }
         let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
             let payers = payers(askers, crowd);
             let goes = limit.has_too_many_addresses(charged) && is_free(&payers);
@@ -258,6 +231,10 @@ impl Owner {
         self.shares.left_out.insert(name.clone(), own);
         entry.left_out = true;
         let gone = entry.memory.leave_out(now);
+        // It comes back when one of them has room.
+        for namespace in entry.with_rule.clone() {
+            self.set_over(namespace);
+        }
         self.forget_found(name, gone.into_iter().map(|(found, _)| found), now);
         self.reschedule(name);
     }

@@ -1,5 +1,6 @@
 //! What a namespace may have, so that none takes the room of others in the store, the databases and the memory.
 //!
+//! - [`candidates`]: what may be left out of namespaces that have too much.
 //! - [`charged`]: what each namespace has.
 //! - [`cut`]: what is left out of a namespace that has too much.
 //! - [`refused`]: new names that were not taken in, so that no other collector brings them.
@@ -11,6 +12,7 @@
 //! namespace pays for stays, and counts no more for one that has too much. What is left out comes back when the namespace has room for it,
 //! for ten minutes. A namespace pays for the addresses that would be there on its own terms.
 
+mod candidates;
 mod charged;
 mod cut;
 mod refused;

@@ -404,3 +404,46 @@ fn a_standby_keeps_no_more_of_a_namespace_than_it_may_have() {
         ["a 30", "b 10", "c LimitExceeded", "x 10"]
     );
 }
+
+/// How long a look takes beside namespaces that all have too much, of names that other namespaces have as well.
+#[test]
+#[ignore = "a measurement"]
+fn a_look_beside_many_namespaces_with_too_much() {
+    let texts: Vec<String> = (0..1000).map(|i| format!("n{i}.test.")).collect();
+    let names: Vec<&'static str> = texts.iter().map(|it| &*it.clone().leak()).collect();
+    for (count, helped) in [(10, true), (40, true), (80, true), (80, false)] {
+        let of = |i| &*format!("a{i:02}").leak();
+        let mut rules: Vec<(&'static str, &[&'static str])> =
+            (0..count).map(|i| (of(i), &names[..])).collect();
+        if helped {
+            let parts = names.chunks(250).enumerate();
+            rules.extend(parts.map(|(i, part)| (&*format!("z{i}").leak(), part)));
+        }
+        let mut cluster = Cluster::with(&rules, |config| {
+            config.namespace_limits.addresses = 1_000_000;
+            config.namespace_limits.each = NamespaceQuota {
+                addresses: if helped { 1500 } else { 15_000 },
+                names: 10_000,
+            };
+        });
+        for (i, asked) in names.iter().enumerate() {
+            let mut observation = answer(asked, "1.1.1.1", cluster.world.now);
+            let ip = |j| IpAddr::from([203, (i / 250) as u8, (i % 250) as u8, j]);
+            observation.addresses = (0..5).map(|j| (ip(j), 86_400)).collect();
+            cluster.world.owner.observe(&observation);
+        }
+        let mut took = [std::time::Duration::ZERO; 2];
+        for took in &mut took {
+            cluster.world.now += 1000;
+            let began = std::time::Instant::now();
+            cluster
+                .world
+                .owner
+                .look_at_namespaces(at(cluster.world.now));
+            *took = began.elapsed();
+        }
+        let left_out = cluster.world.owner.shares.left_out.len();
+        eprintln!("{count} namespaces, shared {helped}: {took:?}, {left_out} left out");
+        assert_eq!(left_out, 0);
+    }
+}
