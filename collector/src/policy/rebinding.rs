@@ -228,4 +228,25 @@ mod tests {
         tell(&mut teller, &rules, &attempt("b.example.com"), now);
         assert_eq!(reports.try_next(), None);
     }
+
+    #[test]
+    fn of_many_namespaces_that_have_a_name_each_is_told_in_time() {
+        let (reporter, mut reports) = Reporter::with_queue(64);
+        let mut teller = Teller::new(reporter);
+        let mut rules = rules(&["a.example.com"]);
+        for i in 0..12 {
+            rules.apply(&firewall(&format!("n{i:02}"), &["www.example.com"]));
+        }
+        let now = Instant::now();
+        let mut told = || {
+            tell(&mut teller, &rules, &attempt("www.example.com"), now);
+            let reports = std::iter::from_fn(|| reports.try_next());
+            reports
+                .filter_map(|it| it.about.namespace)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told().len(), 8);
+        assert_eq!(told(), ["n08", "n09", "n10", "n11"]);
+        assert!(told().is_empty());
+    }
 }

@@ -17,7 +17,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(600);
 /// another kind nor another tenant.
 pub(super) const MAX_TOLD: usize = 64;
 
-/// Of the EgressFirewalls that use a name so many are told.
+/// Of the EgressFirewalls that use a name so many are told at once: the others are told the next time.
 const MAX_ABOUT: usize = 8;
 
 /// Tells the authors.
@@ -52,17 +52,22 @@ impl Teller {
             self.told.clear();
             self.forget_at = now + AGAIN;
         }
-        for about in about.take(MAX_ABOUT) {
+        let mut left = MAX_ABOUT;
+        for about in about {
             let told = self.told.entry((kind, about.namespace.clone()));
             let told = told.or_default();
-            let is_news = told.len() < MAX_TOLD && !told.contains(name);
-            let warn = || {
-                let about = about.clone();
-                self.reporter
-                    .report(about, Severity::Warning, reason, note())
-            };
-            if is_news && warn() {
+            if told.len() >= MAX_TOLD || told.contains(name) {
+                continue;
+            }
+            let warned = self
+                .reporter
+                .report(about.clone(), Severity::Warning, reason, note());
+            if warned {
                 told.insert(name.clone());
+            }
+            left -= 1;
+            if left == 0 {
+                return;
             }
         }
     }
