@@ -5,7 +5,10 @@ use std::{collections::HashMap, net::IpAddr};
 use foldhash::fast::FixedState;
 use runtime::clock::Timestamp;
 
-use super::super::{Entry, Owner};
+use super::{
+    super::{Entry, Owner},
+    unpaid::Unpaid,
+};
 use crate::{
     clients::{Clients, Namespace},
     namespaces::NamespaceQuota,
@@ -22,6 +25,8 @@ pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
 pub(super) struct Charged {
     /// Addresses of all names.
     pub(super) all: usize,
+    /// Of each wildcard that has any, what no namespace pays for.
+    pub(super) unpaid: Vec<Unpaid>,
     namespaces: HashMap<Namespace, NamespaceQuota, FixedState>,
 }
 
@@ -76,6 +81,24 @@ impl Charged {
     /// All that is known of a name in use, if it is not left out.
     fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
         each_cost(entry, clients, now, |cost| self.add(cost));
+        let spec = entry.memory.spec();
+        if spec.is_wildcard() {
+            let mut unpaid = Unpaid {
+                spec: spec.clone(),
+                all: 0,
+                asked: 0,
+            };
+            let crowd = entry.crowd(clients);
+            for (askers, count) in entry.memory.found(&entry.kept(now)) {
+                if payers(askers, crowd).is_empty() {
+                    unpaid.all += count.all;
+                    unpaid.asked += if askers.is_empty() { 0 } else { count.all };
+                }
+            }
+            if unpaid.all > 0 {
+                self.unpaid.push(unpaid);
+            }
+        }
     }
 
     /// The same goes.

@@ -62,11 +62,12 @@ impl Owner {
                 self.cut_one(namespace, &over, &candidates, charged, limit, now);
             }
         }
+        self.limit_unpaid(charged, now);
         let most = self.config.namespace_limits.addresses;
         if charged.all <= most {
             return;
         }
-        self.drop_unasked(charged, most, now);
+        self.drop_unpaid_of_all(charged, most, now);
         // All together have too much: the namespaces that have most are next, until it is enough. The candidates take a look at all names, so
         // they are of twice as many namespaces each time.
         let used = charged.iter();
@@ -185,42 +186,6 @@ impl Owner {
         count
     }
 
-    /// Takes out what wildcards found that no namespace with a rule for them asked for, of those with most of it first.
-    fn drop_unasked(&mut self, charged: &mut Charged, most: usize, now: Timestamp) {
-        let clients = self.config.shared.clients.clone();
-        let unasked = self.entries.iter().filter_map(|(spec, entry)| {
-            let crowd = entry.crowd(&clients);
-            let kept = entry.kept(now);
-            let found = entry.memory.found(&kept);
-            let unasked = found.filter(|(askers, _)| payers(askers, crowd).is_empty());
-            let count: usize = unasked.map(|(_, count)| count.all).sum();
-            (count > 0).then(|| (count, spec.clone()))
-        });
-        let mut largest: Vec<(usize, DnsName)> = unasked.collect();
-        largest.sort_unstable();
-        while charged.all > most
-            && let Some((_, spec)) = largest.pop()
-        {
-            let Some(entry) = self.entries.get_mut(&spec) else {
-                continue;
-            };
-            let (memory, crowd, kept) = entry.charged_parts(&clients, now);
-            let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
-                let goes = charged.all > most && payers(askers, crowd).is_empty();
-                if goes {
-                    charged.remove(&Cost {
-                        payers: &[],
-                        own: kept.own,
-                        count,
-                        names: 0,
-                    });
-                }
-                goes
-            });
-            self.forget_found(&spec, gone.into_iter().map(|(name, _)| name), now);
-        }
-    }
-
     /// Nothing of the name is kept, and its object says why.
     fn leave_out(&mut self, name: &DnsName, charged: &mut Charged, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(name) else {
@@ -240,7 +205,7 @@ impl Owner {
     }
 
     /// These names of a name in use are not known any more.
-    fn forget_found(
+    pub(super) fn forget_found(
         &mut self,
         spec: &DnsName,
         gone: impl Iterator<Item = DnsName>,

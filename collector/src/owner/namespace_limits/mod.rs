@@ -5,6 +5,7 @@
 //! - [`cut`]: what is left out of a namespace that has too much.
 //! - [`refused`]: new names that were not taken in, so that no other collector brings them.
 //! - [`take_in`]: what comes back once it has room.
+//! - [`unpaid`]: names under wildcards that no namespace pays for.
 //!
 //! A name in rules is charged to each namespace whose rules have it, and a name that a wildcard found to those whose pods asked for it.
 //! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last.
@@ -23,6 +24,7 @@ mod take_in;
 mod terms_tests;
 #[cfg(test)]
 mod tests;
+mod unpaid;
 #[cfg(test)]
 mod wildcard_tests;
 #[cfg(test)]

@@ -49,10 +49,15 @@ impl Owner {
             }
         }
         self.take_in_free(charged);
-        let most = part(self.config.namespace_limits.addresses);
+        let most = self.config.namespace_limits.addresses;
         for (namespace, over) in self.with_room(charged, most, now) {
             let quota = self.quota(namespace);
             let order = self.shares.order.get(&namespace).cloned();
+            // An administrator raised it, so the last tenth is for it, too.
+            let most = match over.is_raised(quota) {
+                true => most,
+                false => part(most),
+            };
             let mut is_whole = true;
             for name in order.iter().flat_map(|order| order.iter().rev()) {
                 let Some(had) = self.shares.left_out.get(name).copied() else {
@@ -85,10 +90,11 @@ impl Owner {
         let mut with_room = Vec::new();
         for (namespace, over) in &mut self.shares.over {
             let quota = quotas.get(*namespace).unwrap_or(each);
-            if !over.has_room(charged.of(*namespace), quota, 0) || charged.all > most {
+            let is_raised = over.is_raised(quota);
+            let has_room = over.has_room(charged.of(*namespace), quota, 0);
+            if !has_room || (charged.all > part(most) && !is_raised) {
                 over.room_since = None;
-            } else if over.is_raised(quota) || *over.room_since.get_or_insert(now) + ROOM_FOR <= now
-            {
+            } else if is_raised || *over.room_since.get_or_insert(now) + ROOM_FOR <= now {
                 with_room.push((*namespace, *over));
             }
         }

@@ -195,3 +195,129 @@ fn explain_and_the_status_page_say_which_limit_holds() {
     assert_eq!((share.used.addresses, share.used.names), (36, 2));
     assert!(!wildcard.over_limit);
 }
+
+/// Beside `honest`, of which a name is left out, `evil` has rules for wildcards, for whose names a pod of a namespace without a rule asks.
+struct Unpaid {
+    cluster: Cluster,
+    pods: Pods,
+}
+
+impl Unpaid {
+    fn new() -> Self {
+        let pods = Pods::of(&["mule/a"]);
+        let rules: [(&str, &[&str]); 2] = [
+            (
+                "evil",
+                &["*.e.test.", "*.f.test.", "*.g.test.", "*.h.test."],
+            ),
+            ("honest", &["*.w.test.", "a.test.", "b.test.", "c.test."]),
+        ];
+        let mut cluster = Cluster::with(&rules, |config| {
+            config.shared.clients = pods.clients.clone();
+        });
+        cluster.pass(3600);
+        let mut unpaid = Self { cluster, pods };
+        for (net, asked) in ["a.test", "b.test", "c.test"].iter().enumerate() {
+            unpaid.tell(None, asked, net, 15);
+        }
+        unpaid.cluster.pass(2);
+        assert_eq!(unpaid.stored()[2..], ["a 15", "b 15", "c LimitExceeded"]);
+        unpaid
+    }
+
+    fn tell(&mut self, client: Option<IpAddr>, asked: &str, net: usize, count: u8) {
+        let world = &mut self.cluster.world;
+        let mut observation = answer(asked, "1.1.1.1", world.now);
+        let ip = |i| IpAddr::from([198, 51, net as u8, i]);
+        observation.addresses = (0..count).map(|i| (ip(i), 86_400)).collect();
+        observation.client = client;
+        world.owner.observe(&observation);
+    }
+
+    /// A pod of a namespace without a rule asks for so many names of one address.
+    fn attack(&mut self, names: usize) {
+        let mule = Some(self.pods.address("mule/a"));
+        for i in 0..names {
+            let under = ["e", "f", "g", "h"][i % 4];
+            self.tell(mule, &format!("x{i}.{under}.test"), i, 1);
+            self.cluster.pass(1);
+        }
+        self.cluster.pass(2);
+    }
+
+    /// Of each object, with those under the wildcards of `evil` together.
+    fn stored(&self) -> Vec<String> {
+        let objects = self.cluster.world.store.values();
+        let evil = objects.filter(|it| {
+            let mut evil = self.cluster.rules["evil"].iter();
+            evil.any(|name| *name == it.spec.name)
+        });
+        let names = evil
+            .flat_map(|it| &it.status)
+            .flat_map(|it| &it.resolved_names);
+        let evil: usize = names.map(|it| it.resolved_addresses.len()).sum();
+        let wild = self.cluster.world.owner.entries[&name("*.w.test")]
+            .memory
+            .addresses();
+        [format!("evil {evil}"), format!("wild {wild}")]
+            .into_iter()
+            .chain(
+                self.cluster
+                    .stored()
+                    .into_iter()
+                    .filter(|it| !it.starts_with('*')),
+            )
+            .collect()
+    }
+}
+
+#[test]
+fn names_that_no_namespace_pays_for_count_for_the_one_with_the_rule() {
+    let mut unpaid = Unpaid::new();
+    unpaid.attack(80);
+    assert_eq!(unpaid.stored()[0], "evil 40");
+    // So there is room for what was left out of another.
+    unpaid.cluster.rules.get_mut("honest").unwrap().remove(2);
+    unpaid.cluster.want();
+    unpaid.cluster.pass(610);
+    unpaid.tell(None, "c.test", 2, 15);
+    unpaid.cluster.pass(2);
+    assert_eq!(unpaid.stored()[2..], ["a 15", "c 15"]);
+}
+
+#[test]
+fn names_under_the_wildcards_of_another_do_not_go_for_names_that_no_namespace_pays_for() {
+    let mut unpaid = Unpaid::new();
+    let node = Some("192.0.2.1".parse().unwrap());
+    for number in 0..2 {
+        unpaid.tell(node, &format!("h{number}.w.test"), 100 + number, 15);
+    }
+    // More than all may have, of four wildcards that each have less than the other namespace's.
+    unpaid.attack(72);
+    assert_eq!(unpaid.stored()[..2], ["evil 40", "wild 30"]);
+    unpaid.cluster.world.owner.config.namespace_limits.addresses = 80;
+    unpaid.cluster.pass(2);
+    assert_eq!(unpaid.stored()[..2], ["evil 20", "wild 30"]);
+}
+
+#[test]
+fn a_quota_that_is_raised_counts_while_nearly_all_addresses_are_taken() {
+    let mut unpaid = Unpaid::new();
+    unpaid.attack(40);
+    let cluster = &mut unpaid.cluster;
+    cluster.world.owner.config.namespace_limits.addresses = 76;
+    let raised = NamespaceQuota {
+        addresses: 60,
+        names: 10,
+    };
+    let quotas = cluster.world.owner.config.shared.quotas.clone();
+    quotas.set(cluster.number("honest"), Some(raised));
+    // A name that has no room stays left out.
+    cluster.pass(2);
+    assert_eq!(unpaid.stored()[4], "c LimitExceeded");
+    unpaid.cluster.world.owner.config.namespace_limits.addresses = 86;
+    unpaid.cluster.pass(2);
+    unpaid.tell(None, "c.test", 2, 15);
+    unpaid.cluster.pass(2);
+    assert_eq!(unpaid.stored()[4], "c 15");
+}
