@@ -159,12 +159,13 @@ impl Shares {
     /// What another collector wrote, without the names under a wildcard that this one refused; nothing if there are none.
     pub(super) fn without_refused(&self, entry: &Entry, status: &Stored) -> Option<Stored> {
         let (memory, spec) = (&entry.memory, entry.memory.spec());
-        let with_rule = entry.with_rule.iter();
-        if self.over.is_empty() || !with_rule.copied().any(|it| self.is_closed(it)) {
+        let mut with_rule = entry.with_rule.iter().copied();
+        if self.over.is_empty() || !with_rule.clone().any(|it| self.is_closed(it)) {
             return None;
         }
+        let are_all_closed = with_rule.all(|it| self.is_closed(it));
         let is_new = |name: &DnsName| name != spec && memory.addresses_of(name) == 0;
-        status.without(|name| is_new(name) && self.refused.has(name))
+        status.without(|name| is_new(name) && self.refused.has(name, are_all_closed))
     }
 }
 

@@ -9,7 +9,7 @@ use runtime::clock::Timestamp;
 /// Longer than a standby takes to add a name.
 const KEPT: Duration = Duration::from_secs(300);
 
-/// So many names are known. While there are more, every new name counts as one of them.
+/// So many names are known. While there are more, every new name counts as one of them under wildcards of which all namespaces are refused.
 const MOST: usize = 4_096;
 
 /// These names, each with when it was last refused.
@@ -31,8 +31,10 @@ impl RefusedNames {
         }
     }
 
-    pub(super) fn has(&self, name: &DnsName) -> bool {
-        self.overflowed_at.is_some() || self.names.contains_key(name)
+    /// Whether the name was refused, or may have been where all namespaces with a rule for it are refused new names. Where one is not, the
+    /// name may be that one's.
+    pub(super) fn has(&self, name: &DnsName, are_all_refused: bool) -> bool {
+        (are_all_refused && self.overflowed_at.is_some()) || self.names.contains_key(name)
     }
 
     pub(super) fn forget(&mut self, now: Timestamp) {
@@ -56,22 +58,23 @@ mod tests {
     };
 
     #[test]
-    fn so_many_refused_names_are_known_and_then_every_name_counts_as_one() {
+    fn so_many_refused_names_are_known_and_then_every_name_counts_that_can_only_be_one() {
         let mut refused = RefusedNames::default();
         let known = name("n1.example.com");
         refused.insert(&known, at(0));
         let other = name("other.example.com");
-        assert!(refused.has(&known) && !refused.has(&other));
+        assert!(refused.has(&known, true) && !refused.has(&other, true));
         for i in 0..MOST {
             refused.insert(&name(&format!("n{i}.example.com")), at(10_000));
         }
-        assert!(!refused.has(&other));
+        assert!(!refused.has(&other, true));
         refused.insert(&name("more.example.com"), at(20_000));
-        assert!(refused.has(&other));
+        assert!(refused.has(&other, true) && !refused.has(&other, false));
+        assert!(refused.has(&known, false));
         // What was refused in the last five minutes counts.
         refused.forget(at(319_999));
-        assert!(refused.has(&other));
+        assert!(refused.has(&other, true));
         refused.forget(at(320_000));
-        assert!(!refused.has(&known) && !refused.has(&other));
+        assert!(!refused.has(&known, true) && !refused.has(&other, true));
     }
 }

@@ -173,6 +173,32 @@ fn new_names_that_another_collector_adds_are_left_out_too() {
 }
 
 #[test]
+fn a_flood_of_refused_names_keeps_no_name_of_another_namespace_out() {
+    let mut wild = Wild::new();
+    for asked in ["f1", "f2", "f3", "f4", "f5"] {
+        wild.ask("greedy/a", &format!("{asked}.w.test"), 9);
+        wild.cluster.pass(1);
+    }
+    wild.cluster.pass(2);
+    for label in 0..4_100 {
+        wild.ask("greedy/a", &format!("x{label}.w.test"), 1);
+    }
+    // Another collector heard it, and this one did not.
+    let world = &mut wild.cluster.world;
+    let mut objects = world.store.values();
+    let found = objects.find(|it| it.spec.name == "*.w.test.");
+    let mut object = found.unwrap().clone();
+    let names = &mut object.status.as_mut().unwrap().resolved_names;
+    let mut added = names[0].clone();
+    added.dns_name = name("missed.w.test").to_string();
+    names.push(added);
+    let object = world.put(object);
+    world.owner.event(Event::Applied(object), at(world.now));
+    wild.cluster.pass(2);
+    assert!(wild.found().contains(&"missed".to_owned()));
+}
+
+#[test]
 fn explain_and_the_status_page_say_which_limit_holds() {
     let mut wild = Wild::new();
     for asked in ["f1", "f2", "f3", "f4", "f5"] {
