@@ -40,19 +40,18 @@ impl Notices {
 
     /// This was left out of a name.
     pub fn tell(&self, name: &DnsName, kind: Kind) {
-        self.send(|| LeftOut::OfName(name.clone(), kind));
+        // A full queue: enough is told.
+        let _enough = self.send(|| LeftOut::OfName(name.clone(), kind));
     }
 
-    /// Names of a namespace were left out, which may have so much.
-    pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) {
-        self.send(|| LeftOut::OfNamespace(namespace, quota));
+    /// Names of a namespace were left out, which may have so much. Returns whether there is room to tell of it.
+    pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) -> bool {
+        self.send(|| LeftOut::OfNamespace(namespace, quota))
     }
 
-    fn send(&self, left_out: impl FnOnce() -> LeftOut) {
-        if let Some(queue) = &self.0 {
-            // A full queue: enough is told.
-            let _enough = queue.try_send(left_out());
-        }
+    fn send(&self, left_out: impl FnOnce() -> LeftOut) -> bool {
+        let queue = self.0.as_ref();
+        queue.is_none_or(|queue| queue.try_send(left_out()).is_ok())
     }
 }
 

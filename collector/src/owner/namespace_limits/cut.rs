@@ -130,10 +130,7 @@ impl Owner {
         let over = self.set_over(namespace);
         over.is_closed |= found > 0;
         over.had_too_many_names |= had_too_many_names;
-        if self.leader {
-            let quota = self.quota(namespace);
-            self.config.shared.notices.tell_namespace(namespace, quota);
-        }
+        over.cut_at = Some(now);
     }
 
     /// The namespace has no room now.
@@ -144,6 +141,8 @@ impl Owner {
             room_since: None,
             had_too_many_names: false,
             is_closed: false,
+            cut_at: None,
+            told_at: None,
         });
         (over.quota, over.room_since) = (quota, None);
         over

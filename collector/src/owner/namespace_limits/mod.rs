@@ -52,6 +52,9 @@ use crate::{
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// A namespace is told so seldom that names of it are left out.
+const TOLD_AGAIN: Duration = Duration::from_secs(600);
+
 /// So many namespaces are named where one asks why a name is left out.
 const MOST_NAMED: usize = 8;
 
@@ -105,6 +108,9 @@ struct Over {
     had_too_many_names: bool,
     /// Names that wildcards found for its pods were left out, and no new ones are taken in for them.
     is_closed: bool,
+    /// When something was left out last, and when that was told.
+    cut_at: Option<Timestamp>,
+    told_at: Option<Timestamp>,
 }
 
 /// How much a namespace has, and may have.
@@ -180,10 +186,26 @@ impl Owner {
         self.shares.refused.forget(now);
         let mut charged = self.charged(now);
         self.cut(&mut charged, now);
+        self.tell_over(now);
         self.take_in_again(&mut charged, now);
         self.shares.charged = charged;
         gauge!("collector_names_left_out").set(self.shares.left_out.len() as f64);
         gauge!("collector_namespaces_over_limit").set(self.shares.over.len() as f64);
+    }
+
+    /// Tells the namespaces of which something was left out. Those for which there is no room are told later, so no other one is told again
+    /// within a few minutes.
+    fn tell_over(&mut self, now: Timestamp) {
+        let untold = self.shares.over.iter_mut().filter(|(_, over)| {
+            over.told_at < over.cut_at && over.told_at.is_none_or(|at| at + TOLD_AGAIN <= now)
+        });
+        for (namespace, over) in untold.filter(|_| self.leader) {
+            let notices = &self.config.shared.notices;
+            if !notices.tell_namespace(*namespace, over.quota) {
+                return;
+            }
+            over.told_at = Some(now);
+        }
     }
 
     /// How much a namespace may have.
@@ -248,9 +270,11 @@ impl Owner {
     pub(super) fn shares_gap(&mut self, now: Timestamp) {
         self.shares.looked_at = self.shares.looked_at.min(now);
         self.shares.refused.gap(now);
-        let since = self.shares.over.values_mut();
-        for since in since.filter_map(|over| over.room_since.as_mut()) {
-            *since = (*since).min(now);
+        for over in self.shares.over.values_mut() {
+            let times = [&mut over.room_since, &mut over.cut_at, &mut over.told_at];
+            for time in times.into_iter().flatten() {
+                *time = (*time).min(now);
+            }
         }
     }
 }

@@ -9,7 +9,12 @@ use super::{
     },
     NamespaceLimits, NamespaceQuota,
 };
-use crate::{args::ManageObjects, clients::Namespace, namespaces::NamespaceQuotas, policy::Wanted};
+use crate::{
+    args::ManageObjects,
+    clients::Namespace,
+    namespaces::NamespaceQuotas,
+    policy::{Wanted, left_out::Notices},
+};
 
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
     addresses: 100,
@@ -403,6 +408,33 @@ fn a_standby_keeps_no_more_of_a_namespace_than_it_may_have() {
         cluster.stored(),
         ["a 30", "b 10", "c LimitExceeded", "x 10"]
     );
+}
+
+#[test]
+fn each_of_many_namespaces_with_too_much_is_told_of_it_once() {
+    let (notices, mut told) = Notices::channel();
+    let of = |i| &*format!("n{i:02}").leak();
+    let names = |i| ["a", "b"].map(|it| &*format!("{it}{i}.test.").leak());
+    let rules: Vec<(&'static str, [&'static str; 2])> =
+        (0..70).map(|i| (of(i), names(i))).collect();
+    let all: Vec<_> = rules.iter().map(|(of, names)| (*of, &names[..])).collect();
+    let mut cluster = Cluster::with(&all, |config| {
+        config.namespace_limits.addresses = 1_000_000;
+        config.shared.notices = notices;
+    });
+    for (i, asked) in rules.iter().flat_map(|(_, names)| names).enumerate() {
+        let mut observation = answer(asked, "1.1.1.1", cluster.world.now);
+        let ip = |j| IpAddr::from([203, 0, i as u8, j]);
+        observation.addresses = (0..30).map(|j| (ip(j), 86_400)).collect();
+        cluster.world.owner.observe(&observation);
+    }
+    let told: Vec<usize> = (0..3)
+        .map(|_| {
+            cluster.pass(2);
+            std::iter::from_fn(|| told.try_recv().ok()).count()
+        })
+        .collect();
+    assert_eq!(told, [64, 6, 0]);
 }
 
 /// How long a look takes beside namespaces that all have too much, of names that other namespaces have as well.
