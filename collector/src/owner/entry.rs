@@ -25,6 +25,9 @@ const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
 /// Versions of an object that are known to be old.
 const SUPERSEDED: usize = 8;
 
+/// So many namespaces pay for a write at most.
+const MOST_PAYERS: usize = 64;
+
 /// A hundred thousand of these are kept: what is rare is boxed, what is the same for many is shared.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -163,10 +166,13 @@ impl Entry {
         self.turn > Timestamp::default()
     }
 
-    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or all with a rule.
-    pub(super) fn payers(&self) -> &[Namespace] {
+    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or those with a rule. Of
+    /// thousands that have a rule some pay.
+    pub(super) fn payers(&self) -> Vec<Namespace> {
         let by = self.unwritten.as_deref().map(|it| &*it.by);
-        by.filter(|it| !it.is_empty()).unwrap_or(&self.with_rule)
+        let payers = by.filter(|it| !it.is_empty()).unwrap_or(&self.with_rule);
+        let step = payers.len().div_ceil(MOST_PAYERS).max(1);
+        payers.iter().copied().step_by(step).collect()
     }
 
     /// On which terms its addresses are kept.

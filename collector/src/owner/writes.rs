@@ -190,7 +190,7 @@ impl Owner {
         let unused = manage && self.wanted_in_sync && entry.released;
         let mut waiting = false;
         let namespace = &self.config.namespace;
-        let (payers, is_turn) = (entry.payers().to_vec(), entry.has_turn());
+        let (payers, is_turn) = (entry.payers(), entry.has_turn());
         let cost = WriteCost {
             payers: &payers,
             bytes: entry.memory.size(),

@@ -44,7 +44,8 @@ impl Crowd<'_> {
         }
     }
 
-    /// The namespaces of those of these clients that are pods with a rule, each once.
+    /// The namespaces with a rule of which these clients are pods, each once. They pay for a name that a wildcard found: what others'
+    /// rules bring in is not a namespace's own doing.
     pub(crate) fn namespaces(&self, clients: &[IpAddr]) -> Vec<Namespace> {
         let who = clients.iter().map(|client| self.who(*client));
         let mut namespaces: Vec<Namespace> = who.filter_map(|it| self.with_rule(it)).collect();

@@ -1,6 +1,6 @@
 //! What each namespace has.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use runtime::clock::Timestamp;
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clients::{Clients, Namespace},
     namespaces::NamespaceQuota,
-    state::{Count, Crowd, OwnLimits},
+    state::{Count, OwnLimits},
 };
 
 pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
@@ -90,7 +90,7 @@ impl Charged {
             };
             let crowd = entry.crowd(clients);
             for (askers, count) in entry.memory.found(&entry.kept(now)) {
-                if payers(askers, crowd).is_empty() {
+                if crowd.namespaces(askers).is_empty() {
                     unpaid.all += count.all;
                     unpaid.asked += if askers.is_empty() { 0 } else { count.all };
                 }
@@ -144,23 +144,13 @@ pub(super) fn each_cost(
         let crowd = entry.crowd(clients);
         for (askers, count) in memory.found(&kept) {
             cost(&Cost {
-                payers: &payers(askers, crowd),
+                payers: &crowd.namespaces(askers),
                 own: kept.own,
                 count,
                 names: 0,
             });
         }
     }
-}
-
-/// The namespaces that pay for a name that a wildcard found, each once: those with a rule for it whose pods asked. What others' rules bring
-/// in is not a namespace's own doing.
-pub(super) fn payers(askers: &[IpAddr], crowd: Crowd<'_>) -> Vec<Namespace> {
-    let who = askers.iter().map(|client| crowd.who(*client));
-    let mut payers: Vec<Namespace> = who.filter_map(|it| crowd.with_rule(it)).collect();
-    payers.sort_unstable();
-    payers.dedup();
-    payers
 }
 
 impl Owner {

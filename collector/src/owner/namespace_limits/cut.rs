@@ -10,7 +10,7 @@ use super::{
     super::Owner,
     Over,
     candidates::{Candidates, TooMuch},
-    charged::{Charged, Cost, payers},
+    charged::{Charged, Cost},
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota, observation::Source, recent::What};
 
@@ -168,7 +168,7 @@ impl Owner {
             payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
         };
         let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
-            let payers = payers(askers, crowd);
+            let payers = crowd.namespaces(askers);
             let goes = limit.has_too_many_addresses(charged) && is_free(&payers);
             if goes {
                 charged.remove(&Cost {

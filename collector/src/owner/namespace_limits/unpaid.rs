@@ -10,7 +10,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     super::Owner,
-    charged::{Charged, Cost, payers},
+    charged::{Charged, Cost},
 };
 use crate::clients::Namespace;
 
@@ -110,7 +110,8 @@ impl Owner {
         };
         let (memory, crowd, kept) = entry.charged_parts(&clients, now);
         let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
-            let goes = excess > 0 && goes(!askers.is_empty()) && payers(askers, crowd).is_empty();
+            let goes =
+                excess > 0 && goes(!askers.is_empty()) && crowd.namespaces(askers).is_empty();
             if goes {
                 excess = excess.saturating_sub(count.all);
                 charged.remove(&Cost {
