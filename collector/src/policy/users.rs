@@ -9,7 +9,7 @@ use super::{
     firewall::Firewall,
     terms::{MAX_OWN_TERMS, OwnTerms},
 };
-use crate::clients::Namespace;
+use crate::{clients::Namespace, state::make_room};
 
 /// The EgressFirewalls that have a name, in order.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ impl Users {
                 is_new
             }),
             Err(at) => {
+                // Most names have one user, and there are many names.
+                make_room(&mut self.0);
                 self.0.insert(at, user);
                 true
             }
