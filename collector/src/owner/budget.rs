@@ -121,19 +121,25 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes a write of addresses or of a new object, or tells when its turn is. `is_turn`: that time has come.
+    /// Takes a write of addresses or of a new object, or tells when its turn is. `turn` keeps that time until the write is taken; zero if it
+    /// does not wait.
     pub(super) fn take(
         &mut self,
         cost: &WriteCost<'_>,
-        is_turn: bool,
+        turn: &mut Timestamp,
         now: Timestamp,
     ) -> Result<(), Timestamp> {
-        self.may_take(cost, is_turn, now)?;
+        if *turn > now {
+            return Err(*turn);
+        }
+        let taken = self.may_take(cost, *turn > Timestamp::default(), now);
+        *turn = taken.err().unwrap_or_default();
+        taken?;
         self.charge(cost, now);
         Ok(())
     }
 
-    /// Whether [`Budget::take`] takes the write.
+    /// Whether [`Budget::take`] takes the write. `is_turn`: the turn that it waited for has come.
     pub(super) fn may_take(
         &mut self,
         cost: &WriteCost<'_>,
@@ -169,11 +175,11 @@ impl Budget {
         self.bytes = (self.bytes - bytes).max(-3.0 * self.most());
         let (group, paid_at) = self.least_used(cost.payers);
         let now = seconds(now);
-        let paid_at = paid_at.max(now - SAVED.as_secs_f64());
-        self.paid_at.insert(group, paid_at);
-        let share = self.rates.bytes / self.paid_at.len().max(FEWEST_SHARES) as f64;
-        let paid_at = (paid_at + bytes / share).min(now + LONGEST);
-        self.paid_at.insert(group, paid_at);
+        let is_new = !self.paid_at.contains_key(&group);
+        let shares = (self.paid_at.len() + usize::from(is_new)).max(FEWEST_SHARES);
+        let seconds = bytes * shares as f64 / self.rates.bytes;
+        let paid_at = paid_at.max(now - SAVED.as_secs_f64()) + seconds;
+        self.paid_at.insert(group, paid_at.min(now + LONGEST));
     }
 
     /// The clock was set.

@@ -147,11 +147,7 @@ impl Entry {
         clients: &'a Clients,
         now: Timestamp,
     ) -> (&'a mut Memory, Crowd<'a>, Kept<'a>) {
-        let kept = Kept {
-            limits: &self.limits,
-            own: &self.own_limits,
-            now,
-        };
+        let kept = kept(&self.limits, &self.own_limits, now);
         let crowd = crowd(clients, &self.with_rule);
         (&mut self.memory, crowd, kept)
     }
@@ -177,11 +173,7 @@ impl Entry {
 
     /// On which terms its addresses are kept.
     pub(super) fn kept(&self, now: Timestamp) -> Kept<'_> {
-        Kept {
-            limits: &self.limits,
-            own: &self.own_limits,
-            now,
-        }
+        kept(&self.limits, &self.own_limits, now)
     }
 
     /// The object of that name.
@@ -231,6 +223,10 @@ fn crowd<'a>(clients: &'a Clients, with_rule: &'a [Namespace]) -> Crowd<'a> {
         clients: Some(clients),
         with_rule,
     }
+}
+
+fn kept<'a>(limits: &'a Limits, own: &'a [OwnLimits], now: Timestamp) -> Kept<'a> {
+    Kept { limits, own, now }
 }
 
 /// What matters of an object, as the store was last known to have it.

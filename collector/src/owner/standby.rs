@@ -407,16 +407,10 @@ impl Owner {
                 bytes: memory.size(),
                 since: now,
             };
-            if *turn > now {
-                again.push(*turn);
-                continue;
-            }
-            if let Err(later) = self.budget.take(&cost, *turn > Timestamp::default(), now) {
-                *turn = later;
+            if let Err(later) = self.budget.take(&cost, turn, now) {
                 again.push(later);
                 continue;
             }
-            *turn = Timestamp::default();
             let additions = missing.iter().map(|it| &it.addition);
             let (next, added) = object.status.with_additions(additions, limits, FULL, now);
             is_full |= added < missing.len();

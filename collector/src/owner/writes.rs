@@ -174,14 +174,11 @@ impl Owner {
                 bytes: CREATION,
                 since: now,
             };
-            let create_at = create_at.max(entry.turn);
             if create_at > now {
                 again.push(create_at);
-            } else if let Err(turn) = self.budget.take(&creation, entry.has_turn(), now) {
-                entry.turn = turn;
-                again.push(turn);
+            } else if let Err(later) = self.budget.take(&creation, &mut entry.turn, now) {
+                again.push(later);
             } else {
-                entry.turn = Timestamp::default();
                 entry.creating = true;
                 let object = entry.new_object(&self.config.namespace);
                 writes.push(Write::Create(Box::new(object)));
@@ -260,11 +257,10 @@ impl Owner {
             }
             if urgent
                 && !self.ending
-                && let Err(later) = self.budget.take(&cost, is_turn, now)
+                && let Err(later) = self.budget.take(&cost, turn, now)
             {
                 waiting = true;
                 unwritten.get_or_insert_with(|| Box::new(Unwritten::since(now)));
-                *turn = later;
                 again.push(later);
                 continue;
             }

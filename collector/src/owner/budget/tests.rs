@@ -5,6 +5,8 @@ use crate::clients::Clients;
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
+const NO_TURN: Timestamp = Timestamp::from_millis(0);
+
 fn after(seconds: f64) -> Timestamp {
     START + Duration::from_secs_f64(seconds)
 }
@@ -39,7 +41,7 @@ struct Changing<'a> {
     pause: Duration,
     /// Since when it waits.
     since: Timestamp,
-    turn: Option<Timestamp>,
+    turn: Timestamp,
 }
 
 impl<'a> Changing<'a> {
@@ -49,30 +51,23 @@ impl<'a> Changing<'a> {
             bytes,
             pause: Duration::from_secs_f64(pause),
             since: START,
-            turn: None,
+            turn: NO_TURN,
         }
     }
 
     /// Tries it at its time. Returns how long it had waited if it is written.
     fn look(&mut self, budget: &mut Budget, now: Timestamp) -> Option<Duration> {
-        if self.turn.unwrap_or(self.since) > now {
+        if self.since > now {
             return None;
         }
         let cost = WriteCost {
             since: self.since,
             ..cost(self.payers, self.bytes)
         };
-        match budget.take(&cost, self.turn.is_some(), now) {
-            Ok(()) => {
-                let waited = now.since(self.since);
-                (self.since, self.turn) = (now + self.pause, None);
-                Some(waited)
-            }
-            Err(turn) => {
-                self.turn = Some(turn);
-                None
-            }
-        }
+        budget.take(&cost, &mut self.turn, now).ok()?;
+        let waited = now.since(self.since);
+        self.since = now + self.pause;
+        Some(waited)
     }
 }
 
@@ -104,20 +99,20 @@ fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_siz
 #[test]
 fn beyond_the_share_small_writes_go_sooner_than_large_ones_and_the_rest_in_its_order() {
     let mut budget = budget();
-    let mut take = |bytes, is_turn, now| {
+    let mut take = |bytes, mut turn| {
         budget.paid_at.insert(None, f64::MAX);
-        budget.take(&cost(&[], bytes), is_turn, now)
+        budget.take(&cost(&[], bytes), &mut turn, START)
     };
     for _ in 0..60 {
-        assert_eq!(take(1_000_000, false, START), Ok(()));
+        assert_eq!(take(1_000_000, NO_TURN), Ok(()));
     }
     // A large one waits for its turn, which has come as long as the debt is not too large.
-    let turn = take(1_000_000, false, START).unwrap_err();
+    let turn = take(1_000_000, NO_TURN).unwrap_err();
     assert_eq!(turn, START);
-    assert_eq!(take(1_000_000, true, START), Ok(()));
-    let small = (0..1000).take_while(|_| take(60_000, false, START).is_ok());
+    assert_eq!(take(1_000_000, turn), Ok(()));
+    let small = (0..1000).take_while(|_| take(60_000, NO_TURN).is_ok());
     assert_eq!(small.count(), 734);
-    let turns = [60_000, 1_000_000, 60_000].map(|bytes| take(bytes, false, START).unwrap_err());
+    let turns = [60_000, 1_000_000, 60_000].map(|bytes| take(bytes, NO_TURN).unwrap_err());
     assert!(turns.is_sorted(), "{turns:?}");
     assert!(
         turns[2] > turns[1] + Duration::from_millis(490),
@@ -143,7 +138,7 @@ fn a_namespace_within_its_share_waits_for_no_other() {
         if tenth % 10 == 0 {
             for bytes in [10_000, 100_000] {
                 for payers in [&own[..], &both] {
-                    let taken = budget.take(&cost(payers, bytes), false, now);
+                    let taken = budget.take(&cost(payers, bytes), &mut NO_TURN.clone(), now);
                     assert_eq!(taken, Ok(()), "{bytes} after {tenth}");
                 }
             }
@@ -173,7 +168,7 @@ fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one(
         let written = object.look(&mut budget, now);
         writes += usize::from(written.is_some());
         longest = longest.max(written.unwrap_or_default());
-        let next = object.turn.unwrap_or(object.since);
+        let next = object.turn.max(object.since);
         queue.insert((next.max(now + Duration::from_millis(1)), number));
     }
     assert!(tries < 3 * writes, "{tries} for {writes}");

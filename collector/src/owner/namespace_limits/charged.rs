@@ -1,6 +1,6 @@
 //! What each namespace has.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, net::IpAddr};
 
 use foldhash::fast::FixedState;
 use runtime::clock::Timestamp;
@@ -80,24 +80,17 @@ impl Charged {
 
     /// All that is known of a name in use, if it is not left out.
     fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
-        each_cost(entry, clients, now, |cost| self.add(cost));
-        let spec = entry.memory.spec();
-        if spec.is_wildcard() {
-            let mut unpaid = Unpaid {
-                spec: spec.clone(),
-                all: 0,
-                asked: 0,
-            };
-            let crowd = entry.crowd(clients);
-            for (askers, count) in entry.memory.found(&entry.kept(now)) {
-                if crowd.namespaces(askers).is_empty() {
-                    unpaid.all += count.all;
-                    unpaid.asked += if askers.is_empty() { 0 } else { count.all };
-                }
+        let (mut all, mut asked) = (0, 0);
+        each_cost(entry, clients, now, |cost| {
+            self.add(cost);
+            if cost.is_unpaid() {
+                all += cost.count.all;
+                asked += if cost.is_asked { cost.count.all } else { 0 };
             }
-            if unpaid.all > 0 {
-                self.unpaid.push(unpaid);
-            }
+        });
+        if all > 0 {
+            let spec = entry.memory.spec().clone();
+            self.unpaid.push(Unpaid { spec, all, asked });
         }
     }
 
@@ -117,12 +110,44 @@ pub(super) struct Cost<'a> {
     pub(super) count: Count,
     /// 1 for a name in rules.
     pub(super) names: usize,
+    /// Whether clients are known that asked for it.
+    pub(super) is_asked: bool,
 }
 
-impl Cost<'_> {
+impl<'a> Cost<'a> {
+    /// Of a name in rules.
+    pub(super) fn in_rules(payers: &'a [Namespace], own: &'a [OwnLimits], count: Count) -> Self {
+        Self {
+            payers,
+            own,
+            count,
+            names: 1,
+            is_asked: false,
+        }
+    }
+
+    /// Of a name that a wildcard found, for which these clients asked.
+    pub(super) fn found(
+        payers: &'a [Namespace],
+        own: &'a [OwnLimits],
+        askers: &[IpAddr],
+        count: Count,
+    ) -> Self {
+        Self {
+            names: 0,
+            is_asked: !askers.is_empty(),
+            ..Self::in_rules(payers, own, count)
+        }
+    }
+
     /// How many addresses count for one of the payers.
     pub(super) fn of(&self, namespace: Namespace) -> usize {
         self.count.of(namespace, self.own)
+    }
+
+    /// Whether a wildcard found it, and no namespace pays for it.
+    pub(super) fn is_unpaid(&self) -> bool {
+        self.names == 0 && self.payers.is_empty()
     }
 }
 
@@ -134,21 +159,13 @@ pub(super) fn each_cost(
     mut cost: impl FnMut(&Cost<'_>),
 ) {
     let (memory, kept) = (&entry.memory, entry.kept(now));
-    cost(&Cost {
-        payers: &entry.with_rule,
-        own: kept.own,
-        count: memory.own(&kept),
-        names: 1,
-    });
+    let own = memory.own(&kept);
+    cost(&Cost::in_rules(&entry.with_rule, kept.own, own));
     if memory.spec().is_wildcard() {
         let crowd = entry.crowd(clients);
         for (askers, count) in memory.found(&kept) {
-            cost(&Cost {
-                payers: &crowd.namespaces(askers),
-                own: kept.own,
-                count,
-                names: 0,
-            });
+            let payers = crowd.namespaces(askers);
+            cost(&Cost::found(&payers, kept.own, askers, count));
         }
     }
 }

@@ -103,7 +103,12 @@ impl Owner {
         let had_too_many_names = limit.has_too_many_names(charged);
         for name in order.iter() {
             if limit.has_too_many_addresses(charged) && candidates.has_found(namespace, name) {
-                found += self.drop_found(name, namespace, over, charged, limit, now);
+                // Of these, names that only namespaces over their limits pay for.
+                found += self.drop_found(name, charged, now, |cost, charged| {
+                    limit.has_too_many_addresses(charged)
+                        && cost.payers.contains(&namespace)
+                        && cost.payers.iter().all(|it| over.contains(it))
+                });
             }
             if !limit.is_exceeded(charged) {
                 break;
@@ -148,35 +153,26 @@ impl Owner {
         over
     }
 
-    /// Forgets names that a wildcard found for a namespace, one by one, as long as a limit is exceeded; of these, those that only namespaces
-    /// `over` their limits pay for. Returns how many addresses went.
-    fn drop_found(
+    /// Forgets names that a wildcard found, in the order in which they leave a full wildcard, and takes from `charged` what they cost. `goes` is
+    /// asked of each. Returns how many addresses went.
+    pub(super) fn drop_found(
         &mut self,
         spec: &DnsName,
-        namespace: Namespace,
-        over: &TooMuch,
         charged: &mut Charged,
-        limit: Limit,
         now: Timestamp,
+        mut goes: impl FnMut(&Cost<'_>, &Charged) -> bool,
     ) -> usize {
         let clients = self.config.shared.clients.clone();
         let Some(entry) = self.entries.get_mut(spec) else {
             return 0;
         };
         let (memory, crowd, kept) = entry.charged_parts(&clients, now);
-        let is_free = |payers: &[Namespace]| {
-            payers.contains(&namespace) && payers.iter().all(|it| over.contains(it))
-        };
         let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
             let payers = crowd.namespaces(askers);
-            let goes = limit.has_too_many_addresses(charged) && is_free(&payers);
+            let cost = Cost::found(&payers, kept.own, askers, count);
+            let goes = goes(&cost, charged);
             if goes {
-                charged.remove(&Cost {
-                    payers: &payers,
-                    own: kept.own,
-                    count,
-                    names: 0,
-                });
+                charged.remove(&cost);
             }
             goes
         });
@@ -204,7 +200,7 @@ impl Owner {
     }
 
     /// These names of a name in use are not known any more.
-    pub(super) fn forget_found(
+    fn forget_found(
         &mut self,
         spec: &DnsName,
         gone: impl Iterator<Item = DnsName>,

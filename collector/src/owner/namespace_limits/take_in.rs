@@ -122,12 +122,7 @@ impl Owner {
         };
         entry.left_out = false;
         entry.memory.take_in();
-        charged.add(&Cost {
-            payers: &entry.with_rule,
-            own: &[],
-            count: had.into(),
-            names: 1,
-        });
+        charged.add(&Cost::in_rules(&entry.with_rule, &[], had.into()));
         self.reschedule(name);
         self.dirty.insert(name.clone());
     }

@@ -22,7 +22,7 @@ const PODS_KNOWN_AFTER: Duration = Duration::from_secs(600);
 pub(super) struct Unpaid {
     pub(super) spec: DnsName,
     pub(super) all: usize,
-    /// Of names that clients asked for since this collector knows. A status does not say who did.
+    /// The same of names for which a client is known that asked. A status does not say who did.
     pub(super) asked: usize,
 }
 
@@ -44,7 +44,7 @@ impl Owner {
             let quota = namespace.map(|it| self.quota(it).addresses);
             let mut excess = unpaid.addresses.saturating_sub(quota.unwrap_or(usize::MAX));
             for (_, spec) in &unpaid.wildcards {
-                excess = self.drop_unpaid(spec, |is_asked| is_asked, excess, charged, now);
+                excess = self.drop_unpaid(spec, |cost| cost.is_asked, excess, charged, now);
             }
         }
     }
@@ -92,38 +92,24 @@ impl Owner {
         of.into_iter().collect()
     }
 
-    /// Forgets names that a wildcard found for no namespace that pays, in the order in which they leave a full wildcard. `goes` is told whether
-    /// clients asked for a name. Returns how many addresses are still too many.
+    /// Forgets names that a wildcard found for no namespace that pays, as long as there are too many addresses. Returns how many that still
+    /// are.
     fn drop_unpaid(
         &mut self,
         spec: &DnsName,
-        goes: impl Fn(bool) -> bool,
+        goes: impl Fn(&Cost<'_>) -> bool,
         mut excess: usize,
         charged: &mut Charged,
         now: Timestamp,
     ) -> usize {
-        let clients = self.config.shared.clients.clone();
         // The order of all names takes long to find out.
-        let entry = self.entries.get_mut(spec).filter(|_| excess > 0);
-        let Some(entry) = entry else {
-            return excess;
-        };
-        let (memory, crowd, kept) = entry.charged_parts(&clients, now);
-        let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
-            let goes =
-                excess > 0 && goes(!askers.is_empty()) && crowd.namespaces(askers).is_empty();
-            if goes {
-                excess = excess.saturating_sub(count.all);
-                charged.remove(&Cost {
-                    payers: &[],
-                    own: kept.own,
-                    count,
-                    names: 0,
-                });
-            }
-            goes
-        });
-        self.forget_found(spec, gone.into_iter().map(|(name, _)| name), now);
+        if excess > 0 {
+            self.drop_found(spec, charged, now, |cost, _| {
+                let goes = excess > 0 && cost.is_unpaid() && goes(cost);
+                excess = excess.saturating_sub(if goes { cost.count.all } else { 0 });
+                goes
+            });
+        }
         excess
     }
 }
