@@ -41,7 +41,7 @@ pub enum BaseType {
     Uuid,
 }
 
-/// The type of a column, whatever its values and its size are bound to (RFC 7047 section 3.2, `<type>`).
+/// The type of a column (RFC 7047 section 3.2, `<type>`), without the bounds of its values and of its size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ColumnType {
     /// Exactly one element.

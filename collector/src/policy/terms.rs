@@ -72,7 +72,7 @@ impl Terms {
         }
     }
 
-    /// The times, whatever the rules say.
+    /// The times alone: as if no rule allowed or denied the name.
     pub(super) fn times(self) -> Self {
         Self {
             allowed: false,

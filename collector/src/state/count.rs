@@ -17,7 +17,7 @@ pub struct Count {
 }
 
 impl From<usize> for Count {
-    /// As many on the longest terms, whatever others there are.
+    /// So many on the longest terms. How many there would be on shorter ones is not known.
     fn from(all: usize) -> Self {
         Self {
             all,

@@ -89,7 +89,7 @@ pub(super) struct News {
 }
 
 impl Name {
-    /// When a client last asked for it. Of a name from a status nobody knows: when it was in an answer.
+    /// When a client last asked for it. A status does not say so: then it is when the name was last in an answer.
     pub(super) fn last_asked(&self) -> Timestamp {
         match self.askers.is_empty() {
             true => self.seen,

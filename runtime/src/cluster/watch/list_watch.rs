@@ -148,7 +148,7 @@ impl<K: AnyObject> ListWatch<K> {
                 let silent_or_next = timeout(SILENCE, stream.next()).await;
                 let is_silent = silent_or_next.is_err();
                 let Some(next) = silent_or_next.ok().flatten() else {
-                    // A server that ends in order answers until then, whatever became of its etcd.
+                    // A server that ends in order answers until then, even if it has lost its etcd.
                     let checked = heard && !broke && !is_silent && asked.elapsed() >= ORDINARY;
                     self.position = Position::Watch { version, checked };
                     return Ok(None);
