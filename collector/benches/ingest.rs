@@ -22,7 +22,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context, StreamHistory},
+        pipeline::{Context, StreamHistory, observe},
     },
     names::NameIndex,
     remember::Remembered,
@@ -103,17 +103,13 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
         new_names: &collector::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
-    let (mut batch, mut observations) = (Batch::default(), Vec::new());
     // Every answer that matches is to become an observation.
     let mut history = StreamHistory::default();
     each_frame(stream, |payload| {
-        if batch.add(payload, context, &mut counts) {
-            batch.take(context, &mut history, &mut counts, &mut observations);
-            observed += observations.drain(..).len() as u64;
-        }
+        let observation = observe(payload, context, &mut history, &mut counts);
+        observed += u64::from(observation.is_some());
     });
-    batch.take(context, &mut history, &mut counts, &mut observations);
-    observed + observations.len() as u64
+    observed
 }
 
 /// Two readers, each with the whole stream, as two connections would have.

@@ -13,7 +13,7 @@ use collector::{
     guards::Guards,
     ingest::{
         metrics::Counts,
-        pipeline::{Batch, Context, StreamHistory},
+        pipeline::{Context, StreamHistory, observe},
     },
     names::NameIndex,
     remember::Remembered,
@@ -68,17 +68,13 @@ fn ingest(input: &mut Input) -> usize {
         new_names: &collector::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
-    let (mut batch, mut observations) = (Batch::default(), Vec::with_capacity(64));
     // Every answer that matches is to become an observation.
     let mut history = StreamHistory::default();
     traffic::each_frame(&input.stream, |payload| {
-        if batch.add(payload, context, counts) {
-            batch.take(context, &mut history, counts, &mut observations);
-            observed += observations.drain(..).len();
-        }
+        let observation = observe(payload, context, &mut history, counts);
+        observed += usize::from(observation.is_some());
     });
-    batch.take(context, &mut history, counts, &mut observations);
-    observed + observations.len()
+    observed
 }
 
 fn limited() -> LibraryBenchmarkConfig {

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use proto::{
     api::DnsName,
-    dns::{self, Hashes, Qname},
+    dns::{self, Qname},
 };
 
 /// A set of wanted names, found by the hash of a question without allocating or copying it. Clones share what they have in common, so that
@@ -74,41 +74,19 @@ impl<S: BuildHasher> NameIndex<S> {
     #[inline]
     pub fn find<'a>(&self, name: impl Into<Qname<'a>>) -> Option<Match<'_>> {
         let name = name.into();
-        self.find_hashed(name, self.hashes(name))
-    }
-
-    /// What a name is looked for by.
-    #[inline]
-    pub(crate) fn hashes(&self, name: Qname<'_>) -> Hashes {
-        name.hashes(&self.hasher)
+        let hashes = name.hashes(&self.hasher);
+        if let Some(found) = self.exact.find(hashes.name, name, DnsName::as_str) {
+            return Some(Match::Exact(found));
+        }
+        self.wildcard
+            .find(hashes.parent, name.parent()?, behind_asterisk)
+            .map(|_| Match::Wildcard)
     }
 
     /// The hash of anything, which no other index has the same.
     #[inline]
     pub(crate) fn hash(&self, it: impl Hash) -> u64 {
         self.hasher.hash_one(it)
-    }
-
-    /// A name that may be the one with these hashes, or the wildcard above it; not looked at itself.
-    #[inline]
-    pub(crate) fn glance(&self, hashes: Hashes) -> Option<&DnsName> {
-        let exact = self.exact.glance(hashes.name);
-        exact.or_else(|| self.wildcard.glance(hashes.parent))
-    }
-
-    /// [`NameIndex::find`] of a name with its [`hashes`](Self::hashes).
-    #[inline]
-    pub(crate) fn find_hashed(&self, name: Qname<'_>, hashes: Hashes) -> Option<Match<'_>> {
-        let Hashes {
-            name: hash,
-            parent: above,
-        } = hashes;
-        if let Some(found) = self.exact.find(hash, name, DnsName::as_str) {
-            return Some(Match::Exact(found));
-        }
-        self.wildcard
-            .find(above, name.parent()?, behind_asterisk)
-            .map(|_| Match::Wildcard)
     }
 }
 
@@ -176,13 +154,6 @@ impl Names {
         {
             entry.remove();
         }
-    }
-
-    /// A name that may be the one with this hash.
-    #[inline]
-    fn glance(&self, hash: u64) -> Option<&DnsName> {
-        let found = self.part(hash)?.find(hash, |(known, _)| *known == hash);
-        found.map(|(_, name)| name)
     }
 
     /// The name of which `part` is `wanted`.

@@ -11,7 +11,7 @@ use std::error::Error;
 
 use futures_util::{SinkExt, StreamExt};
 use proto::{
-    dnstap::{CONTENT_TYPE, Event, MessageKind},
+    dnstap::{CONTENT_TYPE, ClientResponse},
     frame_stream::{Action, Codec, Frame, ReaderHandshake},
 };
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,7 +20,7 @@ use tokio_util::codec::Framed;
 /// Reads one stream to its end.
 async fn read(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    mut take: impl FnMut(Event<'_>),
+    mut take: impl FnMut(ClientResponse<'_>),
 ) -> Result<(), Box<dyn Error>> {
     let mut frames = Framed::new(stream, Codec::default());
     let mut handshake = ReaderHandshake::new(CONTENT_TYPE);
@@ -29,7 +29,7 @@ async fn read(
             Frame::Control(control) => handshake.on_control(&control)?,
             Frame::Data(event) => {
                 handshake.on_data()?;
-                take(Event::parse(&event)?);
+                ClientResponse::parse(&event)?.map(&mut take);
                 continue;
             }
         };
@@ -49,11 +49,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await?
         .accept()
         .await?;
-    read(stream, |event| {
-        if event.kind == MessageKind::ClientResponse {
-            let length = event.response_message.unwrap_or_default().len();
-            println!("{:?}: {length} bytes", event.query_address);
-        }
+    read(stream, |response| {
+        let length = response.message.unwrap_or_default().len();
+        println!("{:?}: {length} bytes", response.client());
     })
     .await
 }
@@ -68,12 +66,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stream_is_answered_and_each_event_is_taken() {
+    async fn a_stream_is_answered_and_each_response_is_taken() {
         let (ours, theirs) = tokio::io::duplex(4096);
         let mut writer = Framed::new(theirs, Codec::default());
         let of_type = |kind| Frame::Control(Control::with_content_type(kind, CONTENT_TYPE.into()));
         let event = pb::Dnstap {
-            identity: Some(b"ns1".to_vec()),
+            message: Some(pb::Message {
+                r#type: pb::message::Type::ClientResponse.into(),
+                response_message: Some(b"answer".to_vec()),
+                ..Default::default()
+            }),
             ..Default::default()
         };
         let event = Frame::Data(prost::Message::encode_to_vec(&event).into());
@@ -94,9 +96,11 @@ mod tests {
             drop(writer);
         };
         let mut taken = Vec::new();
-        let reading = read(ours, |event| taken.push(event.identity.to_vec()));
+        let reading = read(ours, |response| {
+            taken.push(response.message.map(<[u8]>::to_vec))
+        });
         let (read, ()) = tokio::join!(reading, writing);
         read.unwrap();
-        assert_eq!(taken, [b"ns1", b"ns1"]);
+        assert_eq!(taken, vec![Some(b"answer".to_vec()); 2]);
     }
 }

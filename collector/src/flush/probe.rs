@@ -10,10 +10,11 @@ use hickory_net::proto::{
         rdata::opt::{EdnsCode, EdnsOption},
     },
 };
+use prost::Message as _;
 use proto::{
     api::DnsName,
     dns,
-    dnstap::{Event, MessageKind},
+    dnstap::{address, pb},
 };
 
 /// The octets of padding (RFC 7830) in a probe: with what stands around it, more than CoreDNS buffers, 4,096.
@@ -133,14 +134,14 @@ impl Template {
     }
 
     /// Whether a probe in a stream is for this name.
-    pub fn is_of(&self, sight: &Sight<'_>) -> bool {
+    pub fn is_of(&self, sight: &Sight) -> bool {
         sight.question.starts_with(self.wire.wire())
     }
 }
 
 /// A probe as it is seen in a dnstap stream.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Sight<'a> {
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sight {
     /// What was in its padding, true or not.
     pub mark: Mark,
     /// The DNS server sent it on.
@@ -148,28 +149,31 @@ pub struct Sight<'a> {
     /// Who sent it to the server.
     pub source: Option<IpAddr>,
     /// What the event shows in `extra`.
-    pub extra: &'a [u8],
-    question: &'a [u8],
+    pub extra: Vec<u8>,
+    question: Vec<u8>,
 }
 
-impl<'a> Sight<'a> {
+impl Sight {
     /// Looks for a probe in the payload of a data frame: one that came, or one that the server sent on.
-    pub fn read(frame: &'a [u8]) -> Option<Self> {
-        let event = Event::parse(frame).ok()?;
-        let is_forwarded = match event.kind {
-            MessageKind::ClientQuery => false,
-            MessageKind::ForwarderQuery => true,
+    pub fn read(frame: &[u8]) -> Option<Self> {
+        let event = pb::Dnstap::decode(frame).ok()?;
+        let extra = event.extra.unwrap_or_default();
+        let event = event.message?;
+        let is_forwarded = match event.r#type() {
+            pb::message::Type::ClientQuery => false,
+            pb::message::Type::ForwarderQuery => true,
             _ => return None,
         };
         let message = event.query_message?;
         let front = message.get(..message.len().min(FURTHEST + Mark::LEN))?;
         let at = front.windows(MAGIC.len()).position(|part| part == MAGIC)?;
+        let source = event.query_address.as_deref().and_then(address);
         Some(Self {
             mark: Mark::read(message.get(at..)?)?,
             is_forwarded,
-            source: event.query_address.map(|address| address.to_canonical()),
-            extra: event.extra,
-            question: message.get(HEADER..)?,
+            source: source.map(|address| address.to_canonical()),
+            extra,
+            question: message.get(HEADER..)?.to_vec(),
         })
     }
 }

@@ -196,7 +196,7 @@ impl Stream {
         let Some(Watched { shared, id, .. }) = &self.0 else {
             return;
         };
-        let Some(sight) = Sight::read(frame).filter(|sight| admits(sight.extra)) else {
+        let Some(sight) = Sight::read(frame).filter(|sight| admits(&sight.extra)) else {
             return;
         };
         let Some(name) = shared.names.iter().position(|name| name.is_of(&sight)) else {

@@ -31,7 +31,7 @@ use super::{
     error::Error,
     losses::Watched,
     metrics::{Counts, Outcome},
-    pipeline::{Batch, Context, StreamHistory},
+    pipeline::{Context, StreamHistory, observe},
     queue::{self, Full},
     seats::Seat,
     window::Window,
@@ -268,7 +268,6 @@ impl<'a> Reader<'a> {
         let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
-            let mut batch = Batch::default();
             while let Some((payload, behind)) = self.frames.data(rest) {
                 if Stream::may_be_probe(payload.len()) {
                     let begins = begins || rest.len() < filled.len();
@@ -285,11 +284,14 @@ impl<'a> Reader<'a> {
                 }
                 rest = behind;
                 self.data_frames += 1;
-                if batch.add(payload, context, &mut self.counts) {
-                    self.take(&mut batch, context);
+                let (history, counts) = (&mut self.history, &mut self.counts);
+                if let Some(observation) = observe(payload, context, history, counts) {
+                    self.observed.push(observation);
+                    if self.observed.len() >= MOST_OBSERVED {
+                        self.hand_over();
+                    }
                 }
             }
-            self.take(&mut batch, context);
             if self.ingest.taps.is_open() && self.standing.is_known() {
                 let taken = frames.len() - rest.len();
                 let frames = frames.get(..taken).unwrap_or_default();
@@ -313,19 +315,6 @@ impl<'a> Reader<'a> {
         let consumed = filled.len() - rest.len();
         window.consume(consumed);
         Ok(finished)
-    }
-
-    /// Takes what the answers of a batch come to.
-    fn take(&mut self, batch: &mut Batch<'_>, context: Context<'_>) {
-        batch.take(
-            context,
-            &mut self.history,
-            &mut self.counts,
-            &mut self.observed,
-        );
-        if self.observed.len() >= MOST_OBSERVED {
-            self.hand_over();
-        }
     }
 
     /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is

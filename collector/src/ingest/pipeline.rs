@@ -1,7 +1,7 @@
 //! From a dnstap frame to an observation: what every event goes through. No IO, and no allocation for an event that is neither
 //! wanted nor remembered.
 
-use std::{hint::black_box, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use proto::{
     api::{DnsName, Family},
@@ -70,92 +70,37 @@ impl StreamHistory {
 /// owner must be bounded in bytes too.
 pub const MAX_ADDRESSES: usize = 1000;
 
-/// Names that are looked for at once.
-const AT_ONCE: usize = 16;
-
-/// Answers whose names are still to be looked for. They are looked for together: in a large index each name that is wanted waits
-/// for memory several times, and so these waits overlap.
-#[derive(Debug, Default)]
-pub struct Batch<'a>(SmallVec<[Asked<'a>; AT_ONCE]>);
-
+/// A good answer to a question for addresses.
 #[derive(Debug)]
 struct Asked<'a> {
     event: dnstap::ClientResponse<'a>,
     response: dns::Response<'a>,
     family: Family,
-    hashes: dns::Hashes,
 }
 
-impl<'a> Batch<'a> {
-    /// Decodes a data frame. Whatever comes of it is counted, now or by [`Batch::take`]. Returns whether that must be called before
-    /// the next frame.
-    #[inline]
-    pub fn add(&mut self, frame: &'a [u8], context: Context<'_>, counts: &mut Counts) -> bool {
-        let judged = match dnstap::ClientResponse::parse_usual(frame) {
-            Some(Some(event)) => judge(event, context),
-            Some(None) => Err(Outcome::OtherKind),
-            None => judge_unusual(frame, context),
-        };
-        match judged {
-            Ok(asked) => {
-                self.0.push(asked);
-                self.0.len() >= AT_ONCE
-            }
-            Err(outcome) => {
-                counts.add(outcome);
-                false
-            }
+/// The observation that a data frame is. Whatever comes of it is counted.
+#[inline]
+pub fn observe(
+    frame: &[u8],
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Option<Observation> {
+    let asked = match dnstap::ClientResponse::parse_usual(frame) {
+        Some(Some(event)) => judge(event, context),
+        Some(None) => Err(Outcome::OtherKind),
+        None => judge_unusual(frame, context),
+    };
+    match asked.and_then(|asked| take(asked, context, history, counts)) {
+        Ok(observation) => {
+            counts.add(Outcome::Observed);
+            Some(observation)
+        }
+        Err(outcome) => {
+            counts.add(outcome);
+            None
         }
     }
-
-    /// Holds what was added against the wanted names, in its order. What the stream just said already is left out.
-    pub fn take(
-        &mut self,
-        context: Context<'_>,
-        history: &mut StreamHistory,
-        counts: &mut Counts,
-        observations: &mut Vec<Observation>,
-    ) {
-        let names = context.names;
-        let glances: SmallVec<[_; AT_ONCE]> =
-            self.0.iter().map(|it| names.glance(it.hashes)).collect();
-        // What is read of each name here is there when it is compared.
-        let first = |name: &DnsName| name.as_str().as_bytes().first().copied();
-        let read = glances.iter().flatten().filter_map(|name| first(name));
-        black_box(read.fold(0, |sum: u8, byte| sum.wrapping_add(byte)));
-        for asked in self.0.drain(..) {
-            let name = asked.response.question().name;
-            let judged = match names.find_hashed(name, asked.hashes) {
-                Some(found) => take(found, asked, context, history, counts),
-                None => {
-                    if context.remembered.is_enabled() {
-                        remember(asked, context, history);
-                    }
-                    Err(Outcome::NotWanted)
-                }
-            };
-            counts.add(match judged {
-                Ok(observation) => {
-                    observations.push(observation);
-                    Outcome::Observed
-                }
-                Err(outcome) => outcome,
-            });
-        }
-    }
-}
-
-/// One data frame by itself. Whatever comes of it is counted.
-pub fn observe(frame: &[u8], context: Context<'_>, counts: &mut Counts) -> Option<Observation> {
-    let (mut batch, mut observations) = (Batch::default(), Vec::new());
-    batch.add(frame, context, counts);
-    batch.take(
-        context,
-        &mut StreamHistory::default(),
-        counts,
-        &mut observations,
-    );
-    observations.pop()
 }
 
 /// The same for what no CoreDNS sent.
@@ -195,18 +140,32 @@ fn judge<'a>(
         (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
         _ => return Err(Outcome::OtherType),
     };
-    let hashes = context.names.hashes(question.name);
     Ok(Asked {
         event,
         response,
         family,
-        hashes,
     })
+}
+
+#[inline(always)]
+fn take(
+    asked: Asked<'_>,
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    if let Some(found) = context.names.find(asked.response.question().name) {
+        return take_wanted(found, asked, context, history, counts);
+    }
+    if context.remembered.is_enabled() {
+        remember(asked, context, history);
+    }
+    Err(Outcome::NotWanted)
 }
 
 /// The observation that an answer for a wanted name is.
 #[inline(never)]
-fn take(
+fn take_wanted(
     found: Match<'_>,
     asked: Asked<'_>,
     context: Context<'_>,
@@ -217,7 +176,6 @@ fn take(
         event,
         response,
         family,
-        ..
     } = asked;
     let Context { guards, clock, .. } = context;
     let client = client(event, context)?;
@@ -299,7 +257,6 @@ fn remember_new(asked: Asked<'_>, mark: remember::Mark, at: Timestamp, context: 
         event,
         response,
         family,
-        ..
     } = asked;
     let Ok(client) = client(event, context) else {
         return;

@@ -15,7 +15,7 @@ use proto::{
 };
 use runtime::clock::{Clock, Timestamp};
 
-use super::{Batch, Context, StreamHistory, observe};
+use super::{Context, StreamHistory, observe};
 use crate::{
     guards::Guards,
     ingest::metrics::{Counts, Outcome},
@@ -145,7 +145,10 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         secrets: None,
         new_names: &NewNames::default(),
     };
-    (observe(frame, context, &mut counts), counts)
+    (
+        observe(frame, context, &mut StreamHistory::default(), &mut counts),
+        counts,
+    )
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn hear(
     remembered: &Remembered,
     history: &mut StreamHistory,
     counts: &mut Counts,
-) -> Vec<Observation> {
+) -> Option<Observation> {
     let own = OwnQueries::default();
     let context = Context {
         names,
@@ -182,10 +185,7 @@ fn hear(
         new_names: &NewNames::default(),
     };
     let frame = frame(event);
-    let (mut batch, mut observations) = (Batch::default(), Vec::new());
-    batch.add(&frame, context, counts);
-    batch.take(context, history, counts, &mut observations);
-    observations
+    observe(&frame, context, history, counts)
 }
 
 /// When an answer and two after a pause were given, of those that are wanted and of those that are remembered.
@@ -235,7 +235,7 @@ fn what_a_stream_has_just_said_is_not_said_again() {
     let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
     let mut says = |event: &Event, millis: i64, names: &NameIndex, history: &mut StreamHistory| {
         clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
-        !hear(event, names, &clock, &remembered, history, &mut counts).is_empty()
+        hear(event, names, &clock, &remembered, history, &mut counts).is_some()
     };
     let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
     let mut again = answer();
@@ -447,10 +447,11 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
             new_names: &new_names,
         };
         let frame = frame(&response(asked, &[(asked, a("192.0.2.1"))]));
-        let (mut batch, mut observations) = (Batch::default(), Vec::new());
-        batch.add(&frame, context, &mut counts);
-        batch.take(context, &mut history, &mut counts, &mut observations);
-        (observations.len(), counts.pending(Outcome::NewName))
+        let observation = observe(&frame, context, &mut history, &mut counts);
+        (
+            usize::from(observation.is_some()),
+            counts.pending(Outcome::NewName),
+        )
     };
     assert_eq!(outcomes("a.example.com."), (1, 0));
     assert_eq!(outcomes("b.example.com."), (1, 0));

@@ -7,6 +7,7 @@ use std::sync::{
 
 use bytes::Bytes;
 use metrics::counter;
+use prost::Message as _;
 use proto::dnstap;
 use tokio::sync::mpsc;
 
@@ -95,11 +96,11 @@ fn without_extra(frames: &[u8]) -> Bytes {
             break;
         };
         rest = behind;
-        if let Ok(event) = dnstap::Event::parse(payload) {
+        if let Ok(event) = dnstap::pb::Dnstap::decode(payload) {
             out.extend_from_slice(length);
             let begin = out.len();
             out.extend_from_slice(payload);
-            cross_out(out.get_mut(begin..).unwrap_or_default(), event.extra);
+            cross_out(out.get_mut(begin..).unwrap_or_default(), event.extra());
         }
     }
     out.into()

@@ -35,7 +35,7 @@ use crate::{
     guards::Guards,
     ingest::{
         metrics::{Counts, Outcome},
-        pipeline::{self, Context as Against},
+        pipeline::{self, Context as Against, StreamHistory},
     },
     names::NameIndex,
     new_names::NewNames,
@@ -219,7 +219,12 @@ impl<W: Write> Replay<W> {
             secrets: None,
             new_names: &new_names,
         };
-        let observation = pipeline::observe(payload, against, &mut self.counts);
+        let observation = pipeline::observe(
+            payload,
+            against,
+            &mut StreamHistory::default(),
+            &mut self.counts,
+        );
         // Before it, as what is over by now had gone.
         self.advance()?;
         if let Some(observation) = observation {

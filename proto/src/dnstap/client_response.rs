@@ -1,18 +1,26 @@
 //! What is wanted of the responses to clients, and nothing of any other event.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
-    Error, Timestamp,
-    event::{address, check_policy},
-    pb, usual,
+    Error, pb, usual,
     wire::{Cursor, bytes_key, fixed32_key, varint_key},
 };
 
+/// A point in time as dnstap gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since the Unix epoch, as the server's clock has it.
+    pub seconds: u64,
+    /// The part under a second, in nanoseconds. Not checked: a sender may say more than 999,999,999.
+    pub nanoseconds: u32,
+}
+
 /// A CLIENT_RESPONSE event as far as its answer matters, borrowed from the frame it came in.
 ///
-/// Where both are one, it says what [`Event`](super::Event) says, for a small part of the price: the other fields are passed
-/// over, and an event of another kind is left as soon as its kind is known.
+/// The other fields are passed over, and an event of another kind is left as soon as its kind is known. Of a field that comes more than
+/// once the last value holds; messages that come more than once are merged. Fields and values that the schema does not have are passed
+/// over.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClientResponse<'a> {
     /// Free text of the server's operator; empty if there is none. Any bytes.
@@ -118,7 +126,8 @@ impl<'a> ClientResponse<'a> {
         Ok(kind)
     }
 
-    /// The address of the client that asked, as [`Event::query_address`](super::Event::query_address) has it.
+    /// The address of the client that asked. Its length alone says whether it is IPv4 or IPv6; nothing if that is neither 4 nor 16, since the
+    /// rest of the event is as good without it. Not canonical: it may be IPv4-mapped.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         address(self.client)
@@ -145,4 +154,33 @@ enum Kind {
     Unsaid,
     This,
     Another,
+}
+
+/// Nothing here is of use to us, but a malformed policy makes a malformed event.
+#[cold]
+fn check_policy(bytes: &[u8], end: usize) -> Result<(), Error> {
+    const TYPE: u32 = bytes_key(1);
+    const RULE: u32 = bytes_key(2);
+    const ACTION: u32 = varint_key(3);
+    const MATCH: u32 = varint_key(4);
+    const VALUE: u32 = bytes_key(5);
+
+    let mut cursor = Cursor::new(bytes, end, 2);
+    while let Some(key) = cursor.next_key()? {
+        match key {
+            TYPE => drop(cursor.string()?),
+            RULE | VALUE => drop(cursor.bytes()?),
+            ACTION | MATCH => drop(cursor.uint32()?),
+            _ => cursor.other(key, &[1, 2, 3, 4, 5])?,
+        }
+    }
+    Ok(())
+}
+
+/// An address of an event. Its length alone says whether it is IPv4 or IPv6; nothing if that is neither 4 nor 16. It may be IPv4-mapped.
+#[must_use]
+pub fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|it| Ipv4Addr::from(it).into());
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|it| Ipv6Addr::from(it).into()));
+    address.ok()
 }
