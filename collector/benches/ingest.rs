@@ -306,7 +306,7 @@ fn main() -> ExitCode {
         (
             "100,000 names / 100 names",
             many_names.against(few_names),
-            0.7,
+            0.6,
         ),
         ("two threads / one", two.against(one), 1.7),
         (
