@@ -25,6 +25,7 @@ use crate::{
     listen::{Access, ListenAddress, Listener},
     metrics::series,
 };
+use serde::Serialize;
 
 /// The Prometheus text format, version 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,7 +38,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Health(Arc<Mutex<Vec<Condition>>>);
 
 /// What a [`Gate`] stands for.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Condition {
     /// Its name.
     pub name: &'static str,

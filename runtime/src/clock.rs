@@ -8,6 +8,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use serde::{Serialize, Serializer};
+
+use crate::inspect::text::time;
+
 /// Milliseconds since the Unix epoch, UTC. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Timestamp(i64);
@@ -41,6 +45,13 @@ impl Timestamp {
     /// How long ago `earlier` was; zero if it is ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// As RFC 3339 has it.
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&time(*self))
     }
 }
 

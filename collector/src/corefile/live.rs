@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Finding, Imports, Line, Scope, all_findings, bypasses, config_map::KEY};
+use serde::Serialize;
 
 /// How many findings are kept. More differ in nothing but their lines.
 const MAX_FINDINGS: usize = 100;
@@ -67,37 +68,47 @@ pub enum Duty {
 }
 
 /// What is known of it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LiveView {
     /// The ConfigMap.
     pub config_map: ObjectKey,
     /// What stands in it.
+    #[serde(flatten)]
     pub state: State,
 }
 
 /// What stands in a ConfigMap.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
 pub enum State {
     /// That is not known yet.
     #[default]
     Unknown,
     /// It cannot be read, for this reason.
-    Unreadable(String),
+    Unreadable {
+        /// In words.
+        reason: String,
+    },
     /// There is none.
     Absent,
     /// What is to be known of its Corefile, at most 100 findings.
-    Read(Vec<Finding>),
+    Read {
+        /// In the order of the lines.
+        findings: Vec<Finding>,
+    },
 }
 
 impl State {
     fn of(map: &ConfigMap, config: &Config) -> Self {
         let mut files = map.data.clone().unwrap_or_default();
         let fault = |words: String| {
-            Self::Read(vec![Finding {
+            let findings = vec![Finding {
                 line: 1,
                 is_fault: true,
                 words,
-            }])
+            }];
+            Self::Read { findings }
         };
         let Some(corefile) = files.remove(KEY) else {
             return fault(format!("there is no data under `{KEY}`"));
@@ -116,14 +127,14 @@ impl State {
         // Those that matter are kept.
         all.sort_by_key(|finding| (!finding.is_fault, finding.line));
         all.truncate(MAX_FINDINGS);
-        Self::Read(all)
+        Self::Read { findings: all }
     }
 
     /// Because of which answers are not seen.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         let found = match self {
-            Self::Read(found) => found.as_slice(),
-            Self::Unknown | Self::Unreadable(_) | Self::Absent => &[],
+            Self::Read { findings } => findings.as_slice(),
+            Self::Unknown | Self::Unreadable { .. } | Self::Absent => &[],
         };
         found.iter().filter(|finding| finding.is_fault)
     }
@@ -198,15 +209,17 @@ impl Speaker<'_> {
             },
             Event::Applied(map) => self.read(&map),
             Event::Deleted(_) => State::Absent,
-            Event::Undecodable(_) => State::Unreadable("it does not decode".to_owned()),
+            Event::Undecodable(_) => State::Unreadable {
+                reason: "it does not decode".to_owned(),
+            },
             // What was read holds.
-            Event::OutOfSync(_) if matches!(self.state, State::Read(_)) => return,
+            Event::OutOfSync(_) if matches!(self.state, State::Read { .. }) => return,
             Event::OutOfSync(reason) => {
-                if !matches!(self.state, State::Unreadable(_)) {
+                if !matches!(self.state, State::Unreadable { .. }) {
                     let map = &self.config.config_map;
                     info!(config_map = %map, %reason, "the live Corefile cannot be read, so nothing is said of it");
                 }
-                State::Unreadable(reason)
+                State::Unreadable { reason }
             }
         };
     }
@@ -237,7 +250,7 @@ impl Speaker<'_> {
     /// Tells what is wrong: when it changes, and again while it is so. Only who leads does.
     fn speak(&mut self, leads: bool) {
         let faults: Vec<Finding> = self.state().faults().cloned().collect();
-        let is_known = matches!(self.state(), State::Read(_));
+        let is_known = matches!(self.state(), State::Read { .. });
         let labels = [self.config.config_map.to_string()];
         let shown = (leads && is_known).then_some(faults.len() as f64);
         self.series.put(labels, shown);

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
 use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
+use serde::Serialize;
 
 /// The indentation where nothing in a block shows one.
 pub(super) const INDENT: &str = "    ";
@@ -39,7 +40,8 @@ pub enum Imports {
 }
 
 /// Something to know of a Corefile.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The line, from 1.
     pub line: usize,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use proto::api::DnsName;
 use runtime::{
     clock::Timestamp,
-    inspect::{Asked, Subject, text::time},
+    inspect::{Asked, Subject},
     store::ObjectKey,
 };
 use serde::Serialize;
@@ -25,9 +25,9 @@ use crate::{
     new_names::Refused,
     observation::Observation,
     owner::{Facts, NameFacts},
-    policy::{NameUses, RuleUse},
+    policy::NameUses,
     recent::Note,
-    state::{AddressFacts, Goes},
+    state::AddressFacts,
 };
 
 /// What is known of it.
@@ -79,8 +79,8 @@ pub struct Explanation {
     pub about: String,
     /// Only the rules of this namespace count.
     pub namespace: Option<String>,
-    /// When this was so, as RFC 3339 has it.
-    pub at: String,
+    /// When this was so.
+    pub at: Timestamp,
     /// Whether the replica that tells this looks names up, and removes addresses.
     pub leader: bool,
     /// Whether there is an address, for a name that a rule uses.
@@ -99,62 +99,25 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameExplained {
-    /// The name, as rules and objects have it.
-    pub name: String,
-    /// The rules that use it, at most 100.
-    pub rules: Vec<RuleExplained>,
-    /// How many more there are.
-    pub more_rules: usize,
-    /// How many rules of other namespaces use it, if only one counts.
-    pub rules_elsewhere: usize,
-    /// Its objects, `NAMESPACE/NAME`: one, if all is well.
-    pub objects: Vec<String>,
-    /// The addresses, at most 1,000.
+    /// What the owner knows.
+    #[serde(flatten)]
+    pub facts: NameFacts,
+    /// Which rules use it.
+    #[serde(flatten)]
+    pub uses: NameUses,
+    /// Its addresses, in the order of the facts.
     pub addresses: Vec<AddressExplained>,
-    /// How many more there are.
-    pub more_addresses: usize,
-    /// When it is looked up next.
-    pub next_lookup: Option<String>,
-    /// Writes of its object that failed since the last that worked.
-    pub failed_writes: u32,
-}
-
-/// An EgressFirewall with the name in its rules.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RuleExplained {
-    /// `NAMESPACE/NAME`.
-    pub egress_firewall: String,
-    /// In an Allow rule.
-    pub allowed: bool,
-    /// In a Deny rule.
-    pub denied: bool,
 }
 
 /// An address.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressExplained {
-    /// The name that was answered with it.
-    pub name: String,
-    /// The address.
-    pub address: String,
-    /// When it was last in an answer.
-    pub seen: String,
-    /// Where that was.
+    /// What is known of it.
+    #[serde(flatten)]
+    pub facts: AddressFacts,
+    /// Where it was last in an answer.
     pub seen_where: String,
-    /// The TTL that gave the latest expiry, within the limits.
-    pub ttl_seconds: u32,
-    /// When it was looked up with that TTL.
-    pub looked_up: String,
-    /// When the TTL is over.
-    pub expires: String,
-    /// When it goes if it is in no answer until then, or before when it does not go.
-    pub goes: String,
-    /// It goes only once its name was looked up again.
-    pub goes_once_looked_up: bool,
-    /// The client that first asked for the name, as far as this process knows.
-    pub first_client: Option<String>,
     /// Whether it stands in the status of an object.
     pub in_object: bool,
 }
@@ -168,11 +131,10 @@ impl Explanation {
             let uses = known.uses.get(&name.name);
             !name.addresses.is_empty() && uses.is_some_and(|uses| !uses.rules.is_empty())
         });
-        let at = facts.map_or(known.at, |facts| facts.at);
         let mut explanation = Self {
             about: asked.text(),
             namespace: asked.namespace.clone(),
-            at: time(at),
+            at: facts.map_or(known.at, |facts| facts.at),
             leader: facts.is_some_and(|facts| facts.leader),
             is_there,
             names: names
@@ -183,60 +145,23 @@ impl Explanation {
             reasons: reasons::reasons(asked, known, sources, is_there),
             text: Vec::new(),
         };
-        explanation.text = words::lines(&explanation, asked, known, sources, at);
+        explanation.text = words::lines(&explanation, asked);
         explanation
     }
 }
 
 impl NameExplained {
     fn new(facts: &NameFacts, known: &Known, sources: &Sources) -> Self {
-        let none = NameUses::default();
-        let uses = known.uses.get(&facts.name).unwrap_or(&none);
-        let address = |(address, in_object): &(AddressFacts, bool)| {
-            AddressExplained::new(address, *in_object, sources)
-        };
-        Self {
-            name: facts.name.to_string(),
-            rules: uses.rules.iter().map(RuleExplained::new).collect(),
-            more_rules: uses.more,
-            rules_elsewhere: uses.elsewhere,
-            objects: facts.objects.iter().map(ToString::to_string).collect(),
-            addresses: facts.addresses.iter().map(address).collect(),
-            more_addresses: facts.more_addresses,
-            next_lookup: facts.next_lookup.map(time),
-            failed_writes: facts.failed_writes,
-        }
-    }
-}
-
-impl RuleExplained {
-    fn new(rule: &RuleUse) -> Self {
-        Self {
-            egress_firewall: rule.egress_firewall.to_string(),
-            allowed: rule.allowed,
-            denied: rule.denied,
-        }
-    }
-}
-
-impl AddressExplained {
-    fn new(facts: &AddressFacts, in_object: bool, sources: &Sources) -> Self {
-        let (goes, goes_once_looked_up) = match facts.goes {
-            Goes::At(at) => (at, false),
-            Goes::OnceLookedUp(at) => (at, true),
-        };
-        Self {
-            name: facts.name.to_string(),
-            address: facts.ip.to_string(),
-            seen: time(facts.seen),
+        let addresses = facts.addresses.iter();
+        let addresses = addresses.map(|(facts, in_object)| AddressExplained {
+            facts: facts.clone(),
             seen_where: sources.describe(facts.source),
-            ttl_seconds: facts.ttl,
-            looked_up: time(facts.looked_up),
-            expires: time(facts.expires),
-            goes: time(goes),
-            goes_once_looked_up,
-            first_client: facts.first_client.map(|client| client.to_string()),
-            in_object,
+            in_object: *in_object,
+        });
+        Self {
+            facts: facts.clone(),
+            uses: known.uses.get(&facts.name).cloned().unwrap_or_default(),
+            addresses: addresses.collect(),
         }
     }
 }

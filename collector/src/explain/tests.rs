@@ -4,6 +4,7 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
+use crate::policy::RuleUse;
 use crate::{
     namespaces::NamespaceQuota,
     observation::Source,
@@ -33,7 +34,8 @@ fn address(of: &str, ip: &str, seen: i64, ttl: u32) -> AddressFacts {
         source: Source::LOOKUP,
         first_client: None,
         expires,
-        goes: Goes::At(expires + Duration::from_secs(5)),
+        goes: expires + Duration::from_secs(5),
+        goes_once_looked_up: false,
     }
 }
 
@@ -120,7 +122,7 @@ fn reasons(about: &str, known: &Known) -> Vec<&'static str> {
 #[test]
 fn an_address_that_is_there_is_told_with_where_and_when_it_was_seen_and_when_it_goes() {
     let mut waits = address(WWW, "192.0.2.2", -90, 60);
-    waits.goes = Goes::OnceLookedUp(at(-25));
+    (waits.goes, waits.goes_once_looked_up) = (at(-25), true);
     waits.first_client = Some([10, 0, 0, 7].into());
     let shown = vec![(address(WWW, "192.0.2.1", -12, 30), true), (waits, false)];
     let mut known = known(vec![facts(WWW, shown)]);

@@ -4,34 +4,22 @@ use runtime::{
     clock::Timestamp,
     inspect::{
         Asked, Subject,
-        text::{printable, when},
+        text::{printable, time, when},
     },
 };
 
-use super::{Explanation, Known, NameExplained, reasons::Reason};
-use crate::{
-    ingest::Sources,
-    owner::NameFacts,
-    state::{AddressFacts, Goes},
-};
+use super::{Explanation, NameExplained, reasons::Reason};
+use crate::state::AddressFacts;
 
 /// So many lines of a kind; the others are counted. The JSON has them.
 const MOST: usize = 40;
 
 /// All of it. Every line is printable ASCII.
-pub(super) fn lines(
-    explanation: &Explanation,
-    asked: &Asked,
-    known: &Known,
-    sources: &Sources,
-    now: Timestamp,
-) -> Vec<String> {
+pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     let mut lines = vec![first(explanation, asked)];
-    let facts = known.facts.iter().flat_map(|facts| &facts.names);
-    let names = explanation.names.iter().zip(facts);
-    for (name, facts) in names.take(MOST) {
+    for name in explanation.names.iter().take(MOST) {
         lines.push(head(name));
-        of_name(facts, asked, sources, now, &mut lines);
+        of_name(name, asked, explanation.at, &mut lines);
     }
     more(
         &mut lines,
@@ -46,8 +34,8 @@ pub(super) fn lines(
         true => "the replica that leads",
         false => "a replica that does not lead",
     };
-    if known.facts.is_some() {
-        lines.push(format!("As of {}, by {leads}.", explanation.at));
+    if asked.subject.is_ok() {
+        lines.push(format!("As of {}, by {leads}.", time(explanation.at)));
     }
     lines.iter().map(|line| printable(line)).collect()
 }
@@ -61,9 +49,9 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
     };
     let whose = asked.whose();
     let counted = || {
-        let names = names.iter().filter(|name| !name.rules.is_empty());
+        let names = names.iter().filter(|name| !name.uses.rules.is_empty());
         names
-            .map(|name| name.addresses.len() + name.more_addresses)
+            .map(|name| name.addresses.len() + name.facts.more_addresses)
             .sum::<usize>()
     };
     match &asked.subject {
@@ -77,7 +65,7 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
 }
 
 fn head(name: &NameExplained) -> String {
-    let rules = name.rules.iter().take(MOST).map(|rule| {
+    let rules = name.uses.rules.iter().take(MOST).map(|rule| {
         let what = match (rule.allowed, rule.denied) {
             (true, true) => "Allow and Deny",
             (false, true) => "Deny",
@@ -86,33 +74,29 @@ fn head(name: &NameExplained) -> String {
         format!("{what} in {}", rule.egress_firewall)
     });
     let mut parts: Vec<String> = rules.collect();
-    let more = name.more_rules + name.rules.len().saturating_sub(MOST);
+    let more = name.uses.more + name.uses.rules.len().saturating_sub(MOST);
     if parts.is_empty() {
         parts.push("no rule".to_owned());
     }
     if more > 0 {
         parts.push(format!("{more} more"));
     }
-    match name.objects.as_slice() {
+    match name.facts.objects.as_slice() {
         [] => parts.push("no object yet".to_owned()),
         [object] => parts.push(format!("object {object}")),
-        [object, ..] => parts.push(format!("{} objects, as {object}", name.objects.len())),
+        [object, ..] => parts.push(format!("{} objects, as {object}", name.facts.objects.len())),
     }
-    format!("{}: {}", name.name, parts.join(", "))
+    format!("{}: {}", name.facts.name, parts.join(", "))
 }
 
-fn of_name(
-    name: &NameFacts,
-    asked: &Asked,
-    sources: &Sources,
-    now: Timestamp,
-    lines: &mut Vec<String>,
-) {
+fn of_name(explained: &NameExplained, asked: &Asked, now: Timestamp, lines: &mut Vec<String>) {
+    let name = &explained.facts;
     let is_asked = |facts: &AddressFacts| match &asked.subject {
         Ok(Subject::Name(asked)) => facts.name == *asked,
         _ => facts.name == name.name,
     };
-    for (address, in_object) in name.addresses.iter().take(MOST) {
+    for explained in explained.addresses.iter().take(MOST) {
+        let address = &explained.facts;
         let mut line = format!("  {}", address.ip);
         if !is_asked(address) {
             line += &format!(" of {}", address.name);
@@ -120,21 +104,19 @@ fn of_name(
         line += &format!(
             ": seen {} {}; TTL {} s; expires {}; ",
             when(address.seen, now),
-            sources.describe(address.source),
+            explained.seen_where,
             address.ttl,
             when(address.expires, now)
         );
-        line += &match address.goes {
-            Goes::At(at) => format!("goes {} if it is not seen again", when(at, now)),
-            Goes::OnceLookedUp(at) => format!(
-                "goes once a look-up no longer gives it, not before {}",
-                when(at, now)
-            ),
+        let goes = when(address.goes, now);
+        line += &match address.goes_once_looked_up {
+            false => format!("goes {goes} if it is not seen again"),
+            true => format!("goes once a look-up no longer gives it, not before {goes}"),
         };
         if let Some(client) = address.first_client {
             line += &format!("; first asked for by {client}");
         }
-        if !in_object && !name.objects.is_empty() {
+        if !explained.in_object && !name.objects.is_empty() {
             line += "; not in the object yet";
         }
         lines.push(line);

@@ -2,24 +2,31 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use runtime::inspect::text::seconds;
+use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
 use super::plan::{Plan, State};
 
 /// One block of one server.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BlockView {
     /// The server.
     pub server: SocketAddr,
     /// The name by which its block is probed.
     pub name: String,
-    /// How things stand with it.
+    /// `flushed`: its stream comes here, and is flushed from here where it does not flow by itself. `standby`: another collector does that.
+    /// `trying`, `searching`: it was not heard yet. `blind`: it was not heard for 30 s. `forwards`: it sends probes on, and gets no more.
+    /// `resting`: no name is wanted.
     pub state: State,
     /// How many of its streams come to this collector.
     pub streams: usize,
     /// How long ago a probe was last seen in one.
+    #[serde(rename = "reportedSeconds", serialize_with = "seconds")]
     pub reported: Option<Duration>,
     /// How long that probe took to push the stream out.
+    #[serde(rename = "delaySeconds", serialize_with = "seconds")]
     pub delay: Option<Duration>,
     /// The response code of the last answer to a probe.
     pub rcode: Option<u8>,
@@ -59,6 +66,12 @@ impl State {
             Self::Blind => "blind",
             Self::Forwards => "forwards",
         }
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

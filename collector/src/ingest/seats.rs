@@ -15,6 +15,8 @@ use runtime::listen::Peer;
 use tokio::time::Instant;
 
 use super::queue;
+use runtime::inspect::text::seconds;
+use serde::Serialize;
 
 /// Of the connections, those of peers that are not known yet may take one part in so many: known ones always find room.
 const UNKNOWN_PART: usize = 2;
@@ -137,7 +139,8 @@ struct Tally {
 }
 
 /// Observations that were dropped, by why.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Drops {
     /// The queue was full.
     pub queue: u64,
@@ -148,11 +151,12 @@ pub struct Drops {
 }
 
 /// A peer that is connected.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PeerView {
     /// Its address, or its process.
     pub peer: String,
-    /// Whether it may speak.
+    /// Whether it may speak. What an unknown peer says waits until it is known.
     pub is_known: bool,
     /// How many connections it has.
     pub connections: usize,
@@ -161,6 +165,7 @@ pub struct PeerView {
     /// Observations of it that were dropped.
     pub lost: u64,
     /// From the DNS server's last answer for a wanted name to its observation, by the two clocks.
+    #[serde(rename = "lagSeconds", serialize_with = "seconds")]
     pub lag: Option<Duration>,
 }
 

@@ -5,7 +5,6 @@
 
 mod capture;
 mod explain;
-mod namespaces;
 mod pages;
 mod status;
 #[cfg(test)]
@@ -33,9 +32,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::status::RefusedDnsServerStatus;
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
-    corefile::live::LiveView,
+    corefile::live::{LiveView, State as CorefileState},
     flush::BlockView,
     ingest::{self, DnsServers, Seats, Taps},
     new_names::NewNames,
@@ -152,16 +152,19 @@ impl Inspector {
         let view = timeout(PATIENCE, asked).await.ok().flatten()?;
         let overview = Arc::clone(&self.sources.overview.borrow());
         let mut status = Status::new(view, &overview);
-        status.conditions(self.sources.health.conditions());
-        status.peers(self.sources.seats.view(), self.sources.seats.drops());
-        status.bad_objects(self.sources.bad_objects.list());
-        status.dns_blocks(&self.sources.blocks.borrow());
-        for corefile in &self.sources.corefiles {
-            status.corefile(corefile.borrow().as_ref());
-        }
-        status.pods(self.sources.pods.borrow().as_deref());
-        let servers = self.sources.dns_servers.as_ref();
-        status.refused_dns_servers(servers.map(DnsServers::refused).unwrap_or_default());
+        status.conditions = self.sources.health.conditions();
+        (status.peers, status.drops) = (self.sources.seats.view(), self.sources.seats.drops());
+        status.bad_objects = self.sources.bad_objects.list();
+        status.dns_blocks = Arc::clone(&self.sources.blocks.borrow());
+        let corefiles = self.sources.corefiles.iter();
+        let corefiles = corefiles.filter_map(|it| it.borrow().clone());
+        status.corefiles = corefiles
+            .filter(|it| it.state != CorefileState::Absent)
+            .collect();
+        status.pods = self.sources.pods.borrow().clone();
+        let servers = self.sources.dns_servers.iter();
+        let refused = servers.flat_map(DnsServers::refused);
+        status.refused_dns_servers = refused.map(RefusedDnsServerStatus::new).collect();
         let status = Arc::new(status);
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)

@@ -1,11 +1,17 @@
 //! The page. What stands in it is escaped by `maud`, which knows no other way.
 
 use maud::{Markup, html};
-use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
+use runtime::inspect::{
+    html::{explain_form, explain_link, filter_form, page},
+    text::time,
+};
 
-use super::{
-    namespaces,
-    status::{DnsBlockStatus, FailureStatus, NameStatus, Status},
+use super::status::{Status, is_troubled};
+use crate::{
+    corefile::live::State as CorefileState,
+    flush::{BlockView, plan::State as BlockState},
+    owner::{FailureView, NameView},
+    pods::Whose,
 };
 
 /// How many rows of a table the page shows; of names the troubled ones come first.
@@ -29,7 +35,7 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
         html! {
             h1 { "collector " (status.version) }
             p {
-                (status.at) ". This replica " (if status.leader { "leads" } else { "does not lead" }) ". "
+                (time(status.view.at)) ". This replica " (if status.view.leader { "leads" } else { "does not lead" }) ". "
                 a href="/status.json" { "All of it as JSON" }
             }
             (explain_form(None, None))
@@ -41,7 +47,7 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
             (corefiles(status))
             (pods(status))
             (peers(status))
-            (namespaces::table(&status.namespaces_over_limit))
+            (namespaces(status))
             (names(status, shown))
         },
     )
@@ -65,6 +71,8 @@ fn conditions(status: &Status) -> Markup {
 }
 
 fn faults(status: &Status) -> Markup {
+    let unknown = status.unknown_egress_firewalls.iter();
+    let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
     html! {
         h2 { "Rules" }
         p {
@@ -73,7 +81,7 @@ fn faults(status: &Status) -> Markup {
             "."
         }
         @if !status.unknown_egress_firewalls.is_empty() {
-            p.bad { "Cannot be read, so that no object is deleted: " (status.unknown_egress_firewalls.join(", ")) }
+            p.bad { "Cannot be read, so that no object is deleted: " (unknown.join(", ")) }
         }
         @if !status.faults.is_empty() {
             table {
@@ -107,8 +115,8 @@ fn bad_objects(status: &Status) -> Markup {
 }
 
 fn dns_blocks(status: &Status) -> Markup {
-    let mut rows: Vec<&DnsBlockStatus> = status.dns_blocks.iter().collect();
-    rows.sort_by_key(|block| !matches!(block.state, "blind" | "forwards"));
+    let mut rows: Vec<&BlockView> = status.dns_blocks.iter().collect();
+    rows.sort_by_key(|block| !matches!(block.state, BlockState::Blind | BlockState::Forwards));
     html! {
         @if !rows.is_empty() {
             h2 { "DNS servers" }
@@ -121,10 +129,10 @@ fn dns_blocks(status: &Status) -> Markup {
                     tr {
                         td { (block.server) }
                         td { (block.name) }
-                        td { (block.state) }
+                        td { (block.state.as_str()) }
                         td.number { (block.streams) }
-                        td.number { @if let Some(seconds) = block.reported_seconds { (seconds) " s ago" } }
-                        td.number { @if let Some(delay) = block.delay_milliseconds { (format!("{delay:.1} ms")) } }
+                        td.number { @if let Some(ago) = block.reported { (ago.as_secs()) " s ago" } }
+                        td.number { @if let Some(delay) = block.delay { (format!("{:.1} ms", delay.as_secs_f64() * 1e3)) } }
                         td.bad { (block_trouble(block)) }
                     }
                 }
@@ -151,20 +159,19 @@ fn corefiles(status: &Status) -> Markup {
     html! {
         @for corefile in &status.corefiles {
             h2 { "Corefile " (corefile.config_map) }
-            p {
-                @match &corefile.unknown {
-                    Some(reason) => { "Nothing is known of it: " (reason) },
-                    None if corefile.findings.is_empty() => "The answers of all its server blocks are seen.",
-                    None => "",
-                }
-            }
-            @if !corefile.findings.is_empty() {
-                table {
+            @match &corefile.state {
+                CorefileState::Unknown => p { "Nothing is known of it: it was not read yet" },
+                CorefileState::Unreadable { reason } => p { "Nothing is known of it: " (reason) },
+                CorefileState::Absent => {},
+                CorefileState::Read { findings } if findings.is_empty() => {
+                    p { "The answers of all its server blocks are seen." }
+                },
+                CorefileState::Read { findings } => table {
                     tr { th.number { "Line" } th { "What" } }
-                    @for finding in &corefile.findings {
+                    @for finding in findings {
                         tr { td.number { (finding.line) } td.bad[finding.is_fault] { (finding.words) } }
                     }
-                }
+                },
             }
         }
     }
@@ -180,8 +187,8 @@ fn pods(status: &Status) -> Markup {
                 @for pod in &pods.pods {
                     tr {
                         td { (pod.pod) }
-                        td { (pod.name_servers.join(", ")) }
-                        td.bad[pod.whose == "foreign" || pod.whose == "node"] { (pod.whose) }
+                        td { (pod.servers.join(", ")) }
+                        td.bad[matches!(pod.whose, Whose::Foreign | Whose::Node)] { (pod.whose.as_str()) }
                     }
                 }
             }
@@ -189,14 +196,16 @@ fn pods(status: &Status) -> Markup {
     }
 }
 
-fn block_trouble(block: &DnsBlockStatus) -> &'static str {
+fn block_trouble(block: &BlockView) -> &'static str {
     match (block.state, block.rcode) {
-        ("forwards", _) => {
+        (BlockState::Forwards, _) => {
             "it sends the probe on, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
         }
-        ("blind", None) => "not heard for 30 s, and it does not answer",
-        ("blind", Some(REFUSED)) => "not heard for 30 s: it has no server block for this name",
-        ("blind", Some(_)) => {
+        (BlockState::Blind, None) => "not heard for 30 s, and it does not answer",
+        (BlockState::Blind, Some(REFUSED)) => {
+            "not heard for 30 s: it has no server block for this name"
+        }
+        (BlockState::Blind, Some(_)) => {
             "not heard for 30 s, though it answers: is there a `dnstap` line in this server block?"
         }
         _ => "",
@@ -210,8 +219,8 @@ fn peers(status: &Status) -> Markup {
         h2 { "Peers" }
         p {
             (status.peers.len()) " peers stream dnstap. Answers that were dropped, and are asked for again: "
-            (drops.queue) " as the queue was full, " (drops.peer_share) " as a peer's part of it was, "
-            (drops.unknown_peer) " of peers that were not known yet."
+            (drops.queue) " as the queue was full, " (drops.share) " as a peer's part of it was, "
+            (drops.unknown) " of peers that were not known yet."
         }
         @if !status.peers.is_empty() {
             table {
@@ -220,10 +229,10 @@ fn peers(status: &Status) -> Markup {
                 }
                 @for peer in status.peers.iter().take(MAX_ROWS) {
                     tr {
-                        td { (peer.peer) @if !peer.known { " (not known)" } }
+                        td { (peer.peer) @if !peer.is_known { " (not known)" } }
                         td.number { (peer.connections) }
                         td.number { (peer.frames) }
-                        td.number { @if let Some(lag) = peer.lag_milliseconds { (format!("{lag:.0} ms")) } }
+                        td.number { @if let Some(lag) = peer.lag { (lag.as_millis()) " ms" } }
                         td.number { (peer.lost) }
                     }
                 }
@@ -233,22 +242,47 @@ fn peers(status: &Status) -> Markup {
     }
 }
 
+/// Those that have too much.
+fn namespaces(status: &Status) -> Markup {
+    let rows = &status.view.namespaces;
+    html! {
+        @if !rows.is_empty() {
+            h2 { "Namespaces over their limits" }
+            table {
+                tr { th { "Namespace" } th.number { "Addresses" } th.number { "Names" } th { "Trouble" } }
+                @for row in rows {
+                    tr {
+                        td { (row.namespace) }
+                        td.number { (row.used.addresses) " of " (row.quota.addresses) }
+                        td.number { (row.used.names) " of " (row.quota.names) }
+                        td.bad {
+                            @if row.is_closed { "new names under wildcards are left out" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn names(status: &Status, shown: &Shown) -> Markup {
     let wanted = shown.filter.to_ascii_lowercase();
-    let holds = |text: &String| text.to_ascii_lowercase().contains(&wanted);
-    let names = status.names.iter();
-    let names =
-        names.filter(|it| wanted.is_empty() || holds(&it.name) || it.objects.iter().any(holds));
-    let mut rows: Vec<&NameStatus> = names.collect();
-    rows.sort_by_key(|name| !name.is_troubled());
+    let holds = |text: &str| text.to_ascii_lowercase().contains(&wanted);
+    let view = &status.view;
+    let names = view.names.iter().filter(|it| {
+        let mut objects = it.objects.iter();
+        wanted.is_empty() || holds(it.name.as_str()) || objects.any(|it| holds(&it.to_string()))
+    });
+    let mut rows: Vec<&NameView> = names.collect();
+    rows.sort_by_key(|name| !is_troubled(name));
     let pages = rows.len().div_ceil(MAX_ROWS).max(1);
     let page = shown.page.clamp(1, pages);
     let of_page = rows.iter().skip((page - 1) * MAX_ROWS).take(MAX_ROWS);
     html! {
         h2 { "Names" }
         p {
-            (status.names.len()) " names, " (status.lookups) " to be looked up. Left out because a limit was reached: "
-            (status.evictions.addresses) " addresses, " (status.evictions.names) " names."
+            (view.names.len()) " names, " (view.lookups) " to be looked up. Left out because a limit was reached: "
+            (view.evictions.addresses) " addresses, " (view.evictions.names) " names."
         }
         (filter_form("names or objects", &shown.filter))
         p {
@@ -263,12 +297,12 @@ fn names(status: &Status, shown: &Shown) -> Markup {
             }
             @for name in of_page {
                 tr {
-                    td { (explain_link(&name.name)) }
+                    td { (explain_link(name.name.as_str())) }
                     td { (rules(name)) }
                     td { @for object in &name.objects { (object) br; } }
                     td.number { (name.names) }
                     td.number { (name.addresses) }
-                    td.number { @if let Some(seconds) = name.next_lookup_seconds { "in " (seconds) " s" } }
+                    td.number { @if let Some(next) = name.next_lookup { "in " (next.since(view.at).as_secs()) " s" } }
                     td.bad { (trouble(name)) }
                 }
             }
@@ -284,7 +318,7 @@ fn link(shown: &Shown, page: usize, words: &str) -> Markup {
     html! { a href=(format!("/?{}", query.finish())) { (words) } }
 }
 
-fn rules(name: &NameStatus) -> &'static str {
+fn rules(name: &NameView) -> &'static str {
     match (name.allowed, name.denied) {
         (true, true) => "Allow, Deny",
         (true, false) => "Allow",
@@ -293,7 +327,7 @@ fn rules(name: &NameStatus) -> &'static str {
     }
 }
 
-fn trouble(name: &NameStatus) -> Markup {
+fn trouble(name: &NameView) -> Markup {
     let more = name.failing.saturating_sub(name.failures.len());
     let fruitless = name.addresses == 0 && name.fruitless_lookups > 0;
     html! {
@@ -314,7 +348,8 @@ fn trouble(name: &NameStatus) -> Markup {
     }
 }
 
-fn failing(failure: &FailureStatus) -> Markup {
-    let reason = failure.degraded.as_deref().unwrap_or("failed before");
+fn failing(failure: &FailureView) -> Markup {
+    let reason = failure.failure.map(|it| it.reason());
+    let reason = reason.as_deref().unwrap_or("failed before");
     html! { (failure.name) ": " (reason) ", " (failure.failures) " look-ups failed" }
 }

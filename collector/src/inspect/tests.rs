@@ -43,6 +43,7 @@ fn name_view(name: &str) -> NameView {
         denied: false,
         held: false,
         left_out: false,
+        full: false,
         names: 1,
         addresses: 3,
         next_lookup: Some(Timestamp::from_millis(1_800_000_012_000)),
@@ -148,11 +149,13 @@ fn dns_servers() -> DnsServers {
 fn corefile() -> LiveView {
     LiveView {
         config_map: "kube-system/coredns".parse().unwrap(),
-        state: live::State::Read(vec![Finding {
-            line: 7,
-            is_fault: true,
-            words: HOSTILE.to_owned(),
-        }]),
+        state: live::State::Read {
+            findings: vec![Finding {
+                line: 7,
+                is_fault: true,
+                words: HOSTILE.to_owned(),
+            }],
+        },
     }
 }
 
@@ -287,6 +290,7 @@ fn troubled() -> NameView {
 async fn a_deny_rule_that_cannot_hold_all_addresses_says_that_they_are_open() {
     let lost = |denied| NameView {
         denied,
+        full: denied,
         evictions: Evictions {
             addresses: 5,
             names: 0,
@@ -341,7 +345,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     assert_eq!(wildcard["evictions"]["names"], 9);
     assert_eq!(json["evictions"]["addresses"], 7);
     let namespace = &json["namespacesOverLimit"][0];
-    assert_eq!(namespace["maxAddresses"], 20_000);
+    assert_eq!(namespace["quota"]["addresses"], 20_000);
     assert_eq!(namespace["newNamesLeftOut"], true);
     let refused = &json["refusedDnsServers"][0];
     assert_eq!(refused["server"], "198.51.100.53");

@@ -6,9 +6,10 @@ use std::{
 };
 
 use crate::clients::Namespace;
+use serde::Serialize;
 
 /// How much a namespace may have.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct NamespaceQuota {
     /// Addresses that are charged to it.
     pub addresses: usize,

@@ -15,12 +15,13 @@ use crate::{
     recent::What,
     state::{Learned, Limits},
 };
+use serde::Serialize;
 
 /// For each object this often.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many addresses and names went, in this process's life.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Evictions {
     /// Addresses of names that stayed, or of an object that was too large.
     pub addresses: u64,

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{FailureView, NamespaceShare, Owner, View, entry::Entry, view};
@@ -39,7 +40,8 @@ pub struct Facts {
 }
 
 /// A name in use, or of an object, and what it knows of the subject.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NameFacts {
     /// The name, as a rule or an object has it.
     pub name: DnsName,
@@ -50,10 +52,12 @@ pub struct NameFacts {
     /// It is left out, as the namespaces that use it have too much.
     pub over_limit: bool,
     /// Some of these namespaces; of a wildcard that is not left out, those whose pods' new names are.
+    #[serde(skip)]
     pub shares: Vec<NamespaceShare>,
     /// Its objects.
     pub objects: Vec<ObjectKey>,
     /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
+    #[serde(skip)]
     pub addresses: Vec<(AddressFacts, bool)>,
     /// How many more there are.
     pub more_addresses: usize,
@@ -183,7 +187,6 @@ mod tests {
         observation::Source,
         recent::What,
         resolve::{Failure, FamilyOutcome, Round},
-        state::Goes,
     };
 
     const WWW: &str = "www.example.com";
@@ -283,9 +286,7 @@ mod tests {
         let evicted = (Some("192.0.2.1".to_owned()), What::Evicted);
         assert_eq!(noted(), std::slice::from_ref(&evicted));
         let facts = of_name(&world, WWW);
-        let Goes::At(goes) = facts.names[0].addresses[0].0.goes else {
-            panic!("{facts:?}");
-        };
+        let goes = facts.names[0].addresses[0].0.goes;
         world.settle();
         world.owner.tick(goes);
         let expired = (Some("192.0.2.2".to_owned()), What::Expired);

@@ -4,6 +4,7 @@ use std::iter::once;
 
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
+use serde::Serialize;
 
 use super::{
     Evictions, NamespaceShare, Owner,
@@ -15,7 +16,8 @@ use crate::{resolve::Failure, state::Failing};
 pub(super) const MAX_FAILING: usize = 10;
 
 /// What is known of all names.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct View {
     /// When this was so.
     pub at: Timestamp,
@@ -26,13 +28,15 @@ pub struct View {
     /// How many names wait to be looked up, or are being looked up; those found under wildcards among them.
     pub lookups: usize,
     /// The namespaces that have too much, so that something of theirs is left out.
+    #[serde(rename = "namespacesOverLimit")]
     pub namespaces: Vec<NamespaceShare>,
     /// The names in use, and those of objects, in the order of their names.
     pub names: Vec<NameView>,
 }
 
 /// What is known of one of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NameView {
     /// The name.
     pub name: DnsName,
@@ -46,6 +50,8 @@ pub struct NameView {
     pub held: bool,
     /// It is left out, as the namespaces that use it have too much.
     pub left_out: bool,
+    /// It stands in a Deny rule, and its object had no room for all addresses: those that came last were left out, and are open.
+    pub full: bool,
     /// How many names have addresses: more than one only for a wildcard.
     pub names: usize,
     /// How many addresses are known, each name's counted for itself.
@@ -65,13 +71,15 @@ pub struct NameView {
 }
 
 /// A name that cannot be looked up.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FailureView {
     /// The name.
     pub name: DnsName,
     /// How many look-ups failed since the last answer.
     pub failures: i32,
     /// How the last one failed, as the condition `Degraded` says it; not known if that was before this process's life.
+    #[serde(rename = "degraded")]
     pub failure: Option<Failure>,
 }
 
@@ -117,6 +125,7 @@ impl Owner {
             denied: entry.denied,
             held: self.is_held(name),
             left_out: entry.left_out,
+            full: entry.denied && evicted.evictions.addresses > 0,
             names: entry.memory.names().count(),
             addresses: entry.memory.addresses(),
             // What is overdue, or has no time because it was never looked up, is next.

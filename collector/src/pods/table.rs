@@ -16,6 +16,7 @@ use runtime::{
 };
 
 use super::resolv_conf::{NameServer, ResolvConf};
+use serde::Serialize;
 
 /// So many servers that pods chose are asked; each costs a query for every look-up.
 pub const MAX_TRUSTED: usize = 8;
@@ -41,7 +42,8 @@ pub struct Table {
 }
 
 /// Whose name servers a pod asks, from the best to the worst.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Whose {
     /// The cluster's alone.
     Cluster,
@@ -54,20 +56,24 @@ pub enum Whose {
 }
 
 /// A pod that differs.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodView {
     /// Its namespace and name.
     pub pod: ObjectKey,
     /// Whose name servers it asks.
     pub whose: Whose,
     /// They, in words.
+    #[serde(rename = "nameServers")]
     pub servers: Vec<String>,
 }
 
 /// What there is to know of all pods.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodsView {
     /// How many ask others than the cluster's, by whose they are.
+    #[serde(rename = "nameServers")]
     pub counts: BTreeMap<Whose, usize>,
     /// Those that differ, at most 1,000.
     pub pods: Vec<PodView>,

@@ -2,6 +2,7 @@
 
 use proto::api::DnsName;
 use runtime::store::ObjectKey;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 /// So many EgressFirewalls are named for each name; the others are counted.
@@ -19,18 +20,21 @@ pub struct UsesAsked {
 }
 
 /// The rules that use a name.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct NameUses {
     /// At most 100 of them.
     pub rules: Vec<RuleUse>,
     /// How many more there are.
+    #[serde(rename = "moreRules")]
     pub more: usize,
     /// How many are left out since they are of other namespaces.
+    #[serde(rename = "rulesElsewhere")]
     pub elsewhere: usize,
 }
 
 /// An EgressFirewall that uses a name.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RuleUse {
     /// Which it is.
     pub egress_firewall: ObjectKey,

@@ -13,6 +13,7 @@ use crate::{
     clients::Namespace,
     observation::{Observation, Source},
 };
+use serde::{Serialize, Serializer};
 
 /// A name to look up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -98,6 +99,13 @@ fn rcode_name(rcode: u16) -> Option<&'static str> {
         dns::RCODE_NOTIMP => Some("NOTIMP"),
         dns::RCODE_REFUSED => Some("REFUSED"),
         _ => None,
+    }
+}
+
+/// By its [`reason`](Failure::reason).
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.reason())
     }
 }
 

@@ -4,40 +4,38 @@ use std::net::IpAddr;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use serde::Serialize;
 
 use super::{Limits, Memory, Stored, removal::removal};
 use crate::observation::Source;
 
 /// What is known of an address of a name.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AddressFacts {
     /// The name that was answered with it.
     pub name: DnsName,
     /// The address.
+    #[serde(rename = "address")]
     pub ip: IpAddr,
     /// The TTL in seconds that gave the latest expiry, within the limits.
+    #[serde(rename = "ttlSeconds")]
     pub ttl: u32,
     /// When it was looked up with that TTL.
     pub looked_up: Timestamp,
     /// When it was last in an answer.
     pub seen: Timestamp,
     /// Where that was.
+    #[serde(skip)]
     pub source: Source,
     /// The client that first asked for the name, as far as this process knows.
     pub first_client: Option<IpAddr>,
     /// When its TTL is over.
     pub expires: Timestamp,
-    /// When it goes, if it is in no answer until then.
-    pub goes: Goes,
-}
-
-/// When an address goes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Goes {
-    /// Then.
-    At(Timestamp),
-    /// Not before, and only once its name was looked up again.
-    OnceLookedUp(Timestamp),
+    /// When it goes if it is in no answer until then, or before when it does not go.
+    pub goes: Timestamp,
+    /// It goes only once its name was looked up again.
+    pub goes_once_looked_up: bool,
 }
 
 impl Memory {
@@ -52,19 +50,20 @@ impl Memory {
             addresses.map(move |address| (name, address))
         });
         let asked_for = all.filter(move |(name, address)| asked_for(&name.dns_name, address.ip));
-        asked_for.map(|(name, address)| AddressFacts {
-            name: name.dns_name.clone(),
-            ip: address.ip,
-            ttl: address.ttl,
-            looked_up: address.looked_up,
-            seen: address.seen,
-            source: address.source,
-            first_client: name.askers.first(),
-            expires: address.expiry(),
-            goes: match removal(name, address, name.dns_name != self.spec, limits) {
-                Some(at) => Goes::At(at),
-                None => Goes::OnceLookedUp(address.earliest_removal(limits)),
-            },
+        asked_for.map(|(name, address)| {
+            let removal = removal(name, address, name.dns_name != self.spec, limits);
+            AddressFacts {
+                name: name.dns_name.clone(),
+                ip: address.ip,
+                ttl: address.ttl,
+                looked_up: address.looked_up,
+                seen: address.seen,
+                source: address.source,
+                first_client: name.askers.first(),
+                expires: address.expiry(),
+                goes: removal.unwrap_or_else(|| address.earliest_removal(limits)),
+                goes_once_looked_up: removal.is_none(),
+            }
         })
     }
 

@@ -34,7 +34,7 @@ pub use self::{
     additions::Addition,
     askers::Crowd,
     count::{Count, Kept, OwnLimits},
-    facts::{AddressFacts, Goes},
+    facts::AddressFacts,
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},
     memory::{After, Learned, Memory},

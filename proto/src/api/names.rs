@@ -3,6 +3,7 @@
 use std::{borrow::Borrow, fmt};
 
 use crate::dns;
+use serde::{Serialize, Serializer};
 
 /// `external_ids:k8s.ovn.org/owner-type` of the address sets of DNS names.
 pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
@@ -184,6 +185,12 @@ impl Borrow<str> for DnsName {
 impl fmt::Debug for DnsName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl Serialize for DnsName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

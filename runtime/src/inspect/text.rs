@@ -45,6 +45,17 @@ pub fn when(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// A duration in seconds, for JSON.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn seconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    duration.map(|it| it.as_secs_f64()).serialize(serializer)
+}
+
 /// The value as JSON in printable ASCII; whoever reads it has the same value.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Durati
 use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
 use proto::api::{DnsNameResolver, EgressFirewall};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
     metrics::METRICS,
@@ -93,6 +93,13 @@ impl FromStr for ObjectKey {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })
+    }
+}
+
+/// `NAMESPACE/NAME`.
+impl Serialize for ObjectKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

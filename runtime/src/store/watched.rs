@@ -8,6 +8,7 @@ use std::{
 use kube::Resource;
 
 use super::metrics;
+use serde::Serialize;
 
 /// How many objects each watch names.
 const MAX_NAMED: usize = 100;
@@ -23,7 +24,7 @@ struct Watches {
 }
 
 /// An object that does not decode. Skipped, but what was known of it holds.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct BadObject {
     /// Its kind.
     pub kind: String,

@@ -108,7 +108,7 @@ async fn annotations_of_a_namespace_set_its_limits() {
     let status: Value = serde_json::from_str(&text).unwrap();
     let over = status["namespacesOverLimit"].as_array().unwrap();
     let over = over.iter().find(|it| it["namespace"] == *team.name);
-    assert_eq!(over.unwrap()["maxAddresses"], 4, "{over:?}");
+    assert_eq!(over.unwrap()["quota"]["addresses"], 4, "{over:?}");
 
     team.annotate(json!("7")).await;
     team.expect_all().await;

@@ -128,10 +128,7 @@ async fn streams_are_pushed_out_while_a_name_is_wanted_and_again_when_coredns_is
     assert_eq!(block["streams"], 1);
     let delay = "collector_flush_delay_seconds_count";
     probing.collector.counts(delay, &[], 50.0).await;
-    println!(
-        "the delay of the last probe: {}",
-        block["delayMilliseconds"]
-    );
+    println!("the delay of the last probe: {}", block["delaySeconds"]);
     probing.collector.counts(PROBES, &[], before + 50.0).await;
 
     // Its answers flow as ever, and none of ours is one of them.

@@ -48,6 +48,7 @@ use crate::{
     observation::Observation,
     state::Stored,
 };
+use serde::Serialize;
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -114,7 +115,8 @@ struct Over {
 }
 
 /// How much a namespace has, and may have.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NamespaceShare {
     /// Its name.
     pub namespace: Arc<str>,
@@ -123,6 +125,7 @@ pub struct NamespaceShare {
     /// How much it may have.
     pub quota: NamespaceQuota,
     /// Whether new names that its pods ask for under wildcards are left out.
+    #[serde(rename = "newNamesLeftOut")]
     pub is_closed: bool,
 }
 
