@@ -52,7 +52,8 @@ pub use self::{
     control::run_allow_empty,
     dry_run::DryRun,
     metrics::METRICS,
-    verify::{Counts, Verified, VerifyError, verify},
+    sync::Differences,
+    verify::{Verified, VerifyError, verify},
     writer::Writer,
 };
 

@@ -25,9 +25,7 @@ pub struct Verified {
     /// Whether ovn-kubernetes manages the address sets of the database.
     pub managed: bool,
     /// How many differences there are; the metrics of a writer at work say the same.
-    pub differences: Counts,
-    /// Addresses that others put into rows under a name as they wrote it; they may.
-    pub foreign_addresses: usize,
+    pub differences: Differences,
     /// The names that are in use and whose objects are absent; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absent>,
@@ -60,33 +58,6 @@ impl Absent {
             too_many: absence.is_exceeded,
             line: absence.to_string(),
         })
-    }
-}
-
-/// [`Differences`], by kind.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct Counts {
-    /// Rows that should be there, and could be made.
-    pub missing_row: usize,
-    /// Rows that should be there and cannot be made, as another client has one of the name.
-    pub name_clash: usize,
-    /// Addresses that should be in a row.
-    pub missing_address: usize,
-    /// Members of rows that should not be there.
-    pub surplus_address: usize,
-    /// Rows with members for names that are not in the store.
-    pub unwanted_row: usize,
-}
-
-impl Counts {
-    fn of(differences: &Differences) -> Self {
-        Self {
-            missing_row: differences.missing_rows,
-            name_clash: differences.name_clashes,
-            missing_address: differences.missing_addresses,
-            surplus_address: differences.surplus_addresses,
-            unwanted_row: differences.unwanted_rows,
-        }
     }
 }
 
@@ -140,17 +111,18 @@ impl fmt::Display for Verified {
                 "{rows} rows are marked for another store and left alone: --former-store {store} takes them over"
             )?;
         }
-        let Counts {
-            missing_row,
-            name_clash,
-            missing_address,
-            surplus_address,
-            unwanted_row,
+        let Differences {
+            missing_rows,
+            name_clashes,
+            missing_addresses,
+            surplus_addresses,
+            unwanted_rows,
+            ..
         } = self.differences;
         write!(
             f,
-            "{} objects, {} rows: {missing_row} missing rows, {name_clash} name clashes, {missing_address} missing addresses, \
-             {surplus_address} surplus addresses, {unwanted_row} unwanted rows",
+            "{} objects, {} rows: {missing_rows} missing rows, {name_clashes} name clashes, {missing_addresses} missing addresses, \
+             {surplus_addresses} surplus addresses, {unwanted_rows} unwanted rows",
             self.objects, self.rows
         )
     }
@@ -192,13 +164,11 @@ pub async fn verify(
         differing.map(|(name, plan)| NameReport::of(name, plan, replica, sync.references(), now));
     let mut names: Vec<_> = names.collect();
     names.sort_by(|a, b| a.name.cmp(&b.name));
-    let differences = sync.differences();
     Ok(Verified {
         objects: sync.desired().objects(),
         rows: replica.0.len(),
         managed: sync.is_managed(),
-        differences: Counts::of(&differences),
-        foreign_addresses: differences.foreign_addresses,
+        differences: sync.differences(),
         absent: Absent::of(&sync.absence(now)),
         other_stores: sync.other_stores(replica),
         names,

@@ -13,11 +13,8 @@ use uuid::Uuid;
 use crate::{
     address_set::AddressSet,
     references::{NorthboundReplica, SetName},
-    report::{Effect, NameReport, RuleReport},
-    sync::{
-        Reconciler,
-        journal::{Cause, Entry},
-    },
+    report::{NameReport, RuleReport},
+    sync::{Reconciler, journal::Entry},
 };
 
 pub use self::sets::{SetShown, Sets};
@@ -96,7 +93,7 @@ pub struct RowExplained {
     /// How many more there are.
     pub more_addresses: usize,
     /// What refers to it, at most 100.
-    pub rules: Vec<RuleExplained>,
+    pub rules: Vec<RuleReport>,
     /// How many more there are.
     pub more_rules: usize,
     /// How many are left out, since they are of other namespaces.
@@ -115,46 +112,15 @@ pub struct AddressExplained {
     pub is_wanted: bool,
 }
 
-/// A rule that names a set, or a row of NAT that refers to it.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RuleExplained {
-    /// `ACL`, `QoS`, `Logical_Router_Policy` or `NAT`.
-    pub table: &'static str,
-    /// `action`.
-    pub action: String,
-    /// `direction`.
-    pub direction: String,
-    /// `priority`.
-    pub priority: Option<i64>,
-    /// The namespace of an EgressFirewall.
-    pub owner: Option<String>,
-    /// What it does with packets of the addresses: `opens`, `closes` or `changes`, which is something else.
-    pub effect: &'static str,
-}
-
 /// Something that this process did.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
     /// How many seconds ago.
     pub seconds_ago: u64,
-    /// `store`: the store had changed. `reading`: the database was read. `repair`: somebody else had changed it.
-    pub cause: &'static str,
-    /// `v4` or `v6`.
-    pub family: &'static str,
-    /// The set was made.
-    pub created: bool,
-    /// The set was deleted.
-    pub deleted: bool,
-    /// Addresses that were put into it, at most 16.
-    pub inserted: Vec<String>,
-    /// How many more there were.
-    pub more_inserted: usize,
-    /// Members that were taken out of it, at most 16.
-    pub removed: Vec<String>,
-    /// How many more there were.
-    pub more_removed: usize,
+    /// What it was.
+    #[serde(flatten)]
+    pub entry: Entry,
 }
 
 /// Why something is not there, or what is wrong.
@@ -378,7 +344,10 @@ impl Sides<'_> {
             differences,
             history: history
                 .into_iter()
-                .map(|it| Changed::of(it, self.now))
+                .map(|entry| Changed {
+                    seconds_ago: self.seconds_since(entry.at),
+                    entry: entry.clone(),
+                })
                 .collect(),
         }
     }
@@ -413,11 +382,7 @@ impl Sides<'_> {
         let is_asked =
             |rule: &&RuleReport| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
         let counting = all.iter().filter(is_asked);
-        let rules: Vec<_> = counting
-            .clone()
-            .take(MOST_RULES)
-            .map(RuleExplained::of)
-            .collect();
+        let rules: Vec<_> = counting.clone().take(MOST_RULES).cloned().collect();
         let counted = counting.count();
         RowExplained {
             uuid,
@@ -434,43 +399,5 @@ impl Sides<'_> {
 
     fn seconds_since(&self, at: Instant) -> u64 {
         self.now.saturating_duration_since(at).as_secs()
-    }
-}
-
-impl RuleExplained {
-    fn of(rule: &RuleReport) -> Self {
-        Self {
-            table: rule.table,
-            action: rule.action.clone(),
-            direction: rule.direction.clone(),
-            priority: rule.priority,
-            owner: rule.owner.clone(),
-            effect: match rule.effect {
-                Effect::Opens => "opens",
-                Effect::Closes => "closes",
-                Effect::Changes => "changes",
-            },
-        }
-    }
-}
-
-impl Changed {
-    fn of(entry: &Entry, now: Instant) -> Self {
-        Self {
-            seconds_ago: now.saturating_duration_since(entry.at).as_secs(),
-            cause: match entry.cause {
-                Cause::Store => "store",
-                Cause::Reading => "reading",
-                Cause::Repair => "repair",
-                Cause::Absence => "absence",
-            },
-            family: entry.family.as_str(),
-            created: entry.created,
-            deleted: entry.deleted,
-            inserted: entry.inserted.iter().map(ToString::to_string).collect(),
-            more_inserted: entry.more_inserted,
-            removed: entry.removed.iter().map(ToString::to_string).collect(),
-            more_removed: entry.more_removed,
-        }
     }
 }

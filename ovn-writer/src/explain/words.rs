@@ -7,7 +7,11 @@ use runtime::inspect::{
     text::{printable, span},
 };
 
-use super::{Changed, Explanation, NameExplained, RowExplained, RuleExplained};
+use super::{Changed, Explanation, NameExplained, RowExplained};
+use crate::{
+    report::{Effect, RuleReport},
+    sync::journal::{Cause, Entry},
+};
 
 /// So many lines of a kind; the others are counted. The JSON has more.
 const MOST: usize = 40;
@@ -106,7 +110,7 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
     }
 }
 
-fn of_rule(rule: &RuleExplained) -> String {
+fn of_rule(rule: &RuleReport) -> String {
     let mut line = format!("    {}", rule.table);
     for word in [&rule.action, &rule.direction] {
         if !word.is_empty() {
@@ -122,36 +126,42 @@ fn of_rule(rule: &RuleExplained) -> String {
         let _ok = write!(line, " of {owner}");
     }
     line + match rule.effect {
-        "opens" => ": lets packets of these addresses through",
-        "closes" => ": drops packets of these addresses",
-        _ => ": does something else with these addresses",
+        Effect::Opens => ": lets packets of these addresses through",
+        Effect::Closes => ": drops packets of these addresses",
+        Effect::Changes => ": does something else with these addresses",
     }
 }
 
 fn of_change(changed: &Changed) -> String {
     let ago = span(Duration::from_secs(changed.seconds_ago));
-    let what = match (changed.cause, changed.created, changed.deleted) {
-        ("repair", true, _) => "made anew, as somebody else had removed it or it was forgotten",
-        ("repair", ..) => "repaired, as somebody else had changed it",
+    let Entry {
+        cause,
+        family,
+        created,
+        deleted,
+        inserted,
+        removed,
+        ..
+    } = &changed.entry;
+    let what = match (cause, created, deleted) {
+        (Cause::Repair, true, _) => {
+            "made anew, as somebody else had removed it or it was forgotten"
+        }
+        (Cause::Repair, ..) => "repaired, as somebody else had changed it",
         (_, true, _) => "made",
         (_, _, true) => "deleted, as nothing needed it",
-        ("reading", ..) => "corrected when the database was read",
+        (Cause::Reading, ..) => "corrected when the database was read",
         _ => "changed, as the store had changed",
     };
-    let mut line = format!("{ago} ago the {} set was {what}:", changed.family);
-    let mut members = |sign: char, members: &[String], more: usize| {
-        for member in members {
-            line.push(' ');
-            line.push(sign);
-            line += member;
-        }
-        if more > 0 {
-            // Writing to a String does not fail.
-            let _ok = write!(line, " {sign}{more} more");
-        }
+    let mut line = format!("{ago} ago the {family} set was {what}:");
+    let texts = |sign: char, members: Vec<String>, more: usize| {
+        let texts = members.into_iter().map(move |it| format!(" {sign}{it}"));
+        texts.chain((more > 0).then(|| format!(" {sign}{more} more")))
     };
-    members('+', &changed.inserted, changed.more_inserted);
-    members('-', &changed.removed, changed.more_removed);
+    let inserted = inserted.iter().map(ToString::to_string).collect();
+    let removed = removed.iter().map(ToString::to_string).collect();
+    line.extend(texts('+', inserted, changed.entry.more_inserted));
+    line.extend(texts('-', removed, changed.entry.more_removed));
     line
 }
 

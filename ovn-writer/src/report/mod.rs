@@ -85,11 +85,13 @@ pub enum Action {
 }
 
 /// A rule that names a set, or a row of NAT that refers to it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RuleReport {
     /// `ACL`, `QoS`, `Logical_Router_Policy` or `NAT`.
     pub table: &'static str,
     /// The `_uuid` of a row of NAT, and its column that refers to the set.
+    #[serde(skip)]
     pub nat: Option<(Uuid, &'static str)>,
     /// `action`.
     pub action: String,
@@ -104,7 +106,8 @@ pub struct RuleReport {
 }
 
 /// What an address that comes into a set does to the packets of a rule.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// They pass.
     Opens,

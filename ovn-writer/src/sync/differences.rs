@@ -2,23 +2,30 @@
 
 use std::ops::{AddAssign, SubAssign};
 
+use serde::Serialize;
+
 use super::{
     change::Change,
     plan::{Finding, Plan},
 };
 
 /// Differences between what the store wants and what the database has.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Differences {
     /// Rows that should be there and are not, and could be made.
+    #[serde(rename = "missing_row")]
     pub missing_rows: usize,
     /// Rows that should be there and cannot be made, as somebody else has one of the name.
+    #[serde(rename = "name_clash")]
     pub name_clashes: usize,
     /// Addresses that should be in a row and are not, those of missing rows among them.
+    #[serde(rename = "missing_address")]
     pub missing_addresses: usize,
     /// Members of rows that should not be there.
+    #[serde(rename = "surplus_address")]
     pub surplus_addresses: usize,
     /// Rows with members for names that the store does not have.
+    #[serde(rename = "unwanted_row")]
     pub unwanted_rows: usize,
     /// Addresses that others put into rows under a name as they wrote it. This is no difference: they may.
     pub foreign_addresses: usize,

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, time::Instant};
 
 use lru::LruCache;
 use proto::api::{DnsName, Family};
+use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::{
@@ -22,7 +23,8 @@ const OF_NAME: usize = 8;
 const MEMBERS: usize = 16;
 
 /// Why something was changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Cause {
     /// The store said something else.
     Store,
@@ -35,9 +37,11 @@ pub enum Cause {
 }
 
 /// A change of a set that took effect.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// When it did.
+    #[serde(skip)]
     pub at: Instant,
     /// Why it was made.
     pub cause: Cause,

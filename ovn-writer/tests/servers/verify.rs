@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use ovn_writer::{
-    Counts, Verified, VerifyError,
+    Differences, Verified, VerifyError,
     address_set::NORTHBOUND,
     report::{Action, Kind},
     verify,
@@ -86,14 +86,14 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     .await
     .unwrap();
     assert!(!found.is_same() && found.managed);
-    let counts = Counts {
-        missing_row: 0,
-        name_clash: 0,
-        missing_address: 1,
-        surplus_address: 1,
-        unwanted_row: 1,
+    let differences = Differences {
+        missing_addresses: 1,
+        surplus_addresses: 1,
+        unwanted_rows: 1,
+        foreign_addresses: 1,
+        ..Differences::default()
     };
-    assert_eq!((found.differences, found.foreign_addresses), (counts, 1));
+    assert_eq!(found.differences, differences);
     let text = found.to_string();
     let expected = "gone.example.\n  \
         a2 v4 of default-network-controller is of no name in the store: -10.0.0.2 (left: the store never had the name)\n\
@@ -144,14 +144,13 @@ async fn a_set_whose_name_somebody_else_has_is_no_missing_one() {
     let found = verified(&database.northbound.remote(), vec![Event::Synced(store)])
         .await
         .unwrap();
-    let counts = Counts {
-        missing_row: 1,
-        name_clash: 1,
-        missing_address: 1,
-        surplus_address: 0,
-        unwanted_row: 0,
+    let differences = Differences {
+        missing_rows: 1,
+        name_clashes: 1,
+        missing_addresses: 1,
+        ..Differences::default()
     };
-    assert_eq!(found.differences, counts);
+    assert_eq!(found.differences, differences);
     let expected = "www.example.com.\n  \
         a4029995183407368296 v4 of default-network-controller is missing, and another client has a set of its name: +10.0.0.1\n  \
         a4029997382430624718 v6 of default-network-controller is missing: +2001:db8::1\n\
@@ -258,7 +257,7 @@ async fn names_in_use_without_an_object_are_named_and_so_are_rows_of_another_sto
             .unwrap()
     };
     let of_ours = found().await;
-    assert_eq!(of_ours.differences.unwanted_row, 1);
+    assert_eq!(of_ours.differences.unwanted_rows, 1);
     let absent = of_ours.absent.clone().unwrap();
     assert_eq!((absent.names, absent.in_use), (vec![W.to_owned()], 1));
     assert!(absent.too_many && of_ours.other_stores.is_empty());

@@ -12,7 +12,8 @@ pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
 pub const DEFAULT_NETWORK_CONTROLLER: &str = "default-network-controller";
 
 /// An address family, as an address set has it (`external_ids:ip-family`).
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Family {
     /// IPv4: `v4`, DNS type A.
     V4,

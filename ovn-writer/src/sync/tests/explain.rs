@@ -1,9 +1,12 @@
 //! What is said of a name, or of an address.
 
+use std::net::IpAddr;
+
 use runtime::inspect::Asked;
 
 use super::*;
 use crate::explain::{Explanation, SetShown, Sets, Sides};
+use crate::sync::journal::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
@@ -98,10 +101,9 @@ fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
     world.work();
     let after = explain(&world, W, None);
     let repaired = &after.names[0].history[0];
-    assert_eq!(
-        (repaired.cause, repaired.inserted.as_slice()),
-        ("repair", &["10.0.0.1".to_owned()][..])
-    );
+    let inserted: IpAddr = "10.0.0.1".parse().unwrap();
+    assert_eq!(repaired.entry.cause, Cause::Repair);
+    assert_eq!(*repaired.entry.inserted, [inserted]);
     let text = after.text.join("\n");
     assert!(
         text.contains("repaired, as somebody else had changed it: +10.0.0.1 -10.6.6.6 -\\u{1b}[2J"),
