@@ -333,6 +333,8 @@ impl Memory {
             });
         }
         self.forget_empty();
+        // A standby counts its bytes only here. By them the budget charges what the leader writes.
+        self.at_most_bytes = self.bytes();
     }
 
     /// The addresses that are not expired, by name and family, with the seconds that they have left and who brought them.

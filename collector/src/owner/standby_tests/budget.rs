@@ -1,6 +1,6 @@
 //! What two collectors write together.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{
     super::tests::{answer, name},
@@ -39,4 +39,24 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
     // What is saved, the debt, and a write of each.
     let most = (SECONDS + 120) * RATE + 2 * 90_000;
     assert!(bytes < most, "{writes:?}: {bytes} of {most}");
+}
+
+#[test]
+fn a_standby_owes_no_more_than_was_written() {
+    let mut pair = Pair::with(|config| {
+        config.rates.bytes = 100_000.0;
+        config.limits.lookups = false;
+    });
+    // The leader writes 11 kB a second: an address comes, and the oldest of 35 goes.
+    for i in 0..600 {
+        let ip = Ipv4Addr::from(0x0b00_0000 + i);
+        pair.tell(WWW, &ip.to_string(), BOTH);
+        pair.leader.now += 1_000;
+        pair.step();
+    }
+    pair.is_cut_off = true;
+    pair.tell(WWW, "1.1.1.1", BOTH);
+    pair.run(3_000);
+    let www = pair.www();
+    assert!(www.contains(" 1.1.1.1"), "{www}");
 }
