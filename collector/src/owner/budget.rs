@@ -37,7 +37,8 @@ const FEWEST_SHARES: usize = 8;
 /// Namespaces that wrote nothing of late are forgotten so often.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 
-/// A namespace is beyond its share for so long at most after its last write, and a place in the queue is no further away.
+/// A namespace is beyond its share for so long at most after its last write, unless that alone costs more, and a place in the queue is no
+/// further away.
 const LONGEST: f64 = 60.0;
 
 /// The rates.
@@ -175,11 +176,20 @@ impl Budget {
         self.bytes = (self.bytes - bytes).max(-3.0 * self.most());
         let (group, paid_at) = self.least_used(cost.payers);
         let now = seconds(now);
+        let solvency = self.solvency();
         let is_new = !self.paid_at.contains_key(&group);
         let shares = (self.paid_at.len() + usize::from(is_new)).max(FEWEST_SHARES);
-        let seconds = bytes * shares as f64 / self.rates.bytes;
-        let paid_at = paid_at.max(now - SAVED.as_secs_f64()) + seconds;
-        self.paid_at.insert(group, paid_at.min(now + LONGEST));
+        let share = self.rates.bytes / shares as f64 * (0.5 + 0.5 * solvency);
+        let cost = bytes / share;
+        let paid_at = paid_at.max(now - solvency * SAVED.as_secs_f64()) + cost;
+        let paid_at = paid_at.min(now + cost.max(LONGEST));
+        self.paid_at.insert(group, paid_at);
+    }
+
+    /// 1 while the debt is no more than can be saved, and 0 once it is twice as much. What the namespaces save, and half of their shares,
+    /// goes with it: many that save and spend in step would write more than there is, and the debt would leave nothing to what waits.
+    fn solvency(&self) -> f64 {
+        (2.0 + self.bytes / self.most()).clamp(0.0, 1.0)
     }
 
     /// The clock was set.

@@ -176,29 +176,64 @@ fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one(
     assert!(longest < Duration::from_secs(6), "{longest:?}");
 }
 
-/// Bytes in the history of ten minutes at most, of so many names of these bytes in each namespace that change all the time.
+/// The bytes of the last ten minutes.
+#[derive(Default)]
+struct History {
+    writes: VecDeque<(Timestamp, usize)>,
+    held: usize,
+    most: usize,
+}
+
+impl History {
+    fn add(&mut self, now: Timestamp, bytes: usize) {
+        while let Some((_, old)) = self.writes.pop_front_if(|(at, _)| *at + HISTORY <= now) {
+            self.held -= old;
+        }
+        self.writes.push_back((now, bytes));
+        self.held += bytes;
+        self.most = self.most.max(self.held);
+    }
+}
+
+/// Bytes in the history at most, of so many names of these bytes in each namespace that change all the time.
 fn history<const N: usize>(names: usize, bytes: usize) -> f64 {
     let clients = Clients::default();
     let namespaces: [Namespace; N] = numbers(&clients);
     let mut budget = Budget::new(Rates::default());
     let each = |payers| (0..names).map(move |_| Changing::new(payers, bytes, 0.1));
     let mut objects: Vec<_> = namespaces.chunks(1).flat_map(each).collect();
-    let mut history = VecDeque::new();
-    let (mut held, mut most) = (0, 0);
+    let mut history = History::default();
     for half in 0..1800 {
         let now = after(f64::from(half) / 2.0);
         for object in &mut objects {
             if object.look(&mut budget, now).is_some() {
-                history.push_back((now, bytes));
-                held += bytes;
+                history.add(now, bytes);
             }
         }
-        while history.front().is_some_and(|(at, _)| *at + HISTORY <= now) {
-            held -= history.pop_front().map_or(0, |(_, bytes)| bytes);
-        }
-        most = most.max(held);
     }
-    most as f64
+    history.most as f64
+}
+
+/// The same of namespaces that write as much as waits for nothing, all at once, whenever they are forgotten.
+fn history_of_bursts<const N: usize>(bytes: usize) -> f64 {
+    let clients = Clients::default();
+    let namespaces: [Namespace; N] = numbers(&clients);
+    let mut budget = Budget::new(Rates::default());
+    let mut history = History::default();
+    for second in 0..1800 {
+        let now = after(f64::from(second));
+        budget.fill(now);
+        if !budget.paid_at.is_empty() {
+            continue;
+        }
+        for namespace in namespaces {
+            while budget.is_within_share(&cost(&[namespace], bytes), now) {
+                budget.charge(&cost(&[namespace], bytes), now);
+                history.add(now, bytes);
+            }
+        }
+    }
+    history.most as f64
 }
 
 #[test]
@@ -209,6 +244,12 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
         ("names of four namespaces", history::<4>(67, 62_000)),
         ("names of twenty namespaces", history::<20>(67, 62_000)),
         ("full wildcards", history::<10>(23, 1 << 20)),
+        ("bursts of twenty", history_of_bursts::<20>(10_000)),
+        ("bursts of three hundred", history_of_bursts::<300>(10_000)),
+        (
+            "bursts of full wildcards",
+            history_of_bursts::<300>(1 << 20),
+        ),
     ] {
         assert!(most < half * 1.05, "{what}: {most} of {half}");
         assert!(most > half * 0.8, "{what}: {most} of {half}: it is used");
