@@ -1,7 +1,8 @@
 //! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
 //!
 //! Each namespace that writes has the same share of the bytes. A write within the share waits for nothing. What is beyond it goes at once
-//! while there are bytes left, a small one sooner than a large one. The rest waits in the order in which it came.
+//! while there are bytes left, a small one sooner than a large one. The rest waits in the order in which it came: the longer something has
+//! waited, the less need be left when its turn comes.
 //!
 //! An object is paid for when it is made. Its deletion, and the status that tells of the end of its last rule, cost nothing more: they
 //! would leave more in etcd if they waited.
@@ -151,8 +152,11 @@ impl Budget {
         if self.is_within_share(cost, now) {
             return Ok(());
         }
-        let is_small = cost.bytes <= SMALL || cost.since + LARGE_WAITS <= now;
-        let least_at_turn = -self.most() * if is_small { 1.0 } else { 0.5 };
+        let overdue_at = cost.since + LARGE_WAITS;
+        let is_small = cost.bytes <= SMALL || overdue_at <= now;
+        // Otherwise those whose turn is a moment sooner each time would leave nothing to the others.
+        let overdue = now.since(overdue_at).as_secs_f64() / HISTORY.as_secs_f64();
+        let least_at_turn = -self.most() * (overdue + if is_small { 1.0 } else { 0.5 });
         let least = match (is_turn, is_small) {
             (true, _) => least_at_turn,
             (false, true) => -0.75 * self.most(),

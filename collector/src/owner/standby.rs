@@ -405,7 +405,7 @@ impl Owner {
             let cost = WriteCost {
                 payers: with_rule,
                 bytes: memory.size(),
-                since: now,
+                since: missing.iter().map(|it| it.since).min().unwrap_or(now),
             };
             if let Err(later) = self.budget.take(&cost, turn, now) {
                 again.push(later);

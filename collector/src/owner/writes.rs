@@ -172,7 +172,7 @@ impl Owner {
             let creation = WriteCost {
                 payers: &entry.with_rule,
                 bytes: CREATION,
-                since: now,
+                since: entry.missing_since,
             };
             if create_at > now {
                 again.push(create_at);

@@ -149,19 +149,19 @@ fn a_namespace_within_its_share_waits_for_no_other() {
     assert!(waits > 100_000, "{waits}");
 }
 
-#[test]
-fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one() {
+/// Objects of so many namespaces that change again as soon as they are written, each looked at when it is its time.
+fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> (usize, usize, Duration) {
     let clients = Clients::default();
-    let [bad] = numbers(&clients);
-    let payers = [bad];
-    let mut budget = Budget::new(Rates::default());
-    let mut objects: Vec<_> = (0..2000)
-        .map(|_| Changing::new(&payers, 3_000, 0.0))
+    let namespaces: Vec<_> = (0..namespaces)
+        .map(|i| clients.number(&i.to_string()))
         .collect();
-    let mut queue: BTreeSet<(Timestamp, usize)> = (0..2000).map(|i| (START, i)).collect();
+    let mut budget = Budget::new(Rates::default());
+    let each = |payers| (0..names).map(move |_| Changing::new(payers, bytes, 0.0));
+    let mut objects: Vec<_> = namespaces.chunks(1).flat_map(each).collect();
+    let mut queue: BTreeSet<(Timestamp, usize)> = (0..objects.len()).map(|i| (START, i)).collect();
     let (mut tries, mut writes, mut longest) = (0, 0, Duration::ZERO);
     while let Some((now, number)) = queue.pop_first()
-        && now < after(300.0)
+        && now < after(seconds)
     {
         tries += 1;
         let object = &mut objects[number];
@@ -171,9 +171,28 @@ fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one(
         let next = object.turn.max(object.since);
         queue.insert((next.max(now + Duration::from_millis(1)), number));
     }
+    let waiting = objects.iter().map(|it| after(seconds).since(it.since));
+    (tries, writes, longest.max(waiting.max().unwrap()))
+}
+
+#[test]
+fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one() {
+    let (tries, writes, longest) = tried(1, 2000, 3_000, 300.0);
     assert!(tries < 3 * writes, "{tries} for {writes}");
     // 6 MB at 1.26 MB/s.
     assert!(longest < Duration::from_secs(6), "{longest:?}");
+}
+
+#[test]
+fn nothing_waits_for_ever_while_many_namespaces_write_as_much_as_they_may() {
+    // 80, 120 and 80 MB at 1.26 MB/s: 66, 99 and 66 s, if each came in its turn.
+    for (namespaces, names, bytes) in [(20, 67, 62_000), (100, 20, 62_000), (20, 4, 1 << 20)] {
+        let (_, _, longest) = tried(namespaces, names, bytes, 1800.0);
+        assert!(
+            longest < Duration::from_secs(420),
+            "{namespaces}: {longest:?}"
+        );
+    }
 }
 
 /// The bytes of the last ten minutes.
