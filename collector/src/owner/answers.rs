@@ -27,12 +27,16 @@ impl Owner {
             let learned = memory.observe(observation, limits, crowd);
             let is_crowded = memory.is_crowded(limits);
             if learned.urgent && self.leader {
-                let by = match spec.is_wildcard() {
-                    true => crowd.namespaces(memory.askers_of(&observation.name)),
-                    false => Vec::new(),
+                let askers = match spec.is_wildcard() {
+                    true => memory.askers_of(&observation.name),
+                    false => &[],
                 };
+                let (by, is_without_rule) =
+                    (crowd.namespaces(askers), crowd.are_without_rule(askers));
                 let new = || Box::new(Unwritten::since(observation.at));
-                entry.unwritten.get_or_insert_with(new).add(&by);
+                let unwritten = entry.unwritten.get_or_insert_with(new);
+                unwritten.add(&by);
+                unwritten.is_without_rule &= is_without_rule;
             }
             self.learned(spec, learned, observation.at);
             if is_crowded {

@@ -76,24 +76,25 @@ pub(super) struct Entry {
 pub(super) struct Unwritten {
     /// When the first of it was.
     pub(super) since: Timestamp,
-    /// Under a wildcard the namespaces with a rule whose pods asked for it, at most [`Unwritten::MOST`].
+    /// Under a wildcard the namespaces with a rule whose pods asked for it, at most [`MOST_PAYERS`].
     pub(super) by: Vec<Namespace>,
+    /// It is all that pods of namespaces without a rule found under a wildcard, or what left one.
+    pub(super) is_without_rule: bool,
 }
 
 impl Unwritten {
-    const MOST: usize = 8;
-
     pub(super) fn since(since: Timestamp) -> Self {
         Self {
             since,
             by: Vec::new(),
+            is_without_rule: true,
         }
     }
 
     /// Pods of these namespaces asked for it, too.
     pub(super) fn add(&mut self, namespaces: &[Namespace]) {
         for namespace in namespaces {
-            if self.by.len() < Self::MOST && !self.by.contains(namespace) {
+            if self.by.len() < MOST_PAYERS && !self.by.contains(namespace) {
                 self.by.push(*namespace);
             }
         }
@@ -162,11 +163,15 @@ impl Entry {
         self.turn > Timestamp::default()
     }
 
-    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or those with a rule. Of
-    /// thousands that have a rule some pay.
+    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or those with a rule; none if
+    /// it is for pods of namespaces without a rule. Of thousands that have a rule some pay.
     pub(super) fn payers(&self) -> Vec<Namespace> {
-        let by = self.unwritten.as_deref().map(|it| &*it.by);
-        let payers = by.filter(|it| !it.is_empty()).unwrap_or(&self.with_rule);
+        let payers = match self.unwritten.as_deref() {
+            Some(unwritten) if !unwritten.by.is_empty() || unwritten.is_without_rule => {
+                &*unwritten.by
+            }
+            _ => &*self.with_rule,
+        };
         let step = payers.len().div_ceil(MOST_PAYERS).max(1);
         payers.iter().copied().step_by(step).collect()
     }

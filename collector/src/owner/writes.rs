@@ -255,12 +255,26 @@ impl Owner {
                 again.push(at);
                 continue;
             }
+            // What others found leaves a wildcard, too.
+            let only_leaves = unwritten.is_none() && spec.is_wildcard() && change.added == 0;
+            let cost = match only_leaves {
+                true => WriteCost {
+                    payers: &[],
+                    ..cost
+                },
+                false => cost,
+            };
             if urgent
                 && !self.ending
                 && let Err(later) = self.budget.take(&cost, turn, now)
             {
                 waiting = true;
-                unwritten.get_or_insert_with(|| Box::new(Unwritten::since(now)));
+                unwritten.get_or_insert_with(|| {
+                    Box::new(Unwritten {
+                        is_without_rule: only_leaves,
+                        ..Unwritten::since(now)
+                    })
+                });
                 again.push(later);
                 continue;
             }

@@ -54,6 +54,12 @@ impl Crowd<'_> {
         namespaces
     }
 
+    /// Whether these clients, of which there are some, are all pods of namespaces without a rule.
+    pub(crate) fn are_without_rule(&self, clients: &[IpAddr]) -> bool {
+        let mut all = clients.iter().map(|client| self.who(*client));
+        !clients.is_empty() && all.all(|it| self.is_without_rule(it))
+    }
+
     fn has_rule(&self, client: Client) -> bool {
         self.with_rule(client).is_some()
     }

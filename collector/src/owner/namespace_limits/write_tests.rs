@@ -127,13 +127,18 @@ fn objects_that_come_and_go_wait_for_room_and_those_of_another_namespace_do_not(
     assert!((2500..3600).contains(&made), "{made}");
 }
 
-#[test]
-fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() {
+/// Pods of one namespace ask for ever new names under a wildcard for which these have a rule, and stop after a minute; the other is within
+/// its share all the time, and its own name is written at once.
+fn labels_cost_the_modest_nothing(with_rule: &[&'static str]) {
     let pods = Pods::of(&["greedy/a", "modest/a"]);
-    let rules: [(_, &[_]); 2] = [
-        ("greedy", &["*.w.example"]),
-        ("modest", &["*.w.example", MODEST]),
-    ];
+    let rules = |namespace: &'static str| {
+        let is_with_rule = with_rule.contains(&namespace);
+        let names = is_with_rule.then_some("*.w.example").into_iter();
+        let own = (namespace == "modest").then_some(MODEST);
+        (namespace, names.chain(own).collect::<Vec<_>>())
+    };
+    let [greedy, modest] = ["greedy", "modest"].map(rules);
+    let rules: [(_, &[_]); 2] = [(greedy.0, &greedy.1), (modest.0, &modest.1)];
     let mut cluster = Cluster::with(&rules, |config| {
         config.rates.bytes = 50_000.0;
         config.namespace_limits.addresses = 1_000_000;
@@ -143,9 +148,12 @@ fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() 
     let numbers = pods.numbers(&["greedy", "modest"]);
     let [greedy, modest] = ["greedy/a", "modest/a"].map(|it| pods.address(it).to_string());
     let world = &mut cluster.world;
+    let mut of_wildcard = [0, 0];
     for tenth in 0..1200_i64 {
-        let label = format!("n{tenth}.w.example");
-        world.observe_as(&label, "192.0.2.1", Some(&greedy));
+        if tenth < 600 {
+            let label = format!("n{tenth}.w.example");
+            world.observe_as(&label, "192.0.2.1", Some(&greedy));
+        }
         let asks = tenth % 50 == 0;
         if asks {
             world.observe_as(MODEST, &format!("198.51.100.{}", tenth / 50), Some(&modest));
@@ -154,6 +162,7 @@ fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() 
         let is_modest =
             |write: &Write| matches!(write, Write::Status(it) if it.spec.name == MODEST);
         assert_eq!(writes.iter().any(is_modest), asks, "{tenth}");
+        of_wildcard[usize::from(tenth >= 600)] += writes.len() - usize::from(asks);
         let cost = WriteCost {
             payers: &[numbers[1]],
             bytes: 0,
@@ -170,4 +179,34 @@ fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() 
         world.now += 100;
         world.owner.tick(at(world.now));
     }
+    assert!(of_wildcard.iter().all(|it| *it > 10), "{of_wildcard:?}");
+}
+
+#[test]
+fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() {
+    labels_cost_the_modest_nothing(&["greedy", "modest"]);
+}
+
+#[test]
+fn what_pods_without_a_rule_find_under_the_wildcard_of_a_namespace_costs_that_nothing() {
+    labels_cost_the_modest_nothing(&["modest"]);
+}
+
+#[test]
+fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
+    let namespaces = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "modest"];
+    let all = namespaces.map(|it| format!("{it}/pod"));
+    let all = all.each_ref().map(String::as_str);
+    let pods = Pods::of(&all);
+    let rules = namespaces.map(|it| (it, &["*.w.example"][..]));
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.shared.clients = pods.clients.clone();
+    });
+    for (i, pod) in all.iter().enumerate() {
+        let client = pods.address(pod).to_string();
+        let label = format!("n{i}.w.example");
+        cluster.world.observe_as(&label, "192.0.2.1", Some(&client));
+    }
+    let entry = cluster.world.owner.entry_mut("*.w.example.").unwrap();
+    assert_eq!(entry.payers(), pods.numbers(&namespaces));
 }
