@@ -76,6 +76,8 @@ pub(super) struct Budget {
     filled: Timestamp,
     /// When the share of a namespace has paid for all that it wrote, in seconds; of those that wrote of late.
     paid_at: HashMap<Group, f64>,
+    /// When times were last written for a namespace; of those for which they were of late.
+    times_at: HashMap<Group, Timestamp>,
     forgotten_at: Timestamp,
     /// The end of the queue: what waits has the bytes that come until then.
     promised_until: f64,
@@ -99,28 +101,41 @@ impl Budget {
             bytes: rates.bytes * SAVED.as_secs_f64(),
             filled: Timestamp::default(),
             paid_at: HashMap::new(),
+            times_at: HashMap::new(),
             forgotten_at: Timestamp::default(),
             promised_until: 0.0,
         }
     }
 
-    /// Takes a write that changes nothing but times, or tells when to come again. Beyond its share it leaves half of what can be saved.
+    /// Takes a write that changes nothing but times, or tells when to come again, behind so many that wait already. Beyond its share it
+    /// leaves half of what can be saved.
     pub(super) fn take_times(
         &mut self,
         cost: &WriteCost<'_>,
+        ahead: usize,
         now: Timestamp,
     ) -> Result<(), Timestamp> {
         self.fill(now);
         if self.writes < 1.0 {
-            return Err(later(now, (1.0 - self.writes) / self.rates.writes));
+            let missing = 1.0 - self.writes + ahead as f64;
+            return Err(later(now, missing / self.rates.writes));
         }
         let missing = self.most() / 2.0 - self.bytes;
         if missing > 0.0 && !self.is_within_share(cost, now) {
             return Err(later(now, missing / self.rates.bytes));
         }
         self.writes -= 1.0;
+        self.times_at.insert(self.last_times(cost.payers).1, now);
         self.charge(cost, now);
         Ok(())
+    }
+
+    /// Of these namespaces the one for which times were written longest ago, and when.
+    pub(super) fn last_times(&self, namespaces: &[Namespace]) -> (Timestamp, Group) {
+        let groups = namespaces.iter().map(|it| Some(*it));
+        let times_at = |group| self.times_at.get(&group).copied().unwrap_or_default();
+        let with_time = groups.map(|group| (times_at(group), group));
+        with_time.min().unwrap_or_else(|| (times_at(None), None))
     }
 
     /// Takes a write of addresses or of a new object, or tells when its turn is. `turn` keeps that time until the write is taken; zero if it
@@ -199,6 +214,7 @@ impl Budget {
     /// The clock was set.
     pub(super) fn gap(&mut self) {
         self.paid_at.clear();
+        self.times_at.clear();
         self.forgotten_at = Timestamp::default();
         self.promised_until = 0.0;
     }
@@ -229,6 +245,7 @@ impl Budget {
             self.forgotten_at = now;
             let past = seconds(now) - SAVED.as_secs_f64();
             self.paid_at.retain(|_, paid_at| *paid_at > past);
+            self.times_at.retain(|_, at| seconds(*at) > past);
         }
     }
 }

@@ -95,7 +95,12 @@ impl Owner {
                 .extend(begun.map(|key| (key, VecDeque::new())));
             self.wake(&spec, again, now);
         }
-        refreshes.sort_by(|one, other| (one.nearest, &one.spec).cmp(&(other.nearest, &other.spec)));
+        // In turns of namespaces, so that thousands of names of one hold up no other's.
+        refreshes.sort_by_cached_key(|it| {
+            let (last, _) = self.budget.last_times(&it.payers);
+            (last, it.nearest, it.spec.clone())
+        });
+        let mut waiting = 0;
         for refresh in refreshes {
             let Refresh {
                 spec,
@@ -113,12 +118,13 @@ impl Owner {
                 bytes,
                 since: now,
             };
-            match self.budget.take_times(&cost, now) {
+            match self.budget.take_times(&cost, waiting, now) {
                 Ok(()) => {
                     self.in_flight.insert(write.key(), VecDeque::new());
                     writes.push(write);
                 }
                 Err(later) => {
+                    waiting += 1;
                     let wake = self.entries.get(&spec).and_then(|entry| entry.wake);
                     self.wake(&spec, wake.into_iter().chain([later]).min(), now);
                 }

@@ -78,7 +78,7 @@ fn spend(bytes: usize, seconds: u64) -> usize {
     let mut writes = 0;
     while now < end {
         budget.paid_at.insert(None, f64::MAX);
-        match budget.take_times(&cost(&[], bytes), now) {
+        match budget.take_times(&cost(&[], bytes), 0, now) {
             Ok(()) => writes += 1,
             Err(at) => now = at,
         }
@@ -142,7 +142,7 @@ fn a_namespace_within_its_share_waits_for_no_other() {
                     assert_eq!(taken, Ok(()), "{bytes} after {tenth}");
                 }
             }
-            let times = budget.take_times(&cost(&own, 10_000), now);
+            let times = budget.take_times(&cost(&own, 10_000), 0, now);
             assert_eq!(times, Ok(()), "after {tenth}");
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{
     super::budget::WriteCost,
+    NamespaceLimits,
     tests::{Cluster, LIMITS},
 };
 use crate::{
@@ -209,4 +210,49 @@ fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
     }
     let entry = cluster.world.owner.entry_mut("*.w.example.").unwrap();
     assert_eq!(entry.payers(), pods.numbers(&namespaces));
+}
+
+#[test]
+fn times_of_a_namespace_wait_for_no_thousand_names_of_another_and_few_of_these_are_tried_at_once() {
+    let names = (0..1000).map(|i| &*format!("a{i}.greedy.example").leak());
+    let names: Vec<&'static str> = names.collect();
+    let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.namespace_limits = NamespaceLimits::default();
+    });
+    let world = &mut cluster.world;
+    // Another program removes addresses once the stored times are over.
+    world.owner.is_reaped = true;
+    let mut of_modest = Vec::new();
+    for tenth in 0..1200_i64 {
+        for name in names.iter().filter(|_| tenth % 40 == 0) {
+            let mut short = answer(name, "192.0.2.1", world.now);
+            short.addresses.iter_mut().for_each(|(_, ttl)| *ttl = 8);
+            world.owner.observe(&short);
+        }
+        if tenth % 150 == 0 {
+            world.observe(MODEST, "192.0.2.1");
+        }
+        world.owner.tick(at(world.now));
+        for write in world.owner.writes(at(world.now)) {
+            if matches!(&write, Write::Status(it) if it.spec.name == MODEST) {
+                of_modest.push(world.now);
+            }
+            let outcome = world.carry_out(&write);
+            world
+                .owner
+                .written(&write.key(), &write, outcome, at(world.now));
+        }
+        let soon = at(world.now + 100);
+        let wakes = world.owner.wakes.iter().filter(|(at, _)| *at <= soon);
+        assert!(tenth < 100 || wakes.count() < 100, "{tenth}");
+        world.now += 100;
+    }
+    // Each within a look or two after the last one is over.
+    let gaps = of_modest.windows(2).map(|pair| pair[1] - pair[0]);
+    let gaps: Vec<_> = gaps.collect();
+    assert!(
+        gaps.len() >= 3 && gaps.iter().all(|it| *it <= 30_500),
+        "{of_modest:?}"
+    );
 }
