@@ -1,6 +1,6 @@
 //! What is left out of a namespace that has too much.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -18,7 +18,8 @@ use crate::{clients::Namespace, namespaces::NamespaceQuota, observation::Source,
 #[derive(Clone, Copy)]
 enum Limit {
     OfNamespace(Namespace, NamespaceQuota),
-    OfAll(usize),
+    /// Of all together, while the namespace has more than the second.
+    OfAll(Namespace, usize, usize),
 }
 
 impl Limit {
@@ -27,20 +28,35 @@ impl Limit {
             Self::OfNamespace(namespace, quota) => {
                 charged.of(namespace).addresses > quota.addresses
             }
-            Self::OfAll(addresses) => charged.all > addresses,
+            Self::OfAll(namespace, addresses, level) => {
+                charged.all > addresses && charged.of(namespace).addresses > level
+            }
         }
     }
 
     fn has_too_many_names(self, charged: &Charged) -> bool {
         match self {
             Self::OfNamespace(namespace, quota) => charged.of(namespace).names > quota.names,
-            Self::OfAll(_) => false,
+            Self::OfAll(..) => false,
         }
     }
 
     fn is_exceeded(self, charged: &Charged) -> bool {
         self.has_too_many_names(charged) || self.has_too_many_addresses(charged)
     }
+}
+
+/// What each namespace may have at most, so that those with more lose so much in all.
+fn level(mut used: Vec<usize>, excess: usize) -> usize {
+    used.sort_unstable_by_key(|it| Reverse(*it));
+    let next = used.iter().skip(1).copied().chain([0]);
+    let mut all = 0;
+    let levels = (1..).zip(used.iter().zip(next)).map(|(count, (it, next))| {
+        all += it;
+        let is_enough = all - count * next >= excess;
+        is_enough.then(|| all.saturating_sub(excess) / count)
+    });
+    levels.flatten().next().unwrap_or(0)
 }
 
 impl Owner {
@@ -68,21 +84,24 @@ impl Owner {
             return;
         }
         self.drop_unpaid_of_all(charged, most, now);
-        // All together have too much: the namespaces that have most are next, until it is enough. The candidates take a look at all names, so
-        // they are of twice as many namespaces each time.
-        let used = charged.iter();
-        let mut largest: Vec<_> = used.map(|(it, used)| (used.addresses, it)).collect();
-        largest.sort_unstable();
-        let mut count = 1;
-        while charged.all > most && !largest.is_empty() {
-            let next = largest.split_off(largest.len().saturating_sub(count));
-            over.extend(next.iter().map(|(_, namespace)| *namespace));
+        // All together have too much: none that has most loses more than others that have about as much. Where names are of several
+        // namespaces that may not be enough.
+        let used = charged.iter().map(|(_, used)| used.addresses);
+        let mut level = level(used.collect(), charged.all.saturating_sub(most));
+        while charged.all > most {
+            let used = charged.iter().map(|(it, used)| (used.addresses, it));
+            let mut largest: Vec<_> = used.filter(|(used, _)| *used > level).collect();
+            largest.sort_unstable();
+            over.extend(largest.iter().map(|(_, namespace)| *namespace));
             let candidates = self.candidates(&over, now);
-            for (_, namespace) in next.into_iter().rev() {
-                let limit = Limit::OfAll(most);
+            for (_, namespace) in largest.into_iter().rev() {
+                let limit = Limit::OfAll(namespace, most, level);
                 self.cut_one(namespace, &over, &candidates, charged, limit, now);
             }
-            count *= 2;
+            if level == 0 {
+                break;
+            }
+            level /= 2;
         }
     }
 

@@ -243,6 +243,28 @@ fn when_all_together_have_too_much_who_has_most_gives_way() {
 }
 
 #[test]
+fn a_namespace_with_little_more_than_others_loses_little_more_than_they() {
+    let names = |label: &'static str, count| {
+        let names = (0..count).map(move |i| &*format!("{label}{i}.test.").leak());
+        names.collect::<Vec<&'static str>>()
+    };
+    let of = [("a", 6), ("b", 6), ("c", 6), ("x", 7)].map(|(it, count)| (it, names(it, count)));
+    let rules = of.each_ref().map(|(it, names)| (*it, &**names));
+    let mut cluster = Cluster::with(&rules, |config| config.namespace_limits.each.names = 100);
+    for name in of.iter().flat_map(|(_, names)| names) {
+        cluster.answer(name, 5);
+    }
+    cluster.pass(2);
+    // 125 where there may be 100.
+    let stored = cluster.stored();
+    for (namespace, _) in &of {
+        let own = stored.iter().filter(|it| it.starts_with(namespace));
+        let kept = own.filter(|it| it.ends_with(" 5"));
+        assert_eq!(kept.count(), 5, "{namespace} of {stored:?}");
+    }
+}
+
+#[test]
 fn what_nobody_with_a_rule_asked_for_goes_before_the_names_of_namespaces() {
     let mut cluster = Cluster::new(&[
         ("honest", &["a.test.", "b.test."]),
