@@ -66,9 +66,11 @@ impl Speaker {
             let over = over_limit
                 .get(key)
                 .map(|quota| left_out::over_limit(*quota));
-            let are_taken = faults
-                .chain(over)
-                .all(|note| warn(firewall.about.clone(), note));
+            let mut notes: Vec<_> = faults.chain(over).collect();
+            // While there is room for one alone, it shall not be the same each time.
+            fastrand::shuffle(&mut notes);
+            let mut notes = notes.into_iter();
+            let are_taken = notes.all(|note| warn(firewall.about.clone(), note));
             if are_taken {
                 over_limit.remove(key);
             }

@@ -342,3 +342,18 @@ async fn more_than_can_be_said_at_once_is_said_later_and_none_is_left_out() {
         assert_eq!(about, namespaces, "{reason}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_there_is_room_for_one_at_a_time_each_fault_is_said_some_time() {
+    let (reporter, mut reports) = Reporter::with_queue(1);
+    let (mut rules, mut speaker) = (Published::default(), Speaker::new(reporter));
+    rules.apply(&denying(firewall("a", &["www.example.com", "localhost"])));
+    rules.settle();
+    speaker.changed(rules.take_changed());
+    let mut said = BTreeSet::new();
+    for _ in 0..64 {
+        speaker.speak(&rules, &BTreeSet::new()).await;
+        said.extend(reports.try_next().map(|report| report.reason));
+    }
+    assert_eq!(said, ["DenyRuleByName", "NameRefused"].into());
+}
