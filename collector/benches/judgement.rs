@@ -18,11 +18,12 @@ use std::{
 };
 
 use collector::{
+    observation::Addresses,
     observation::{Observation, Source},
     owner::{Config, Owner},
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
-    resolve::{Addresses, FamilyOutcome, Round},
+    resolve::{FamilyOutcome, Round},
     state::Limits,
 };
 use proto::api::{DnsName, DnsNameResolver, Family};

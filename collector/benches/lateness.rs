@@ -16,10 +16,10 @@ use std::{
 };
 
 use collector::{
-    args::ManageObjects,
     guards::Guards,
     ingest,
     names::SharedIndex,
+    owner::ManageObjects,
     owner::{self},
     policy::{Terms, Wanted},
     resolve::{self, FamilyOutcome, Inputs, OwnQueries, Request, Round, Server, Servers},

@@ -13,9 +13,10 @@ mod counting;
 use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use collector::{
+    observation::Addresses,
     owner::{Config, Owner},
     policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
-    resolve::{Addresses, FamilyOutcome, Round},
+    resolve::{FamilyOutcome, Round},
     state::Limits,
 };
 use futures_util::StreamExt;

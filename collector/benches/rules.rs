@@ -16,8 +16,8 @@ use std::{
 };
 
 use collector::{
-    args::ManageObjects,
     clients::Clients,
+    owner::ManageObjects,
     owner::{Config, Owner},
     policy::{self, Inputs, Outputs, TermsRules, Wanted},
 };

@@ -13,10 +13,10 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use collector::{
     clients::{Clients, Namespace},
+    observation::Addresses,
     observation::{Observation, Source},
     owner::{Config, Owner, Shared},
     policy::{Terms, Wanted},
-    resolve::Addresses,
     state::Limits,
 };
 use proto::api::{DnsName, Family};

@@ -1,7 +1,6 @@
 //! The command line.
 
 mod cli;
-mod corefile;
 mod flush;
 mod keep;
 mod listen;
@@ -9,7 +8,7 @@ mod shutdown;
 
 use std::{num::NonZeroU32, time::Duration};
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser};
 use ipnet::IpNet;
 use runtime::{
     UsageError,
@@ -20,16 +19,17 @@ use runtime::{
 
 pub use self::{
     cli::{CaptureArgs, Cli, Format, ReplayArgs},
-    corefile::{
-        CorefileAction, CorefileArgs, InputArgs, LineArgs, LiveCorefileArgs, MaybeObject,
-        PatchArgs, RenderArgs, ScopeArgs,
-    },
     flush::FlushArgs,
     keep::KeepArgs,
     listen::{Following, ListenArgs},
     shutdown::ShutdownArgs,
 };
-use crate::{owner::Rates, resolve::ResolverSpec, state::Limits};
+use crate::{
+    corefile::args::LiveCorefileArgs,
+    owner::{ManageObjects, Rates},
+    resolve::ResolverSpec,
+    state::Limits,
+};
 
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
@@ -172,15 +172,4 @@ impl Args {
             bytes: bytes.unwrap_or(Rates::DEFAULT_BYTES),
         }
     }
-}
-
-/// Who makes and deletes objects.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum ManageObjects {
-    /// The collector makes an object for a name that nobody else made one for.
-    Auto,
-    /// The collector makes an object for every name.
-    Always,
-    /// The collector makes none.
-    Never,
 }

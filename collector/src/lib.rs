@@ -2,10 +2,10 @@
 //!
 //! - [`ingest`]: dnstap streams → [`observation`]s, for the [`names`] that are wanted, past the [`guards`].
 //! - [`pods`]: pods that bypass the cluster's DNS; [`namespaces`]: how much each namespace may have.
-//! - [`policy`]: EgressFirewalls → the names in use.
+//! - [`policy`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
-//! - [`resolve`]: look-ups of our own; [`remember`]: answers for names that nobody wants yet.
+//! - [`resolve`]: look-ups of our own, and their [`failure`]s; [`remember`]: answers for names that nobody wants yet.
 //! - [`recent`]: what happened of late to names that are wanted.
 //! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
 //! - [`inspect`]: what is known, shown to people; [`explain`]: why something is there, or is not.
@@ -18,6 +18,7 @@ pub mod capture;
 pub mod clients;
 pub mod corefile;
 pub mod explain;
+pub mod failure;
 pub mod flush;
 pub mod guards;
 pub mod hearing;
@@ -26,6 +27,7 @@ pub mod inspect;
 pub mod names;
 pub mod namespaces;
 pub mod new_names;
+pub mod notices;
 pub mod observation;
 pub mod owner;
 pub mod pods;

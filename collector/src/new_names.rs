@@ -21,10 +21,7 @@ use lru::LruCache;
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use crate::{
-    owner::Shared,
-    policy::left_out::{Kind, Notices},
-};
+use crate::notices::{Kind, Notices};
 
 /// So many parts of the tables, each with a lock: readers and the owner rarely wait for each other.
 const PARTS: usize = 16;
@@ -162,14 +159,14 @@ struct Budget {
 
 impl NewNames {
     /// The owner tells of the names for which every answer counts, and the authors of rules are told of what is left out.
-    pub fn new(limits: NewNameLimits, shared: &Shared) -> Self {
+    pub fn new(limits: NewNameLimits, known: &KnownNames, notices: &Notices) -> Self {
         let limited = Limited {
             limits,
-            known: shared.known.clone(),
+            known: known.clone(),
             budgets: Parts::default(),
             paid: (0..MOST_PAID).map(|_| AtomicU64::default()).collect(),
             refused: Mutex::new(LruCache::new(MOST_WILDCARDS)),
-            notices: shared.notices.clone(),
+            notices: notices.clone(),
         };
         Self((limited.limits.rate > 0).then(|| Arc::new(limited)))
     }
@@ -310,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_client_brings_in_a_burst_and_then_so_many_a_second_and_others_have_their_own_budget() {
-        let names = NewNames::new(limits(), &Shared::default());
+        let names = NewNames::new(limits(), &KnownNames::default(), &Notices::default());
         assert_eq!(admitted(&names, ip(1), 100, START), 3);
         assert_eq!(admitted(&names, ip(2), 100, START), 3);
         let later = START + Duration::from_secs(1);
@@ -330,9 +327,8 @@ mod tests {
 
     #[test]
     fn an_answer_for_a_known_name_always_counts_and_costs_no_budget() {
-        let shared = Shared::default();
-        let known = shared.known.clone();
-        let names = NewNames::new(limits(), &shared);
+        let known = KnownNames::default();
+        let names = NewNames::new(limits(), &known, &Notices::default());
         let www = name("www.example.com");
         known.insert(&www);
         for _ in 0..100 {
@@ -347,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_name_costs_a_client_once_for_both_families() {
-        let names = NewNames::new(limits(), &Shared::default());
+        let names = NewNames::new(limits(), &KnownNames::default(), &Notices::default());
         let admit = |label: &str, family, client| {
             names.admit(
                 &name(&format!("{label}.example.com")),
@@ -370,9 +366,8 @@ mod tests {
 
     #[test]
     fn names_under_a_wildcard_that_is_left_out_cost_no_budget() {
-        let shared = Shared::default();
-        let known = shared.known.clone();
-        let names = NewNames::new(limits(), &shared);
+        let known = KnownNames::default();
+        let names = NewNames::new(limits(), &known, &Notices::default());
         let wildcard = name("*.example.com");
         known.leave_out(&wildcard);
         assert_eq!(admitted(&names, ip(1), 100, START), 100);
@@ -385,7 +380,7 @@ mod tests {
 
     #[test]
     fn of_many_wildcards_those_that_lost_answers_last_are_known() {
-        let names = NewNames::new(limits(), &Shared::default());
+        let names = NewNames::new(limits(), &KnownNames::default(), &Notices::default());
         let most = MOST_WILDCARDS.get();
         let asked = |i: usize| {
             names.admit(
@@ -408,14 +403,14 @@ mod tests {
             rate: 0,
             ..limits()
         };
-        let names = NewNames::new(none, &Shared::default());
+        let names = NewNames::new(none, &KnownNames::default(), &Notices::default());
         assert_eq!(admitted(&names, ip(1), 10_000, START), 10_000);
         assert_eq!(admitted(&NewNames::default(), ip(1), 10_000, START), 10_000);
     }
 
     #[test]
     fn of_many_clients_a_bounded_part_is_known() {
-        let names = NewNames::new(limits(), &Shared::default());
+        let names = NewNames::new(limits(), &KnownNames::default(), &Notices::default());
         for number in 0..2 * MOST_CLIENTS as u32 {
             let client = number.to_be_bytes().into();
             assert_eq!(admitted(&names, client, 1, START), 1);

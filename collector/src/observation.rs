@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
+use smallvec::SmallVec;
 
-use crate::resolve::Addresses;
+/// Addresses with their TTL in seconds.
+pub type Addresses = SmallVec<[(IpAddr, u32); 4]>;
 
 /// A successful look-up of a wanted name in one family.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -16,7 +16,7 @@ use lru::LruCache;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use crate::{observation::Source, resolve::Failure};
+use crate::{failure::Failure, observation::Source};
 
 /// Of so many parents something is known, of each kind.
 const PARENTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();

@@ -40,11 +40,12 @@ use crate::{
     names::SharedIndex,
     namespaces::NamespaceQuotas,
     new_names::NewNames,
+    notices::{Notices, Rebindings},
     owner::{
         self, Shared,
         task::{Channels, Gates},
     },
-    policy::{self, Wanted, left_out::Notices, rebinding::Rebindings},
+    policy::{self, Wanted},
     remember::Remembered,
     resolve::{self, Beside, OwnQueries, ResolverSpec, Round},
     state::Limits,
@@ -95,7 +96,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
-        new_names: NewNames::new(args.listen.new_names(), &shared),
+        new_names: NewNames::new(args.listen.new_names(), &shared.known, &shared.notices),
         shared,
         sources: Sources::default(),
         losses: Losses::default(),

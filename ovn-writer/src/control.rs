@@ -42,17 +42,6 @@ pub struct AllowEmptyArgs {
     pub control: ListenAddress,
 }
 
-/// Why a writer permits nothing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NotPermitted {
-    /// It writes nothing.
-    #[error("this process writes nothing: {0}")]
-    Idle(&'static str),
-    /// It does not know which names are absent.
-    #[error("it is not known which names are absent: {0}")]
-    Unknown(&'static str),
-}
-
 /// The address of a socket that only the user of the process can open.
 ///
 /// # Errors

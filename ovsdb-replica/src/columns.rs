@@ -6,7 +6,8 @@ use smol_str::SmolStr;
 use uuid::Uuid;
 
 use crate::{
-    replica::{ColumnProblem, toggle},
+    replica::toggle,
+    replica_error::ColumnProblem,
     schema::{BaseType, ColumnType},
     value::{Atom, Datum, TypeError},
 };

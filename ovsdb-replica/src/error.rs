@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::Deserialize;
 
 use super::{
-    replica::ReplicaError,
+    replica_error::ReplicaError,
     schema::SchemaError,
     transport::{FramingError, TransportError},
 };

@@ -78,6 +78,7 @@ pub mod monitor;
 mod reconnect;
 pub mod remote;
 pub mod replica;
+mod replica_error;
 pub mod schema;
 mod server;
 pub mod session;
@@ -94,7 +95,8 @@ pub use self::{
     error::{Error, NextStep, ServerError},
     reconnect::Backoff,
     remote::{HostPort, Remote, RemoteError, Remotes},
-    replica::{ColumnError, ColumnProblem, Record, Replica, ReplicaError},
+    replica::{Record, Replica},
+    replica_error::{ColumnError, ColumnProblem, ReplicaError},
     schema::{BaseType, Column, ColumnType, Schema, SchemaError},
     session::{SessionOptions, TransactionId},
     tables::Tables,

@@ -4,7 +4,8 @@ use foldhash::HashSet;
 
 use super::{
     monitor::Requests,
-    replica::{Record, Replica, ReplicaError, TableUpdates},
+    replica::{Record, Replica, TableUpdates},
+    replica_error::ReplicaError,
     schema::{Schema, SchemaError},
 };
 

@@ -1,6 +1,7 @@
 //! The time of day, as a value that is passed along and that tests set.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -8,9 +9,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use k8s_openapi::jiff;
 use serde::{Serialize, Serializer};
-
-use crate::inspect::text::time;
 
 /// Milliseconds since the Unix epoch, UTC. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -48,10 +48,18 @@ impl Timestamp {
     }
 }
 
-/// As RFC 3339 has it.
+/// As RFC 3339 has it; nothing beyond the years that it knows.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = jiff::Timestamp::from_millisecond(self.0);
+        at.map_or(Ok(()), |at| at.fmt(f))
+    }
+}
+
+/// As it is [displayed](fmt::Display).
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&time(*self))
+        serializer.collect_str(self)
     }
 }
 

@@ -49,9 +49,13 @@ pub mod shutdown;
 pub mod sparse;
 pub mod store;
 pub mod telemetry;
+mod threads;
 pub mod tls;
 
-pub use self::program::{UsageError, run_alone, run_program, with_threads};
+pub use self::{
+    program::{UsageError, run_program},
+    threads::{run_alone, with_threads},
+};
 
 /// The version of the programs, and the commit that they were built from where that is known: `0.1.0 (3f2a91c0d4e5)`.
 pub const VERSION: &str = env!("VERSION_AND_COMMIT");

@@ -7,19 +7,13 @@ use std::{
     thread::available_parallelism,
 };
 
-use tokio::runtime::{Builder, Runtime};
-
-use crate::{coalesce, shutdown::Ended};
+use crate::{shutdown::Ended, threads::with_threads};
 
 /// The program was asked for something that it cannot do: status 2 instead of 1. It is found anywhere in the causes of
 /// an error.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
-
-/// After so many polls of tasks a busy thread looks at the sockets. tokio's own 61 is for short polls: with a few tasks that have
-/// much to do in each, a new connection would wait for seconds.
-const POLLS: u32 = 4;
 
 /// Threads that run tasks, at least: one that computes for long is not to hold up another that answers a peer.
 const THREADS: usize = 2;
@@ -44,31 +38,6 @@ pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>
     // Nobody is left to tell if stderr is closed; the status still says it.
     let _closed = writeln!(io::stderr(), "{line}");
     ExitCode::from(status(&error))
-}
-
-/// Runs a future on this thread, which does nothing else meanwhile. What the future waits for wakes this thread at once, where tasks
-/// that share threads are handed from one to the other first.
-///
-/// # Errors
-/// There can be no runtime.
-pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(future);
-    runtime.shutdown_background();
-    Ok(result)
-}
-
-/// A runtime as programs have it.
-///
-/// # Errors
-/// The system gives no threads for it.
-pub fn with_threads(threads: usize) -> io::Result<Runtime> {
-    Builder::new_multi_thread()
-        .worker_threads(threads)
-        .event_interval(POLLS)
-        .on_thread_park(coalesce::before_park)
-        .enable_all()
-        .build()
 }
 
 fn status(error: &anyhow::Error) -> u8 {

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::program::run_alone;
+use crate::threads::run_alone;
 
 /// How long tasks may take to end once they were told to.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

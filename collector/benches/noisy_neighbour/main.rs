@@ -134,7 +134,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     };
     let ingest = Ingest {
         losses: losses.clone(),
-        new_names: NewNames::new(limits, &shared),
+        new_names: NewNames::new(limits, &shared.known, &shared.notices),
         ..Ingest::new(
             index.clone(),
             clock.clone(),

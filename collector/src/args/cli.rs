@@ -10,7 +10,8 @@ use runtime::{
     listen::{ListenAddress, parse_local},
 };
 
-use super::{Args, CorefileArgs, KeepArgs};
+use super::{Args, KeepArgs};
+use crate::corefile::args::CorefileArgs;
 
 /// Where the subcommands look for a running collector, if nobody says.
 const INSPECT: &str = "tcp://127.0.0.1:9092";

@@ -7,6 +7,7 @@
 //! - `config_map`: the same for the ConfigMap that holds it.
 //! - [`live`]: the Corefile in the cluster, looked at whenever it changes.
 
+pub mod args;
 mod config_map;
 mod lex;
 pub mod live;
@@ -24,6 +25,7 @@ use std::{
 use anyhow::{Context, bail};
 use runtime::UsageError;
 
+use self::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
 pub use self::{
     config_map::ConfigMapError,
     look::{Expected, Finding, Imports, Line, Scope, all_findings, bypasses, findings},
@@ -31,7 +33,6 @@ pub use self::{
     patch::{PatchError, add, forward_to_cluster, remove},
     render::{RenderError, Servers},
 };
-use crate::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
 
 /// Does what `collector corefile` is told. Returns whether nothing was found to be wrong.
 ///

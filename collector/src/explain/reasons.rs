@@ -1,7 +1,10 @@
 //! Why something is not there, and what happened of late.
 
 use proto::api::DnsName;
-use runtime::inspect::{Asked, Subject, text::time};
+use runtime::{
+    clock::Timestamp,
+    inspect::{Asked, Subject},
+};
 use serde::Serialize;
 
 use super::{Known, near_misses};
@@ -25,7 +28,7 @@ pub struct Reason {
     /// What it means.
     pub words: String,
     /// When it was.
-    pub at: Option<String>,
+    pub at: Option<Timestamp>,
 }
 
 impl Reason {
@@ -94,8 +97,7 @@ fn of_name(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reaso
         let words = format!(
             "new names under the wildcard were left out, as their clients asked for more than --new-names-rate allows: {} answers, the last \
              at {}; such a name is taken in when it is asked for again",
-            refused.answers,
-            time(refused.last)
+            refused.answers, refused.last
         );
         reasons.push(Reason::new("NewNamesRefused", words));
     }
@@ -174,7 +176,7 @@ fn not_wanted(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Re
             addresses.join(", ")
         );
         reasons.push(Reason {
-            at: Some(time(unwanted.at)),
+            at: Some(unwanted.at),
             ..Reason::new("SeenUnwanted", words)
         });
     }
@@ -336,7 +338,7 @@ fn of_note(note: &Note, sources: &Sources) -> Reason {
     Reason {
         name: Some(name.to_string()),
         address,
-        at: Some(time(note.at)),
+        at: Some(note.at),
         ..Reason::new(reason, words)
     }
 }

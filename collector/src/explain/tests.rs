@@ -6,11 +6,11 @@ use runtime::store::ObjectKey;
 use super::*;
 use crate::policy::RuleUse;
 use crate::{
+    failure::Failure,
     namespaces::NamespaceQuota,
     observation::Source,
     owner::{FailureView, NamespaceShare},
     recent::What,
-    resolve::Failure,
 };
 
 const WWW: &str = "www.example.com.";

@@ -4,7 +4,7 @@ use runtime::{
     clock::Timestamp,
     inspect::{
         Asked, Subject,
-        text::{printable, time, when},
+        text::{printable, when},
     },
 };
 
@@ -35,7 +35,7 @@ pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
         false => "a replica that does not lead",
     };
     if asked.subject.is_ok() {
-        lines.push(format!("As of {}, by {leads}.", time(explanation.at)));
+        lines.push(format!("As of {}, by {leads}.", explanation.at));
     }
     lines.iter().map(|line| printable(line)).collect()
 }

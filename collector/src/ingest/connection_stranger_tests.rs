@@ -6,7 +6,7 @@ use runtime::networks::{Networks, Purpose};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{ingest::pipeline::tests::refused_frame, policy::rebinding::Rebinding, recent::Recent};
+use crate::{ingest::pipeline::tests::refused_frame, notices::Rebinding, recent::Recent};
 
 struct Stranger {
     peer: Peer,

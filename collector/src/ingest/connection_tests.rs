@@ -28,7 +28,7 @@ use crate::{
         pipeline::tests::another_wanted_frame, queue, secret::Secrets,
     },
     names::{NameIndex, SharedIndex},
-    policy::rebinding::Rebindings,
+    notices::Rebindings,
     remember::Remembered,
 };
 

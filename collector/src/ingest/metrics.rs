@@ -7,7 +7,7 @@ use metrics::{Counter, counter};
 use proto::api::DnsName;
 use runtime::metrics::{Label, Metric};
 
-use crate::{guards, observation::Source, policy::rebinding::Rebinding};
+use crate::{guards, notices::Rebinding, observation::Source};
 
 /// So many answers of a read with refused addresses are told of; the others are counted.
 const MAX_REBINDINGS: usize = 8;

@@ -34,7 +34,7 @@ pub use self::{
 };
 use crate::{
     flush::Streams, guards::SharedGuards, names::SharedIndex, new_names::NewNames,
-    policy::rebinding::Rebindings, remember::Remembered, resolve::OwnQueries,
+    notices::Rebindings, remember::Remembered, resolve::OwnQueries,
 };
 
 /// What every connection shares.

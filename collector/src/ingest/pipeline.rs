@@ -20,9 +20,10 @@ use crate::{
     guards::Guards,
     names::{Match, NameIndex},
     new_names::NewNames,
+    observation::Addresses,
     observation::{Observation, Source},
     remember::{self, Remembered},
-    resolve::{Addresses, OwnQueries, QueryOrigin},
+    resolve::{OwnQueries, QueryOrigin},
 };
 
 /// What events are held against.

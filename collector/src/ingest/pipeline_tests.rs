@@ -21,9 +21,9 @@ use crate::{
     ingest::metrics::{Counts, Outcome},
     names::NameIndex,
     new_names::{NewNameLimits, NewNames},
+    notices::{Kind, LeftOut, Notices},
     observation::Observation,
     owner::Shared,
-    policy::left_out::{Kind, LeftOut, Notices},
     remember::Remembered,
     resolve::OwnQueries,
 };
@@ -431,7 +431,7 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
         ..Shared::default()
     };
     let known = shared.known.clone();
-    let new_names = NewNames::new(limits, &shared);
+    let new_names = NewNames::new(limits, &shared.known, &shared.notices);
     let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
     let own = OwnQueries::default();
     let mut counts = Counts::default();

@@ -1,10 +1,7 @@
 //! The page. What stands in it is escaped by `maud`, which knows no other way.
 
 use maud::{Markup, html};
-use runtime::inspect::{
-    html::{explain_form, explain_link, filter_form, page},
-    text::time,
-};
+use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
 use super::status::{Status, is_troubled};
 use crate::{
@@ -35,7 +32,7 @@ pub(super) fn render(status: &Status, shown: &Shown) -> String {
         html! {
             h1 { "collector " (status.version) }
             p {
-                (time(status.view.at)) ". This replica " (if status.view.leader { "leads" } else { "does not lead" }) ". "
+                (status.view.at) ". This replica " (if status.view.leader { "leads" } else { "does not lead" }) ". "
                 a href="/status.json" { "All of it as JSON" }
             }
             (explain_form(None, None))

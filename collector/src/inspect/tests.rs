@@ -18,12 +18,12 @@ use crate::{
         Finding,
         live::{self, LiveView},
     },
+    failure::Failure,
     flush::plan::State,
     namespaces::NamespaceQuota,
     owner::{Evictions, FailureView, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
     policy::faults::{Fault, Faults},
-    resolve::Failure,
 };
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";

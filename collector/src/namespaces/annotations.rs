@@ -7,10 +7,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
+use runtime::inspect::text::quoted;
 use serde::Deserialize;
 
 use super::NamespaceQuota;
-use crate::policy::faults::quoted;
 
 const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses";
 const MAX_NAMES: &str = "dnsnameresolver.network.openshift.io/max-names";

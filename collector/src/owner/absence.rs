@@ -16,12 +16,10 @@ use runtime::{absence::are_few, clock::Timestamp};
 use tracing::info;
 
 use super::Owner;
+use crate::policy::ABSENT_AFTER;
 
 /// An absence is believed no sooner: a store that loses objects one after the other is to be seen as what it is.
 const SETTLED: Duration = Duration::from_secs(5);
-
-/// What is away for so long, with the store in sync all the time, is believed however much it is.
-pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// Names whose absence was believed count for so long against the limit.
 const COUNTED: Duration = Duration::from_secs(3600);

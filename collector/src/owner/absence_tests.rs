@@ -11,7 +11,7 @@ use super::{
     tests::{World, answer, at, name, wanted},
 };
 use crate::{
-    args::ManageObjects,
+    owner::ManageObjects,
     policy::Wanted,
     publish::{Outcome, Write},
 };

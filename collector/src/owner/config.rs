@@ -3,11 +3,23 @@
 use std::time::Duration;
 
 use super::{NamespaceLimits, Rates};
+use clap::ValueEnum;
+
 use crate::{
-    args::ManageObjects, clients::Clients, guards::Guards, namespaces::NamespaceQuotas,
-    new_names::KnownNames, policy::left_out::Notices, recent::Recent, remember::Remembered,
-    state::Limits,
+    clients::Clients, guards::Guards, namespaces::NamespaceQuotas, new_names::KnownNames,
+    notices::Notices, recent::Recent, remember::Remembered, state::Limits,
 };
+
+/// Who makes and deletes objects.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum ManageObjects {
+    /// The collector makes an object for a name that nobody else made one for.
+    Auto,
+    /// The collector makes an object for every name.
+    Always,
+    /// The collector makes none.
+    Never,
+}
 
 /// How the owner does its work.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use super::{
     Shared,
     tests::{World, answer, at, name, wanted},
 };
-use crate::{args::ManageObjects, clients::tests::Pods, new_names::KnownNames};
+use crate::{clients::tests::Pods, new_names::KnownNames, owner::ManageObjects};
 
 const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];

@@ -10,8 +10,8 @@ use runtime::clock::Timestamp;
 
 use super::Owner;
 use crate::{
+    notices::Kind,
     observation::Source,
-    policy::left_out::Kind,
     recent::What,
     state::{Learned, Limits},
 };
@@ -140,7 +140,7 @@ mod tests {
         super::tests::{World, at},
         *,
     };
-    use crate::args::ManageObjects;
+    use crate::owner::ManageObjects;
 
     const NAME: &str = "www.example.com.";
 

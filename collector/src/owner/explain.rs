@@ -183,10 +183,11 @@ mod tests {
     use super::super::tests::{World, answer, at, name};
     use super::*;
     use crate::{
-        args::ManageObjects,
+        failure::Failure,
         observation::Source,
+        owner::ManageObjects,
         recent::What,
-        resolve::{Failure, FamilyOutcome, Round},
+        resolve::{FamilyOutcome, Round},
     };
 
     const WWW: &str = "www.example.com";

@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        args::ManageObjects,
+        owner::ManageObjects,
         owner::tests::{World, answer, at, name},
         remember::Answer,
     };

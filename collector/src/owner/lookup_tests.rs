@@ -7,9 +7,10 @@ use runtime::clock::Timestamp;
 
 use super::tests::{World, at, name, wanted};
 use crate::{
-    args::ManageObjects,
+    failure::Failure,
+    owner::ManageObjects,
     remember::Answer,
-    resolve::{Failure, FamilyOutcome, Round},
+    resolve::{FamilyOutcome, Round},
 };
 
 const WWW: &str = "www.example.com";

@@ -169,7 +169,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{World, answer, at, wanted};
-    use crate::args::ManageObjects;
+    use crate::owner::ManageObjects;
 
     #[test]
     fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {

@@ -16,6 +16,7 @@
 mod absence;
 #[cfg(test)]
 mod absence_tests;
+mod additions;
 mod answers;
 mod budget;
 mod config;
@@ -71,7 +72,6 @@ use runtime::{
 };
 use tracing::{debug, info};
 
-pub(crate) use self::absence::ABSENT_AFTER;
 use self::{
     absence::Absences,
     budget::Budget,
@@ -86,7 +86,7 @@ use self::{
 };
 pub use self::{
     budget::Rates,
-    config::{Config, Shared},
+    config::{Config, ManageObjects, Shared},
     evictions::{Evictions, Told},
     explain::{Facts, NameFacts, Question},
     metrics::METRICS,

@@ -1,7 +1,7 @@
 //! Asking again for what was missed, on the owner.
 
 use super::{lookup_tests::world, tests::at, tests::name};
-use crate::{args::ManageObjects, ingest::Missing, owner::tests::World};
+use crate::{ingest::Missing, owner::ManageObjects, owner::tests::World};
 
 fn anything() -> Missing {
     Missing {

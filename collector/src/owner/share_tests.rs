@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::tests::{World, at, name};
 use crate::{
-    args::ManageObjects,
+    owner::ManageObjects,
     resolve::Request,
     state::{FamilyResult, LookupSummary},
 };

@@ -12,14 +12,14 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
     Owner,
+    additions::{Additions, MOST, Made, Refused, Waiting, leaves_names_out, was_made},
     budget::WriteCost,
     entry::{Entry, Object},
-    writes::spaced,
 };
 use crate::{
     observation::{Observation, Source},
     publish::Write,
-    state::{Addition, Memory},
+    state::Addition,
 };
 
 /// How long the leader has to write an address.
@@ -40,14 +40,8 @@ const MOST_AT_ONCE: usize = 8;
 /// What the leader took out is not added again for so long.
 const REFUSED_FOR: Duration = Duration::from_secs(3600);
 
-/// If it took out so many names under a wildcard that a client asked for, none of the client's is added for so long.
-const NAMES_REFUSED: usize = 8;
-
 /// Nothing is added to an object that uses so much of a limit.
 const FULL: f64 = 0.9;
-
-/// Addresses of an object that wait, or are remembered.
-const MOST: usize = 256;
 
 /// How late statuses are, so that a slow API server is not asked for the same by all.
 #[derive(Debug)]
@@ -126,99 +120,6 @@ impl Standby {
             self.not_before = now + self.wait(now);
         }
     }
-}
-
-/// What a standby finds missing in the status of a name's objects.
-#[derive(Debug, Default)]
-pub(super) struct Additions {
-    waiting: Vec<Waiting>,
-    made: Vec<Made>,
-    refused: Vec<Refused>,
-}
-
-/// What the leader took out.
-#[derive(Debug)]
-struct Refused {
-    name: DnsName,
-    /// The address; all of them if the name itself went from under its wildcard.
-    ip: Option<IpAddr>,
-    /// Who asked for it.
-    client: IpAddr,
-    /// Not to be added before then.
-    until: Timestamp,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    addition: Addition,
-    /// Who was told.
-    client: IpAddr,
-    since: Timestamp,
-}
-
-/// An address that this collector has added.
-#[derive(Debug)]
-struct Made {
-    name: DnsName,
-    ip: IpAddr,
-    client: IpAddr,
-    /// When its write began.
-    at: Timestamp,
-    /// Its TTL and grace are over then.
-    until: Timestamp,
-    /// The status had it.
-    stood: bool,
-}
-
-impl Additions {
-    /// Whether the memory knows an address of today that does not wait to be added.
-    fn lacks_some_of(&self, memory: &Memory, now: Timestamp) -> bool {
-        let mut alive = memory.alive(now).flat_map(|(_, _, addresses, _)| addresses);
-        let waits = |ip| self.waiting.iter().any(|it| it.addition.ip == ip);
-        self.waiting.len() < MOST && alive.any(|(ip, _)| !waits(ip))
-    }
-
-    /// Whether the address of a name that a client asked for is not to be added.
-    fn is_refused(
-        &self,
-        spec: &DnsName,
-        name: &DnsName,
-        ip: IpAddr,
-        client: IpAddr,
-        now: Timestamp,
-    ) -> bool {
-        let mut refused = self.refused.iter().filter(|it| now < it.until);
-        refused.any(|it| it.ip.is_none_or(|it| it == ip) && it.name == *name)
-            || name != spec && leaves_names_out(&self.refused, spec, client, now)
-    }
-
-    /// The object was made again, and has lost what it had.
-    pub(super) fn forget_made(&mut self) {
-        self.made.clear();
-    }
-
-    fn forget_past(&mut self, now: Timestamp) {
-        self.waiting.retain(|it| it.addition.expiry() > now);
-        self.made.retain(|made| made.until > now);
-        self.refused.retain(|it| it.until > now);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.made.is_empty() && self.refused.is_empty()
-    }
-}
-
-/// Whether the leader took out so many names under the wildcard that a client asked for that it takes none in, as their namespace has too
-/// much. The standby does not know the namespaces.
-fn leaves_names_out(refused: &[Refused], spec: &DnsName, client: IpAddr, now: Timestamp) -> bool {
-    let names = refused
-        .iter()
-        .filter(|it| it.name != *spec && it.ip.is_none() && it.client == client && now < it.until);
-    refused.len() >= MOST || names.count() >= NAMES_REFUSED
-}
-
-fn was_made(made: &[Made], addition: &Addition) -> bool {
-    made.iter().any(|it| addition.is_of(&it.name, it.ip))
 }
 
 fn all_have(objects: &[Object], ip: IpAddr) -> bool {
@@ -398,8 +299,8 @@ impl Owner {
             if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
                 continue;
             }
-            if spaced(object) > now {
-                again.push(spaced(object));
+            if object.spaced() > now {
+                again.push(object.spaced());
                 continue;
             }
             let cost = WriteCost {

@@ -11,9 +11,10 @@ use super::{
     tests::{World, answer, at, name, wanted},
 };
 use crate::{
-    args::ManageObjects,
+    failure::Failure,
+    owner::ManageObjects,
     publish::{Outcome, Write},
-    resolve::{Failure, FamilyOutcome, Round},
+    resolve::{FamilyOutcome, Round},
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@ use runtime::{
 
 use super::{Config, Owner, Shared};
 use crate::{
-    args::ManageObjects,
     observation::Observation,
+    owner::ManageObjects,
     policy::{Terms, Wanted},
     publish::{Outcome, Write},
     recent::Recent,

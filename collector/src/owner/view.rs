@@ -10,7 +10,7 @@ use super::{
     Evictions, NamespaceShare, Owner,
     entry::{Entry, Object},
 };
-use crate::{resolve::Failure, state::Failing};
+use crate::{failure::Failure, state::Failing};
 
 /// How many failing names are named of each that is in use.
 pub(super) const MAX_FAILING: usize = 10;
@@ -144,7 +144,7 @@ mod tests {
     use super::super::tests::{World, at, name};
     use super::*;
     use crate::{
-        args::ManageObjects,
+        owner::ManageObjects,
         resolve::{FamilyOutcome, Round},
     };
 

@@ -6,7 +6,7 @@ use runtime::store::Event;
 
 use super::tests::{World, answer, at, name};
 use crate::{
-    args::ManageObjects,
+    owner::ManageObjects,
     publish::{Outcome, Write},
     resolve::FamilyOutcome,
 };

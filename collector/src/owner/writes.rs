@@ -6,14 +6,11 @@ use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
-    Owner,
+    ManageObjects, Owner,
     budget::WriteCost,
     entry::{Entry, Object, Unwritten},
 };
-use crate::{args::ManageObjects, clients::Namespace, publish::Write, state::Stored};
-
-/// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
-const BYTES_A_SECOND: f64 = 1e6;
+use crate::{clients::Namespace, publish::Write, state::Stored};
 
 /// What is to be written of an object that costs more is only found out when it may be written.
 const DEAR: usize = 100_000;
@@ -335,21 +332,9 @@ impl Owner {
 /// When the object may be written again.
 fn may_be_written(object: &Object, is_full: bool) -> Timestamp {
     match is_full {
-        true => spaced(object).max(object.written + FULL_INTERVAL),
-        false => spaced(object),
+        true => object.spaced().max(object.written + FULL_INTERVAL),
+        false => object.spaced(),
     }
-}
-
-/// When the last write of the object has been paid for by its size.
-pub(super) fn spaced(object: &Object) -> Timestamp {
-    object.written + Duration::from_secs_f64(object.cost as f64 / BYTES_A_SECOND)
-}
-
-/// What writing an object costs the API server. It takes 150 to 250 ms for a thousand addresses, which counts as half a
-/// megabyte; the object itself is a third of that.
-pub(super) fn cost(status: &Stored) -> usize {
-    let (names, addresses) = status.count();
-    1_000 + 600 * names + 500 * addresses
 }
 
 #[cfg(test)]

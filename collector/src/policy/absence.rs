@@ -15,7 +15,9 @@ use runtime::{absence::are_few, store::ObjectKey};
 use tokio::time::Instant;
 
 use super::firewall::Firewall;
-use crate::owner::ABSENT_AFTER;
+
+/// What is away for so long, with the store in sync all the time, is believed however much it is.
+pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// A list tells of what went so long before it.
 const SETTLED: Duration = Duration::from_secs(5);

@@ -2,17 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::{self, Write},
+    fmt,
 };
+
+use runtime::inspect::text::quoted;
 
 /// How many names, or annotations, are kept of each fault; the others are counted.
 const MAX_KEPT: usize = 100;
 
 /// How many of them stand in a note, which has 1,024 bytes.
 const MAX_NAMED: usize = 4;
-
-/// How much is shown of a text that somebody wrote, in bytes.
-const MAX_TEXT: usize = 64;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -132,26 +131,6 @@ impl fmt::Display for Subjects {
     }
 }
 
-/// A text that somebody wrote, cut and quoted, without a character that could hide or turn round what is beside it.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for character in text.chars() {
-        let (before, escaped) = (quoted.len(), character.escape_unicode());
-        // Writing to a String does not fail.
-        let _ok = match character {
-            ' '..='~' => quoted.write_char(character),
-            _ => write!(quoted, "{escaped}"),
-        };
-        if quoted.len() > MAX_TEXT {
-            quoted.truncate(before);
-            quoted.push('…');
-            break;
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,18 +158,5 @@ mod tests {
         faults.count(Fault::TooManyRules, 7);
         let notes: Vec<_> = faults.notes().map(|(_, note)| note).collect();
         assert_eq!(notes, ["7 rules over the limit, which are ignored"]);
-    }
-
-    #[test]
-    fn a_text_of_others_is_one_short_line_of_ascii() {
-        assert_eq!(quoted("a_b"), "\"a_b\"");
-        assert_eq!(quoted("a\n\u{202e}b"), "\"a\\u{a}\\u{202e}b\"");
-        for character in ["x", "\u{10ffff}"] {
-            let long = quoted(&character.repeat(1 << 20));
-            assert!(
-                long.len() <= MAX_TEXT + 4 && long.ends_with("…\""),
-                "{long}"
-            );
-        }
     }
 }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use proto::api::{DnsName, EgressFirewall, NameError, RuleType};
-use runtime::{args::parse_duration, store::ObjectKey};
+use runtime::{args::parse_duration, inspect::text::quoted, store::ObjectKey};
 
 use super::{
     Terms, TermsRules,
-    faults::{Fault, Faults, quoted},
+    faults::{Fault, Faults},
 };
 use crate::clients::Namespace;
 

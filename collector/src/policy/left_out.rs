@@ -1,59 +1,10 @@
 //! What limits leave out of the names of rules, told to the authors of the rules.
 
 use proto::api::DnsName;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 use super::{rules::Rules, speaker::Speaker, teller::Teller};
-use crate::{clients::Namespace, namespaces::NamespaceQuota};
-
-/// What waits to be told of. There is no need for each.
-const QUEUE: usize = 64;
-
-/// What was left out of a name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// Addresses of a name that a rule denies: they are open.
-    DeniedAddresses,
-    /// Names under a wildcard, of a client that asked for too many new ones in a short time.
-    NewNames,
-}
-
-/// Something was left out of what rules have.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum LeftOut {
-    /// Of a name, as it stands in rules.
-    OfName(DnsName, Kind),
-    /// Names of a namespace, which has more than this quota, or most where all together have too much.
-    OfNamespace(Namespace, NamespaceQuota),
-}
-
-/// Takes what is to be told, and never blocks. Clones share the queue; the default has none.
-#[derive(Clone, Debug, Default)]
-pub struct Notices(Option<mpsc::Sender<LeftOut>>);
-
-impl Notices {
-    /// What is told, and who takes it.
-    pub fn channel() -> (Self, mpsc::Receiver<LeftOut>) {
-        let (queue, receiver) = mpsc::channel(QUEUE);
-        (Self(Some(queue)), receiver)
-    }
-
-    /// This was left out of a name.
-    pub fn tell(&self, name: &DnsName, kind: Kind) {
-        // A full queue: enough is told.
-        let _enough = self.send(|| LeftOut::OfName(name.clone(), kind));
-    }
-
-    /// Names of a namespace were left out, which may have so much. Returns whether there is room to tell of it.
-    pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) -> bool {
-        self.send(|| LeftOut::OfNamespace(namespace, quota))
-    }
-
-    fn send(&self, left_out: impl FnOnce() -> LeftOut) -> bool {
-        let queue = self.0.as_ref();
-        queue.is_none_or(|queue| queue.try_send(left_out()).is_ok())
-    }
-}
+use crate::notices::{Kind, LeftOut};
 
 impl Kind {
     fn reason(self) -> &'static str {
@@ -99,18 +50,6 @@ pub(super) fn tell(
     }
 }
 
-/// The reason and the note of a namespace over its limits. They are the same each time, so the reporter repeats them rarely.
-pub(super) fn over_limit(
-    NamespaceQuota { addresses, names }: NamespaceQuota,
-) -> (&'static str, String) {
-    let note = format!(
-        "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
-         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses): \
-         names of its rules are left out, the last first, and names that its pods ask for under wildcards"
-    );
-    ("LimitExceeded", note)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -122,7 +61,7 @@ mod tests {
         super::{TermsRules, tests::firewall},
         *,
     };
-    use crate::clients::Clients;
+    use crate::{clients::Clients, namespaces::NamespaceQuota};
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {

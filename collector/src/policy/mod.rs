@@ -49,16 +49,17 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{
-    faults::Faults, left_out::LeftOut, list::Lists, rebinding::Rebinding, rules::Rules,
-    speaker::Speaker, teller::Teller,
-};
+pub(crate) use self::absence::ABSENT_AFTER;
+use self::{faults::Faults, list::Lists, rules::Rules, speaker::Speaker, teller::Teller};
 pub use self::{
-    terms::{Ceilings, MAX_OWN_TERMS, OwnTerms, Terms, TermsRules},
+    terms::{Ceilings, OwnTerms, Terms, TermsRules},
     uses::{NameUses, RuleUse, UsesAsked},
     wanted::{Change, Changes, Version, Wanted},
 };
-use crate::clients::Clients;
+use crate::{
+    clients::Clients,
+    notices::{LeftOut, Rebinding},
+};
 
 /// So many changes of EgressFirewalls that come at once are told together.
 const MAX_AT_ONCE: usize = 1000;

@@ -1,80 +1,11 @@
 //! Answers for wanted names with addresses that the guards refuse, as in DNS rebinding: counted, and told to the authors of the
 //! rules that want the names.
 
-use std::net::IpAddr;
-
-use metrics::counter;
 use proto::api::DnsName;
-use runtime::clock::Clock;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 use super::{rules::Rules, teller::Teller};
-use crate::{
-    guards::advice,
-    observation::Source,
-    recent::{Note, Recent, What},
-};
-
-/// Attempts that wait to be told of. There is no need for each.
-const QUEUE: usize = 64;
-
-/// A wanted name was answered with an address that is never opened.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Rebinding {
-    /// The name.
-    pub name: DnsName,
-    /// The address, as the answer had it.
-    pub address: IpAddr,
-    /// Why the address is refused, in a word.
-    pub reason: &'static str,
-    /// Where the answer was seen.
-    pub source: Source,
-}
-
-/// Takes attempts and never blocks. Clones share the queue; the default has none, and only counts.
-#[derive(Clone, Debug, Default)]
-pub struct Rebindings(Option<Telling>);
-
-#[derive(Clone, Debug)]
-struct Telling {
-    queue: mpsc::Sender<Rebinding>,
-    recent: Recent,
-    clock: Clock,
-}
-
-impl Rebindings {
-    /// What is told, and who takes it.
-    ///
-    /// Each is noted in `recent` too.
-    pub fn channel(recent: Recent, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
-        let (queue, receiver) = mpsc::channel(QUEUE);
-        let telling = Telling {
-            queue,
-            recent,
-            clock,
-        };
-        (Self(Some(telling)), receiver)
-    }
-
-    /// There were so many answers with refused addresses, of which these are some.
-    pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
-        counter!("collector_rebinding_attempts_total").increment(answers);
-        let Some(telling) = &self.0 else {
-            return;
-        };
-        for rebinding in rebindings {
-            telling.recent.note(Note {
-                name: rebinding.name.clone(),
-                address: Some(rebinding.address),
-                what: What::Refused(rebinding.reason),
-                source: rebinding.source,
-                at: telling.clock.now(),
-            });
-            // A full queue: enough is told.
-            let _enough = telling.queue.try_send(rebinding);
-        }
-    }
-}
+use crate::{guards::advice, notices::Rebinding};
 
 /// Tells the authors of an attempt, unless the same was told a while ago.
 pub(super) fn tell(teller: &mut Teller, rules: &Rules, rebinding: &Rebinding, now: Instant) {
@@ -113,6 +44,7 @@ mod tests {
         },
         *,
     };
+    use crate::observation::Source;
 
     fn rules(names: &[&str]) -> Rules {
         let mut rules = Rules::default();

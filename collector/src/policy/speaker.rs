@@ -12,7 +12,7 @@ use runtime::{
 };
 use tokio::time::sleep_until;
 
-use super::{left_out, rules::Rules};
+use super::rules::Rules;
 use crate::namespaces::NamespaceQuota;
 
 /// What is to be said.
@@ -63,9 +63,7 @@ impl Speaker {
             };
             let faults = firewall.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
-            let over = over_limit
-                .get(key)
-                .map(|quota| left_out::over_limit(*quota));
+            let over = over_limit.get(key).map(|quota| self::over_limit(*quota));
             let mut notes: Vec<_> = faults.chain(over).collect();
             // While there is room for one alone, it shall not be the same each time.
             fastrand::shuffle(&mut notes);
@@ -93,4 +91,14 @@ fn reference(key: &ObjectKey) -> ObjectReference {
         name: Some(key.name.clone()),
         ..ObjectReference::default()
     }
+}
+
+/// The reason and the note of a namespace over its limits. They are the same each time, so the reporter repeats them rarely.
+fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
+    let note = format!(
+        "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
+         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses): \
+         names of its rules are left out, the last first, and names that its pods ask for under wildcards"
+    );
+    ("LimitExceeded", note)
 }

@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use crate::{clients::Namespace, state::Limits};
 
-/// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
-pub const MAX_OWN_TERMS: usize = 8;
-
 /// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Terms {

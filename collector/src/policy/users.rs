@@ -4,12 +4,11 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use runtime::store::ObjectKey;
 
-use super::{
-    Terms,
-    firewall::Firewall,
-    terms::{MAX_OWN_TERMS, OwnTerms},
+use super::{Terms, firewall::Firewall, terms::OwnTerms};
+use crate::{
+    clients::Namespace,
+    state::{MAX_OWN_TERMS, make_room},
 };
-use crate::{clients::Namespace, state::make_room};
 
 /// The EgressFirewalls that have a name, in order.
 #[derive(Debug, Default)]
@@ -116,10 +115,9 @@ mod tests {
     use super::super::{
         Terms, TermsRules, Wanted,
         rules::Rules,
-        terms::MAX_OWN_TERMS,
         tests::{annotate, firewall},
     };
-    use crate::clients::Clients;
+    use crate::{clients::Clients, state::MAX_OWN_TERMS};
     use std::{collections::BTreeMap, time::Duration};
 
     /// On which grace and retain namespaces with these annotations pay for a name, in seconds, where these are not the longest.

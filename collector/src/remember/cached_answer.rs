@@ -94,7 +94,7 @@ impl CachedAnswer {
         now: Timestamp,
         min_ttl: Duration,
     ) -> impl Iterator<Item = Observation> {
-        let mut answers: BTreeMap<Timestamp, crate::resolve::Addresses> = BTreeMap::new();
+        let mut answers: BTreeMap<Timestamp, crate::observation::Addresses> = BTreeMap::new();
         for address in &self.addresses {
             // The clock may have been set back since.
             let at = address.at.min(now);

@@ -26,10 +26,15 @@ use super::{
     pool::{Pool, Transport, Upstream},
     provider::Provider,
     query_origin::OwnQueries,
-    round::{Addresses, Answer, Failure},
+    round::Answer,
     tcp::Dial,
 };
-use crate::{guards::SharedGuards, observation::Source, policy::rebinding::Rebinding};
+use crate::{
+    failure::Failure,
+    guards::SharedGuards,
+    notices::Rebinding,
+    observation::{Addresses, Source},
+};
 
 /// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;

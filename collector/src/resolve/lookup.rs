@@ -14,8 +14,9 @@ use super::{
     Config,
     exchange::{Exchange, Question},
     pool::{Pool, Transport, Upstream},
-    round::{Answer, Failure, Request, Round, Tally},
+    round::{Answer, Request, Round, Tally},
 };
+use crate::failure::Failure;
 
 /// How many more servers are asked, one after the other, when the first ones gave no answer.
 const MOVES: usize = 2;

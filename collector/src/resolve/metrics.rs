@@ -7,8 +7,9 @@ use runtime::metrics::{Label, Metric};
 
 use super::{
     pool::Transport,
-    round::{Failure, FamilyOutcome, Round},
+    round::{FamilyOutcome, Round},
 };
+use crate::failure::Failure;
 
 /// Handles of what is counted for every look-up.
 #[derive(Clone)]

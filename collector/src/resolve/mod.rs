@@ -39,11 +39,11 @@ use self::{
 };
 pub use self::{
     query_origin::{LINGER, OwnQueries, QueryOrigin},
-    round::{Addresses, Failure, FamilyOutcome, Request, Round},
+    round::{FamilyOutcome, Request, Round},
     servers::{Server, Servers, Source},
     spec::{ResolverSpec, SpecError},
 };
-use crate::{guards::SharedGuards, policy::rebinding::Rebindings};
+use crate::{failure::Failure, guards::SharedGuards, notices::Rebindings};
 
 /// How many requests wait between the owner and the look-ups at most.
 pub const QUEUE: usize = 16;

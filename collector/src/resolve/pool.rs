@@ -11,7 +11,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{round::Failure, servers::Server, tcp::Connections};
+use super::{servers::Server, tcp::Connections};
+use crate::failure::Failure;
 
 /// A silent server is tried again after this long, then after twice as long, and so on ...
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

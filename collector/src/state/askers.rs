@@ -1,11 +1,8 @@
 //! Who asked for a name under a wildcard: what eviction goes by.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
-use proto::api::DnsName;
-use runtime::clock::Timestamp;
-
-use super::{Count, Kept, Memory, leaving::Leaving, name::make_room};
+use super::make_room;
 use crate::clients::{Client, Clients, Namespace};
 
 /// So many clients are known of each name.
@@ -67,7 +64,7 @@ impl Crowd<'_> {
 
 /// Clients that asked for a name: at most eight, of as many namespaces as possible.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Askers(Vec<IpAddr>);
+pub(super) struct Askers(pub(super) Vec<IpAddr>);
 
 impl Askers {
     /// The first of them.
@@ -123,34 +120,6 @@ impl Askers {
         for client in other.iter() {
             self.add(client, crowd);
         }
-    }
-}
-
-impl Memory {
-    /// The clients and the number of addresses of each name that the wildcard found.
-    pub fn found(&self, kept: &Kept<'_>) -> impl Iterator<Item = (&[IpAddr], Count)> {
-        let found = self.names.iter().filter(|it| it.dns_name != self.spec);
-        found.map(|name| (&*name.askers.0, kept.count(name)))
-    }
-
-    /// The clients that asked for a name, as far as they are known.
-    pub fn askers_of(&self, name: &DnsName) -> &[IpAddr] {
-        self.name(name).map_or(&[], |name| &name.askers.0)
-    }
-
-    /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked
-    /// for it, and how many addresses it has. Returns what went.
-    pub fn drop_found(
-        &mut self,
-        now: Timestamp,
-        crowd: Crowd<'_>,
-        kept: &Kept<'_>,
-        mut goes: impl FnMut(&[IpAddr], Count) -> bool,
-    ) -> Vec<(DnsName, IpAddr)> {
-        let leaving = Leaving::of(self, crowd, now, |name| name.addresses.len());
-        let going = leaving.filter(|name| goes(&name.askers.0, kept.count(name)));
-        let going: BTreeSet<DnsName> = going.map(|name| name.dns_name.clone()).collect();
-        self.take_away(now, |name, _| going.contains(&name.dns_name))
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff,
+};
 use proto::{api::DEGRADED, dns};
 use runtime::clock::Timestamp;
 
-use super::{name::Verdict, stored::time};
-use crate::resolve::Failure;
+use super::name::Verdict;
+use crate::failure::Failure;
 
 /// The reason of a status that tells of the end of the last rule: the object is deleted next.
 pub(super) const NO_RULE: &str = "NoRule";
@@ -177,4 +180,9 @@ fn condition(verdict: Verdict, since: Timestamp) -> Option<Condition> {
         status: status.to_owned(),
         type_: DEGRADED.to_owned(),
     })
+}
+
+/// As the API has times; it stores whole seconds.
+pub(super) fn time(at: Timestamp) -> Time {
+    Time(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
 }

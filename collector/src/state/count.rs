@@ -5,7 +5,10 @@ use std::sync::Arc;
 use runtime::clock::Timestamp;
 
 use super::{Limits, Memory, name::Name};
-use crate::{clients::Namespace, policy::MAX_OWN_TERMS};
+use crate::clients::Namespace;
+
+/// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
+pub const MAX_OWN_TERMS: usize = 8;
 
 /// How many addresses there are.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -3,7 +3,7 @@
 use proto::api::DnsName;
 
 use super::{Memory, name::Verdict};
-use crate::resolve::Failure;
+use crate::failure::Failure;
 
 /// A name whose last look-up failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

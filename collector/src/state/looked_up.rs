@@ -4,7 +4,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{Learned, Limits, Memory, name::Verdict};
-use crate::resolve::Failure;
+use crate::failure::Failure;
 
 /// From this many failures in a row on, nothing is extended any more.
 pub(super) const FAILURE_THRESHOLD: i32 = 5;

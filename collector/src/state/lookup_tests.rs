@@ -6,7 +6,7 @@ use super::{
     FamilyResult, Stored,
     tests::{Known, at, status},
 };
-use crate::resolve::Failure;
+use crate::failure::Failure;
 
 const SERVFAIL: Failure = Failure::Rcode(2);
 

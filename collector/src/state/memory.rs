@@ -8,7 +8,8 @@ use runtime::clock::Timestamp;
 use super::{
     Crowd, Limits, Stored,
     evict::grown_bytes,
-    name::{Address, Name, Verdict, give_back_room, make_room},
+    make_room,
+    name::{Address, Name, Verdict, give_back_room},
     removed::Removed,
     without_addresses::WithoutAddresses,
 };

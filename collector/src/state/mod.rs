@@ -11,6 +11,7 @@ mod count;
 mod evict;
 mod facts;
 mod failing;
+mod found;
 mod leaving;
 mod looked_up;
 #[cfg(test)]
@@ -29,11 +30,10 @@ mod without_addresses;
 
 use std::time::Duration;
 
-pub(crate) use self::name::make_room;
 pub use self::{
     additions::Addition,
     askers::Crowd,
-    count::{Count, Kept, OwnLimits},
+    count::{Count, Kept, MAX_OWN_TERMS, OwnLimits},
     facts::AddressFacts,
     failing::Failing,
     looked_up::{FamilyResult, LookupSummary},
@@ -97,4 +97,11 @@ impl Limits {
 /// How far a stored expiry may be from the true one before it is written again: min(5 s, TTL / 2).
 fn tolerance(ttl: u32) -> Duration {
     Duration::from_secs(5).min(Duration::from_millis(u64::from(ttl) * 500))
+}
+
+/// Room for one more, and a quarter: most lists have one element for ever.
+pub(crate) fn make_room<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(1 + list.len() / 4);
+    }
 }

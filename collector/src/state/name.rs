@@ -7,8 +7,8 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use super::{Limits, askers::Askers, tolerance};
-use crate::{observation::Source, resolve::Failure};
+use super::{Limits, askers::Askers, make_room, tolerance};
+use crate::{failure::Failure, observation::Source};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -307,13 +307,6 @@ fn of_family_mut<T>([v4, v6]: &mut [T; 2], family: Family) -> &mut T {
     match family {
         Family::V4 => v4,
         Family::V6 => v6,
-    }
-}
-
-/// Room for one more, and a quarter: most lists have one element for ever.
-pub(crate) fn make_room<T>(list: &mut Vec<T>) {
-    if list.len() == list.capacity() {
-        list.reserve_exact(1 + list.len() / 4);
     }
 }
 

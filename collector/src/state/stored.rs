@@ -2,14 +2,13 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff};
 use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
 use runtime::clock::Timestamp;
 use smol_str::ToSmolStr;
 
 use super::{
     Memory,
-    condition::{LIMIT_EXCEEDED, NO_RULE, Told},
+    condition::{LIMIT_EXCEEDED, NO_RULE, Told, time},
     name::Verdict,
 };
 
@@ -199,9 +198,4 @@ fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
     addresses.dedup_by_key(|(_, address)| address.ip);
     addresses.sort_by_key(|(place, _)| *place);
     addresses.into_iter().map(|(_, address)| address).collect()
-}
-
-/// As the API has times; it stores whole seconds.
-pub(super) fn time(at: Timestamp) -> Time {
-    Time(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
 }

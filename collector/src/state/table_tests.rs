@@ -9,7 +9,7 @@ use super::{
     FamilyResult, Limits,
     tests::{Known, T0, answer, at, name, status, stored_address},
 };
-use crate::{guards::Guards, resolve::Failure};
+use crate::{failure::Failure, guards::Guards};
 
 mod breakers;
 mod failed;

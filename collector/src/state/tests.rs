@@ -9,7 +9,7 @@ mod limits;
 mod properties;
 
 use super::{After, Crowd, FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
-use crate::{guards::Guards, observation::Observation, resolve::Failure};
+use crate::{failure::Failure, guards::Guards, observation::Observation};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
 

@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     PROGRAM,
-    control::NotPermitted,
     explain::{Explanation, Sets},
 };
 
@@ -42,6 +41,17 @@ pub enum Question {
     AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
     /// The sets of names that hold this text, or whose rows' names do.
     Sets(String, oneshot::Sender<Sets>),
+}
+
+/// Why a writer permits nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotPermitted {
+    /// It writes nothing.
+    #[error("this process writes nothing: {0}")]
+    Idle(&'static str),
+    /// It does not know which names are absent.
+    #[error("it is not known which names are absent: {0}")]
+    Unknown(&'static str),
 }
 
 #[derive(Debug)]

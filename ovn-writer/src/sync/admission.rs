@@ -6,8 +6,8 @@ use proto::api::{DnsName, Family};
 
 use super::{
     Plan, Reconciler,
-    change::InWords,
     drift_backoff::{self, DriftBackoff},
+    in_words::InWords,
     plan::{Finding, Trigger, Verdict},
     queue::Mark,
 };

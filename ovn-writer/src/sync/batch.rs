@@ -10,8 +10,9 @@ use smol_str::SmolStr;
 
 use super::{
     change::Change,
-    plan::{Finding, SetOf, Trigger},
+    plan::{Finding, Trigger},
     queue::Mark,
+    set_of::SetOf,
 };
 use ovsdb_replica::{
     Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, Family};
 
-use super::{back_off, plan::SetOf};
+use super::{back_off, set_of::SetOf};
 use crate::references::SetName;
 
 /// A set that cannot be made, as far as is known.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 use proto::api::{AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
 
-use super::plan::SetOf;
+use super::set_of::SetOf;
 use crate::{
     address_set::AddressSet,
     references::{NorthboundChanges, NorthboundReplica, References, SetName, Touched},

@@ -27,6 +27,7 @@ pub mod change;
 mod clashes;
 pub mod differences;
 mod drift_backoff;
+mod in_words;
 mod index;
 pub mod journal;
 mod look;
@@ -34,6 +35,7 @@ pub mod plan;
 mod policy;
 mod queue;
 mod refusals;
+pub mod set_of;
 mod sync_state;
 
 use std::{
@@ -48,8 +50,8 @@ use runtime::{sparse::Sparse, store::Event};
 use self::{
     absence::Absence,
     batch::{Batch, Planned},
-    change::InWords,
     drift_backoff::DriftBackoff,
+    in_words::InWords,
     journal::Journal,
     queue::{Mark, Queue},
     refusals::{Refused, back_off},

@@ -16,12 +16,12 @@ mod options;
 use std::{collections::BTreeSet, net::IpAddr, time::Instant};
 
 use foldhash::HashMap;
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsName, Family};
+use proto::api::{DnsName, Family};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 pub use self::options::{Delays, PlanOptions};
-use super::{change::Change, clashes::Taken};
+use super::{change::Change, clashes::Taken, set_of::SetOf};
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
     addresses::AddressesRef,
@@ -84,25 +84,6 @@ impl SetRow<'_> {
         self.set.is_well_named()
             && self.set.identity().is_some_and(is_family)
             && self.set.controller() == Some(controller)
-    }
-}
-
-/// A set of the name, whether there is one or not.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct SetOf {
-    /// `k8s.ovn.org/owner-controller`.
-    pub controller: Box<str>,
-    /// Its family.
-    pub family: Family,
-}
-
-impl SetOf {
-    /// The set of the default network.
-    pub fn default_network(family: Family) -> Self {
-        Self {
-            controller: DEFAULT_NETWORK_CONTROLLER.into(),
-            family,
-        }
     }
 }
 

@@ -9,8 +9,8 @@ use super::{
     batch::{Batch, Planned},
     change::Change,
     index::sets,
-    plan::SetOf,
     queue::Mark,
+    set_of::SetOf,
 };
 use ovsdb_replica::Refusal;
 

@@ -17,7 +17,8 @@ use super::{
     change::Change,
     clashes::Clashes,
     index::Index,
-    plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetOf, SetRow, Trigger, plan},
+    plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetRow, Trigger, plan},
+    set_of::SetOf,
 };
 use crate::{
     address_set::{AddressSet, NameForm},

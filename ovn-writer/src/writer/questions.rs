@@ -4,9 +4,8 @@ use tracing::warn;
 
 use super::{Mode, Writer, now};
 use crate::{
-    control::NotPermitted,
     explain::{Explanation, Sets, Sides},
-    inspect::Question,
+    inspect::{NotPermitted, Question},
 };
 
 impl Writer {

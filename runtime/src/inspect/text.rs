@@ -1,12 +1,14 @@
 //! Texts that others wrote: names in frames, objects and files.
 
-use std::{io, time::Duration};
+use std::{fmt::Write, io, time::Duration};
 
-use k8s_openapi::jiff;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
 use crate::clock::Timestamp;
+
+/// How much is shown of a text in quotes, in bytes.
+const MAX_TEXT: usize = 64;
 
 /// The text in printable ASCII: nothing in it moves a cursor, hides what is beside it or turns it round.
 pub fn printable(text: &str) -> String {
@@ -20,10 +22,24 @@ pub fn printable(text: &str) -> String {
     printable
 }
 
-/// The time as RFC 3339 has it.
-pub fn time(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_millisecond(at.as_millis());
-    at.map(|at| at.to_string()).unwrap_or_default()
+/// The text in quotes, cut after 64 bytes, without a character that could hide or turn round what is beside it.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        let (before, escaped) = (quoted.len(), character.escape_unicode());
+        // Writing to a String does not fail.
+        let _ok = match character {
+            ' '..='~' => quoted.write_char(character),
+            _ => write!(quoted, "{escaped}"),
+        };
+        if quoted.len() > MAX_TEXT {
+            quoted.truncate(before);
+            quoted.push('…');
+            break;
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// How long something takes, in one unit that says enough: `8 s`, `3 min`, `5 h`, `9 d`.
@@ -115,6 +131,19 @@ mod tests {
     }
 
     #[test]
+    fn a_text_of_others_is_one_short_line_of_ascii() {
+        assert_eq!(quoted("a_b"), "\"a_b\"");
+        assert_eq!(quoted("a\n\u{202e}b"), "\"a\\u{a}\\u{202e}b\"");
+        for character in ["x", "\u{10ffff}"] {
+            let long = quoted(&character.repeat(1 << 20));
+            assert!(
+                long.len() <= MAX_TEXT + 4 && long.ends_with("…\""),
+                "{long}"
+            );
+        }
+    }
+
+    #[test]
     fn times_are_told_in_one_unit() {
         let at = |seconds: i64| Timestamp::from_millis(seconds * 1000);
         for (second, expected) in [
@@ -127,7 +156,6 @@ mod tests {
         ] {
             assert_eq!(when(at(second), at(0)), expected);
         }
-        assert_eq!(time(at(1_800_000_000)), "2027-01-15T08:00:00Z");
     }
 
     proptest! {

@@ -3,12 +3,10 @@
 use std::{collections::HashMap, net::IpAddr};
 
 use foldhash::fast::FixedState;
+use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{
-    super::{Entry, Owner},
-    unpaid::Unpaid,
-};
+use super::super::{Entry, Owner};
 use crate::{
     clients::{Clients, Namespace},
     namespaces::NamespaceQuota,
@@ -98,6 +96,15 @@ impl Charged {
     pub(super) fn remove_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
         each_cost(entry, clients, now, |cost| self.remove(cost));
     }
+}
+
+/// The addresses of names under a wildcard that no namespace pays for.
+#[derive(Clone, Debug)]
+pub(super) struct Unpaid {
+    pub(super) spec: DnsName,
+    pub(super) all: usize,
+    /// The same of names for which a client is known that asked. A status does not say who did.
+    pub(super) asked: usize,
 }
 
 /// What a name costs.

@@ -10,10 +10,8 @@ use super::{
     NamespaceLimits, NamespaceQuota,
 };
 use crate::{
-    args::ManageObjects,
-    clients::Namespace,
-    namespaces::NamespaceQuotas,
-    policy::{Wanted, left_out::Notices},
+    clients::Namespace, namespaces::NamespaceQuotas, notices::Notices, owner::ManageObjects,
+    policy::Wanted,
 };
 
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {

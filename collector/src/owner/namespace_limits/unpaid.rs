@@ -10,23 +10,14 @@ use runtime::clock::Timestamp;
 
 use super::{
     super::Owner,
-    charged::{Charged, Cost},
+    charged::{Charged, Cost, Unpaid},
 };
 use crate::clients::Namespace;
 
 /// A new leader does not know at once which pods there are.
 const PODS_KNOWN_AFTER: Duration = Duration::from_secs(600);
 
-/// The addresses of names under a wildcard that no namespace pays for.
-#[derive(Clone, Debug)]
-pub(super) struct Unpaid {
-    pub(super) spec: DnsName,
-    pub(super) all: usize,
-    /// The same of names for which a client is known that asked. A status does not say who did.
-    pub(super) asked: usize,
-}
-
-/// The same of all wildcards that count for one namespace, if any has a rule for them.
+/// The addresses that no namespace pays for, of all wildcards that count for one namespace, if any has a rule for them.
 #[derive(Debug, Default)]
 struct OfNamespace {
     addresses: usize,

@@ -1,5 +1,7 @@
 //! How replies of several servers add up.
 
+use std::io;
+
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);

@@ -6,7 +6,7 @@ use runtime::clock::Timestamp;
 
 use super::*;
 use crate::{
-    args::ManageObjects,
+    owner::ManageObjects,
     owner::{self, Owner, Shared},
     policy::{Terms, Wanted},
     resolve::turns::{Turn, Turns},

@@ -7,7 +7,7 @@ use proto::api::DnsNameResolverStatus;
 use serde_json::json;
 
 use super::{super::table_tests::check_crd, *};
-use crate::resolve::Failure;
+use crate::failure::Failure;
 
 pub(super) const SPEC: &str = "*.example.com";
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, Parser, Subcommand};
 use runtime::store::{ObjectKey, ObjectKeyError};
 
-use crate::corefile::{
+use super::{
     Line, Scope,
     live::{self, Duty},
 };
