@@ -4,10 +4,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -22,8 +19,11 @@ use super::manifest::{Fault, MAX_SIZE, too_large};
 /// Younger than this, a file can be written again without its times showing it: they are as coarse as the kernel's tick.
 const TIME_GRAIN: Duration = Duration::from_millis(100);
 
+/// How often a file that another one replaces while it is read is read again.
+const READ_ATTEMPTS: usize = 5;
+
 /// What tells, without reading it, whether a file is still the one that was read.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Print {
     device: u64,
     inode: u64,
@@ -47,22 +47,8 @@ impl From<&Stat> for Print {
 }
 
 impl Print {
-    /// All of it, to be compared.
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let Self {
-            device,
-            inode,
-            size,
-            modified,
-            changed,
-        } = self;
-        let seconds = [size, &modified.0, &changed.0].map(|it| it.to_ne_bytes());
-        let others = [device, inode, &modified.1, &changed.1].map(|it| it.to_ne_bytes());
-        [seconds.as_flattened(), others.as_flattened()].concat()
-    }
-
     /// Whether a later change is sure to show.
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         let changed = Duration::new(
             u64::try_from(self.changed.0).unwrap_or(0),
             u32::try_from(self.changed.1).unwrap_or(0),
@@ -79,9 +65,7 @@ pub(super) struct Content {
     pub(super) identity: Identity,
     pub(super) mode: Mode,
     /// The file as it was read.
-    pub(super) seen: Print,
-    /// The same, `None` if the file is too young for it to mean anything.
-    pub(super) print: Option<Print>,
+    pub(super) print: Print,
 }
 
 /// Why a file cannot be read.
@@ -89,7 +73,7 @@ pub(super) struct Content {
 pub(super) enum ReadError {
     /// It is no file of ours.
     Fault(Fault),
-    /// It changed while it was read.
+    /// It was written while it was read.
     Changing,
     /// The system says no.
     Io(io::Error),
@@ -98,6 +82,12 @@ pub(super) enum ReadError {
 impl From<Errno> for ReadError {
     fn from(errno: Errno) -> Self {
         Self::Io(errno.into())
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
@@ -116,13 +106,8 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// That of an open folder.
-    pub(super) fn of(folder: &OwnedFd) -> io::Result<Self> {
-        Self::of_file(&File::from(folder.try_clone()?))
-    }
-
-    /// That of an open file.
-    pub(super) fn of_file(file: &File) -> io::Result<Self> {
+    /// That of an open file or folder.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self {
             device: metadata.dev(),
@@ -152,22 +137,23 @@ impl Identity {
 }
 
 /// Opens a folder by its path.
-pub(super) fn open_folder(path: &Path) -> io::Result<Option<OwnedFd>> {
-    found(openat(CWD, path, FOLDER, Mode::empty()))
+pub(super) fn open_folder(path: &Path) -> io::Result<Option<File>> {
+    let folder = found(openat(CWD, path, FOLDER, Mode::empty()))?;
+    Ok(folder.map(File::from))
 }
 
 /// Opens a folder in a folder; `None` if there is none of that name.
-pub(super) fn open_in(folder: impl AsFd, name: &str) -> io::Result<Option<OwnedFd>> {
+pub(super) fn open_in(folder: impl AsFd, name: &str) -> io::Result<Option<File>> {
     match open_kind(folder, name) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTDIR) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
         opened => opened,
     }
 }
 
 /// Opens the folder of a kind in that of a namespace; `None` if there is none. Something else in its place is an error.
-pub(super) fn open_kind(namespace: impl AsFd, plural: &str) -> io::Result<Option<OwnedFd>> {
+pub(super) fn open_kind(namespace: impl AsFd, plural: &str) -> io::Result<Option<File>> {
     match openat(namespace.as_fd(), plural, FOLDER, Mode::empty()) {
-        Ok(folder) => Ok(Some(folder)),
+        Ok(folder) => Ok(Some(folder.into())),
         // What it leads to may come back, such as a mount.
         Err(Errno::NOENT) if is_link(namespace, plural)? => {
             Err(io::Error::other("a symbolic link to nothing"))
@@ -209,48 +195,49 @@ pub(super) fn is_link(folder: impl AsFd, name: &str) -> io::Result<bool> {
     Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink))
 }
 
-/// Reads a file; `None` if there is none of that name. Follows a symbolic link.
+/// Reads a file; `None` if there is none of that name. Follows a symbolic link. A file that another one replaces meanwhile is
+/// read again at once.
 pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, ReadError> {
-    // Without NONBLOCK, opening a named pipe would wait for its writer.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = match openat(folder.as_fd(), name, flags, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NOENT) if is_link(folder, name).map_err(ReadError::Io)? => {
-            return Err(ReadError::Fault(Fault::new("a symbolic link to nothing")));
+    for _ in 0..READ_ATTEMPTS {
+        // Without NONBLOCK, opening a named pipe would wait for its writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = match openat(folder.as_fd(), name, flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) if is_link(folder.as_fd(), name)? => {
+                return Err(ReadError::Fault(Fault::new("a symbolic link to nothing")));
+            }
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NXIO | Errno::NODEV) => return Err(not_a_file()),
+            Err(errno) => return Err(errno.into()),
+        };
+        let before = fstat(&file)?;
+        if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+            return Err(not_a_file());
         }
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::NXIO | Errno::NODEV) => return Err(ReadError::Fault(not_a_file())),
-        Err(errno) => return Err(errno.into()),
-    };
-    let before = fstat(&file)?;
-    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
-        return Err(ReadError::Fault(not_a_file()));
+        let mut bytes = Vec::new();
+        file.by_ref()
+            .take(MAX_SIZE as u64 + 1)
+            .read_to_end(&mut bytes)?;
+        if bytes.len() > MAX_SIZE {
+            return Err(ReadError::Fault(too_large()));
+        }
+        let after = fstat(&file)?;
+        if Print::from(&after) == Print::from(&before) {
+            return Ok(Some(Content {
+                bytes,
+                identity: Identity::of(&file)?,
+                mode: Mode::from_raw_mode(before.st_mode),
+                print: Print::from(&before),
+            }));
+        }
+        // A file that was replaced has lost its name. Any other is being written.
+        if after.st_nlink >= before.st_nlink {
+            break;
+        }
     }
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_SIZE)
-        .unwrap_or(u64::MAX)
-        .saturating_add(1);
-    file.by_ref()
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(ReadError::Io)?;
-    if bytes.len() > MAX_SIZE {
-        return Err(ReadError::Fault(too_large()));
-    }
-    let print = Print::from(&before);
-    let identity = Identity::of_file(&file).map_err(ReadError::Io)?;
-    if Print::from(&fstat(&file)?) != print {
-        return Err(ReadError::Changing);
-    }
-    Ok(Some(Content {
-        bytes,
-        identity,
-        mode: Mode::from_raw_mode(before.st_mode),
-        seen: print,
-        print: print.is_settled().then_some(print),
-    }))
+    Err(ReadError::Changing)
 }
 
-fn not_a_file() -> Fault {
-    Fault::new("not a file")
+fn not_a_file() -> ReadError {
+    ReadError::Fault(Fault::new("not a file"))
 }

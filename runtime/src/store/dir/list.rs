@@ -1,6 +1,6 @@
-//! Which objects there are, by their files' names alone.
+//! Which objects there are, by their files' names alone; and which namespaces are missing.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd};
+use std::{collections::BTreeSet, fs::File, io};
 
 use super::{
     super::{Kind, ObjectKey, Scope, StoreError, names::is_namespace},
@@ -15,79 +15,84 @@ impl Folder {
         &self,
         scope: &Scope,
     ) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        let root = self.open_root().map_err(StoreError::unavailable)?;
-        let namespaces = match scope {
-            Scope::Namespace(only) => vec![only.clone()],
-            Scope::All => file::names(&root)
-                .map_err(|error| StoreError::unavailable(at(&self.root, error)))?,
-        };
+        self.try_list_keys::<K>(scope)
+            .map_err(StoreError::unavailable)
+    }
+
+    fn try_list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, String> {
+        let root = self.open_root()?;
         let (mut keys, mut found) = (BTreeSet::new(), BTreeSet::new());
-        for namespace in namespaces.into_iter().filter(|name| is_namespace(name)) {
+        for namespace in self.names_in_scope(&root, scope)? {
+            if !is_namespace(&namespace) {
+                continue;
+            }
             match keys_in::<K>(&root, &namespace) {
                 Ok(None) => continue,
                 Ok(Some(more)) => keys.extend(more),
                 Err(_) if *scope == Scope::All => {
                     keys.insert(ObjectKey::all_in(&namespace));
                 }
-                Err(error) => {
-                    let path = self.path_of::<K>(&namespace);
-                    return Err(StoreError::unavailable(at(&path, error)));
-                }
+                Err(error) => return Err(at(&self.path_of::<K>(&namespace), error)),
             }
             found.insert(namespace);
         }
-        let had = self.populated_namespaces::<K>(scope);
-        let mut missing = had.difference(&found);
-        if let Some(first) = missing.next()
-            && too_many_vanished(scope, 1 + missing.count(), had.len())
-        {
-            let path = self.path_of::<K>(first);
-            return Err(StoreError::unavailable(vanished(&path)));
-        }
+        self.missing::<K>(scope, BTreeSet::new(), &found)?;
         Ok(keys)
     }
 
-    /// The namespaces in scope in whose folders objects of the kind were seen.
-    pub(super) fn populated_namespaces<K: Kind>(&self, scope: &Scope) -> BTreeSet<String> {
-        let plural = K::plural(&());
-        let populated = self.populated();
-        let of_kind = populated.iter().filter(|path| path.ends_with(&*plural));
-        let namespaces = of_kind.filter_map(|path| path.parent()?.file_name()?.to_str());
-        namespaces
-            .filter(|namespace| match scope {
-                Scope::All => true,
-                Scope::Namespace(only) => namespace == only,
-            })
-            .map(str::to_owned)
-            .collect()
+    /// The names of namespaces, and what else is in the root if all are in scope.
+    pub(super) fn names_in_scope(&self, root: &File, scope: &Scope) -> Result<Vec<String>, String> {
+        match scope {
+            Scope::Namespace(only) => Ok(vec![only.clone()]),
+            Scope::All => file::names(root).map_err(|error| at(&self.root, error)),
+        }
     }
-}
 
-/// Whether so many of the namespaces that had objects vanished at once that nothing was deleted: a mount went away, or the folders are
-/// being put back. The folder of a single namespace that is all there is has no others to tell that.
-pub(super) fn too_many_vanished(scope: &Scope, vanished: usize, had: usize) -> bool {
-    match scope {
-        Scope::All => vanished > had / 2,
-        Scope::Namespace(_) => vanished > 0,
+    /// The namespaces that had objects and are not found.
+    ///
+    /// # Errors
+    /// In words: so many vanished at once that nothing was deleted. A mount went away, or the folders are being put back. The folder
+    /// of a single namespace that is all there is has no others to tell that.
+    pub(super) fn missing<K: Kind>(
+        &self,
+        scope: &Scope,
+        mut had: BTreeSet<String>,
+        found: &BTreeSet<String>,
+    ) -> Result<Vec<String>, String> {
+        let plural = K::plural(&());
+        for path in self.populated().iter() {
+            let namespace = path.parent().and_then(|path| path.file_name()?.to_str());
+            let is_in_scope = |namespace: &&str| match scope {
+                Scope::All => true,
+                Scope::Namespace(only) => only == namespace,
+            };
+            if path.ends_with(&*plural) {
+                had.extend(namespace.filter(is_in_scope).map(str::to_owned));
+            }
+        }
+        let missing: Vec<String> = had.difference(found).cloned().collect();
+        let at_most = match scope {
+            Scope::All => had.len() / 2,
+            Scope::Namespace(_) => 0,
+        };
+        match missing.first() {
+            Some(first) if missing.len() > at_most => Err(vanished(&self.path_of::<K>(first))),
+            _ => Ok(missing),
+        }
     }
 }
 
 /// The keys in a namespace; `None` if it has no folder of the kind.
-fn keys_in<K: Kind>(root: &OwnedFd, namespace: &str) -> io::Result<Option<BTreeSet<ObjectKey>>> {
-    let Some(folder) = file::open_in(root, namespace)? else {
+fn keys_in<K: Kind>(root: &File, namespace: &str) -> io::Result<Option<Vec<ObjectKey>>> {
+    let Some(folder) = Folder::open::<K>(root, namespace)? else {
         return Ok(None);
     };
-    let Some(folder) = file::open_kind(folder, &K::plural(&()))? else {
-        return Ok(None);
+    let key = |file_name: &String| match layout::entry(file_name) {
+        Entry::Object(name) => Some(ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }),
+        _ => None,
     };
-    let mut keys = BTreeSet::new();
-    for file_name in file::names(&folder)? {
-        if let Entry::Object(name) = layout::entry(&file_name) {
-            keys.insert(ObjectKey {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            });
-        }
-    }
-    Ok(Some(keys))
+    Ok(Some(file::names(&folder)?.iter().filter_map(key).collect()))
 }

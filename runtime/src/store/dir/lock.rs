@@ -1,15 +1,16 @@
 //! The lock that makes read, compare and write one step across processes.
 
 use std::{
+    fs::{File, TryLockError},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::{
-    fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat},
+    fs::{AtFlags, Mode, OFlags, fstat, openat, statat},
     io::Errno,
 };
 
@@ -19,7 +20,7 @@ use super::{file::open_folder, layout::LOCK};
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// `flock` on a file, until it is dropped or its process ends.
-pub(crate) struct Lock(OwnedFd);
+pub(crate) struct Lock(File);
 
 impl Lock {
     /// Takes the lock on a file of this name in the folder, which is made; `None` if somebody else has it.
@@ -50,15 +51,12 @@ impl Lock {
     fn try_acquire(root: impl AsFd, name: &str) -> io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(root.as_fd(), name, flags, Mode::from_raw_mode(0o666))?;
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+        let lock = Self(file.into());
+        match lock.0.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
-        let lock = Self(file);
         // Somebody may have removed the file since it was opened.
         let is_in_place = lock.is_in(root, name)?;
         Ok(is_in_place.then_some(lock))
@@ -84,7 +82,7 @@ impl Lock {
     }
 }
 
-fn open_root(root: &Path) -> io::Result<OwnedFd> {
+fn open_root(root: &Path) -> io::Result<File> {
     open_folder(root)?.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rapidhash::v3::rapidhash_v3;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use super::{
@@ -30,6 +30,14 @@ impl Fault {
         Self {
             line: None,
             reason: reason.into(),
+        }
+    }
+
+    /// For a place that is said elsewhere.
+    pub(super) fn in_words(&self) -> String {
+        match self.line {
+            Some(line) => format!("line {line}: {}", self.reason),
+            None => self.reason.clone(),
         }
     }
 }
@@ -134,25 +142,19 @@ pub(super) fn complete<K: Kind>(object: &mut K, key: &ObjectKey, version: String
 }
 
 /// The document of an object that is to be made.
-pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: &str) -> Result<Value, Fault> {
-    let mut metadata = json!({ "namespace": key.namespace, "name": key.name, "uid": uid });
-    for (field, map) in [
-        ("labels", object.labels()),
-        ("annotations", object.annotations()),
-    ] {
-        if !map.is_empty()
-            && let Value::Object(metadata) = &mut metadata
-        {
-            metadata.insert(field.to_owned(), json!(map));
-        }
-    }
-    let spec = fields_of(object)?.remove("spec").unwrap_or(Value::Null);
-    Ok(json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
-        "metadata": metadata,
-        "spec": spec,
-    }))
+pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: String) -> Result<Value, Fault> {
+    let mut made = object.clone();
+    *made.meta_mut() = ObjectMeta {
+        namespace: Some(key.namespace.clone()),
+        name: Some(key.name.clone()),
+        uid: Some(uid),
+        labels: object.meta().labels.clone(),
+        annotations: object.meta().annotations.clone(),
+        ..ObjectMeta::default()
+    };
+    let mut fields = fields_of(&made)?;
+    fields.remove("status");
+    Ok(Value::Object(fields))
 }
 
 /// The stored document with the status of `object`, and without what only a server says.

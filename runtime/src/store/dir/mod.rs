@@ -31,15 +31,15 @@
 //! - Notifications of the file system only say where to look; everything is looked at every 10 s besides, and again
 //!   when notifications were lost.
 
-mod batch;
 mod file;
-mod hints;
 mod layout;
 mod list;
 mod lock;
 mod manifest;
+mod notifications;
 mod objects;
 mod watch;
+mod writer;
 
 use std::{
     collections::BTreeSet,
@@ -51,13 +51,14 @@ use std::{
 };
 
 use futures_util::Stream;
-use tokio::{sync::Mutex, task::spawn_blocking, time::sleep_until};
+use tokio::{task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
 use self::{
-    batch::{Job, Queue, Staged, Turn},
+    notifications::Notifications,
     objects::Folder,
     watch::Watch,
+    writer::{Batch, Writer},
 };
 use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError};
 
@@ -68,10 +69,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct DirStore {
     folder: Arc<Folder>,
-    /// The writes of this process.
-    queue: Arc<Queue>,
-    /// Who holds this carries out what is in the queue, so that at most one thread waits for other processes.
-    writer: Arc<Mutex<()>>,
+    writer: Writer,
 }
 
 /// Why a folder cannot be a store.
@@ -106,10 +104,14 @@ impl DirStore {
         }
         fs::read_dir(path).map_err(failed)?;
         let root = std::path::absolute(path).map_err(failed)?;
+        Self::start(Folder::new(root, LOCK_TIMEOUT)).map_err(failed)
+    }
+
+    fn start(folder: Folder) -> io::Result<Self> {
+        let folder = Arc::new(folder);
         Ok(Self {
-            folder: Arc::new(Folder::new(root, LOCK_TIMEOUT)),
-            queue: Arc::default(),
-            writer: Arc::default(),
+            writer: Writer::start(Arc::clone(&folder))?,
+            folder,
         })
     }
 
@@ -122,41 +124,11 @@ impl DirStore {
     pub fn path(&self) -> &Path {
         &self.folder.root
     }
-
-    /// Queues a write, and carries out writes until its own is done.
-    async fn write<K: Kind, T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        key: ObjectKey,
-        stage: impl FnOnce(&Turn<'_>) -> Result<Staged<T>, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (job, mut reply) = Job::new::<K, T>(operation, key, stage);
-        self.queue.push(job);
-        loop {
-            let turn = tokio::select! {
-                biased;
-                result = &mut reply => {
-                    let lost = || StoreError::unavailable("a write that went along with this one panicked");
-                    return result.unwrap_or_else(|_| Err(lost()));
-                }
-                turn = Arc::clone(&self.writer).lock_owned() => turn,
-            };
-            let (folder, queue) = (Arc::clone(&self.folder), Arc::clone(&self.queue));
-            blocking(move || {
-                // It goes along, so that a caller who gives up does not let the next one in too early.
-                let _turn = turn;
-                folder.carry_out(queue.take());
-                queue.give_way();
-                Ok(())
-            })
-            .await?;
-        }
-    }
 }
 
 impl Store for DirStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
-        events(Watch::new(Arc::clone(&self.folder), scope))
+        events(Arc::clone(&self.folder), scope)
     }
 
     async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
@@ -171,8 +143,8 @@ impl Store for DirStore {
 
     async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let create = move |turn: &Turn<'_>| turn.folder.create(turn, &object);
-        self.write::<K, _>("create", key, create).await
+        let create = move |batch: &Batch| batch.folder.create(batch, &object);
+        self.writer.write::<K, _>("create", key, create).await
     }
 
     async fn delete<K: Kind>(
@@ -181,42 +153,44 @@ impl Store for DirStore {
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
         let (of, precondition) = (key.clone(), precondition.clone());
-        let delete = move |turn: &Turn<'_>| turn.folder.delete::<K>(turn, &of, &precondition);
-        self.write::<K, _>("delete", key.clone(), delete).await
+        let delete = move |batch: &Batch| batch.folder.delete::<K>(batch, &of, &precondition);
+        self.writer
+            .write::<K, _>("delete", key.clone(), delete)
+            .await
     }
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let replace = move |turn: &Turn<'_>| turn.folder.replace_status(turn, &object);
-        self.write::<K, _>("replace_status", key, replace).await
+        let replace = move |batch: &Batch| batch.folder.replace_status(batch, &object);
+        self.writer
+            .write::<K, _>("replace_status", key, replace)
+            .await
     }
 }
 
 /// What a watch sees, without end.
-fn events<K: Kind>(mut watch: Watch<K>) -> impl Stream<Item = Event<K>> + Send + 'static {
+fn events<K: Kind>(
+    folder: Arc<Folder>,
+    scope: Scope,
+) -> impl Stream<Item = Event<K>> + Send + 'static {
     async_stream::stream! {
-        let hints = Arc::clone(watch.hints());
+        let notifications = Notifications::new(K::plural(&()).into_owned());
+        let mut watch = Watch::<K>::new(folder, scope, notifications);
         loop {
-            let looked = spawn_blocking(move || {
+            let looked = blocking(move || {
                 let events = watch.look();
-                (watch, events)
+                Ok((watch, events))
             });
-            let events = match looked.await {
-                Ok((back, events)) => {
-                    watch = back;
-                    events
-                }
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => resume_unwind(panic),
-                    // The runtime is ending.
-                    Err(_) => return,
-                },
+            let Ok((back, events)) = looked.await else {
+                // The program is ending.
+                return;
             };
+            watch = back;
             for event in events {
                 yield event;
             }
             tokio::select! {
-                () = hints.arrived() => {}
+                () = watch.notifications().arrived() => {}
                 () = sleep_until(watch.next_look().into()) => {}
             }
         }

@@ -5,7 +5,7 @@ use std::{
     fmt::Display,
     fs::File,
     io::{self, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -20,15 +20,12 @@ use uuid::Uuid;
 
 use super::{
     super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
-    batch::{Change, Staged, Turn, What},
-    file::{self, Content, Identity, Print, ReadError},
+    file::{self, Content, Identity, ReadError},
     layout::{self, file_name},
     lock::Lock,
     manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
+    writer::{Batch, Edit, Staged},
 };
-
-/// How often a file that changes while it is read is read again before that is an error.
-const READ_ATTEMPTS: usize = 5;
 
 /// The folder of a store.
 pub(super) struct Folder {
@@ -44,7 +41,7 @@ pub(super) struct Folder {
 
 /// An object's file as it was read.
 struct Stored<K> {
-    folder: OwnedFd,
+    folder: File,
     manifest: Manifest<K>,
     content: Content,
 }
@@ -64,7 +61,7 @@ impl Folder {
         self.root.join(namespace).join(&*K::plural(&()))
     }
 
-    fn file_of<K: Kind>(&self, key: &ObjectKey) -> PathBuf {
+    pub(super) fn file_of<K: Kind>(&self, key: &ObjectKey) -> PathBuf {
         self.path_of::<K>(&key.namespace).join(file_name(&key.name))
     }
 
@@ -80,7 +77,7 @@ impl Folder {
     ///
     /// # Errors
     /// In words: it is gone, or cannot be read.
-    pub(super) fn open_root(&self) -> Result<OwnedFd, String> {
+    pub(super) fn open_root(&self) -> Result<File, String> {
         match file::open_folder(&self.root) {
             Ok(Some(root)) => Ok(root),
             Ok(None) => Err(format!("the folder {} is gone", self.root.display())),
@@ -88,160 +85,16 @@ impl Folder {
         }
     }
 
-    /// Opens the folder of a kind; `None` if there never was one.
-    fn open<K: Kind>(
-        &self,
-        root: impl AsFd,
-        namespace: &str,
-    ) -> Result<Option<OwnedFd>, StoreError> {
-        let path = self.path_of::<K>(namespace);
-        let folder = file::open_in(root, namespace)
-            .and_then(|folder| match folder {
-                Some(folder) => file::open_kind(folder, &K::plural(&())),
-                None => Ok(None),
-            })
-            .map_err(|error| StoreError::unavailable(at(&path, error)))?;
-        if folder.is_none() && self.populated().contains(&path) {
-            return Err(StoreError::unavailable(vanished(&path)));
-        }
-        Ok(folder)
-    }
-
-    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, StoreError> {
-        layout::check(key).map_err(|reason| invalid(key, reason))?;
-        let folder = self
-            .open::<K>(root, &key.namespace)?
-            .ok_or_else(|| StoreError::NotFound(key.clone()))?;
-        let content = self
-            .content::<K>(&folder, key)?
-            .ok_or_else(|| StoreError::NotFound(key.clone()))?;
-        let manifest = manifest::parse(&content.bytes, key, content.identity)
-            .map_err(|fault| self.faulty::<K>(key, &fault))?;
-        self.populated().insert(self.path_of::<K>(&key.namespace));
-        Ok(Stored {
-            folder,
-            manifest,
-            content,
-        })
-    }
-
-    fn content<K: Kind>(
-        &self,
-        folder: impl AsFd,
-        key: &ObjectKey,
-    ) -> Result<Option<Content>, StoreError> {
-        for _ in 0..READ_ATTEMPTS {
-            return match file::read(folder.as_fd(), &file_name(&key.name)) {
-                Ok(content) => Ok(content),
-                Err(ReadError::Changing) => continue,
-                Err(ReadError::Fault(fault)) => Err(self.faulty::<K>(key, &fault)),
-                Err(ReadError::Io(error)) => {
-                    Err(StoreError::unavailable(at(&self.file_of::<K>(key), error)))
-                }
-            };
-        }
-        Err(StoreError::unavailable(format!(
-            "{} keeps changing",
-            self.file_of::<K>(key).display()
-        )))
-    }
-
-    fn faulty<K: Kind>(&self, key: &ObjectKey, fault: &Fault) -> StoreError {
-        invalid(key, format!("{}{fault}", self.file_of::<K>(key).display()))
-    }
-
-    pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let root = self.open_root().map_err(StoreError::unavailable)?;
-        Ok(self.stored(root, key)?.manifest.object)
-    }
-
-    pub(super) fn create<K: Kind>(
-        &self,
-        turn: &Turn<'_>,
-        object: &K,
-    ) -> Result<Staged<K>, StoreError> {
-        let key = ObjectKey::of(object);
-        layout::check(&key).map_err(|reason| invalid(&key, reason))?;
-        let uid = Uuid::new_v4().to_string();
-        let document =
-            manifest::create(object, &key, &uid).map_err(|fault| invalid(&key, fault.reason))?;
-        let folder = match self.open::<K>(turn.root, &key.namespace)? {
-            Some(folder) => folder,
-            None => self.make::<K>(turn.root, &key.namespace)?,
-        };
-        if let Some(content) = self.content::<K>(&folder, &key)? {
-            manifest::parse::<K>(&content.bytes, &key, content.identity)
-                .map_err(|fault| self.faulty::<K>(&key, &fault))?;
-            return Err(StoreError::AlreadyExists(key));
-        }
-        self.put(turn, folder, key, &document, None)
-    }
-
-    pub(super) fn replace_status<K: Kind>(
-        &self,
-        turn: &Turn<'_>,
-        object: &K,
-    ) -> Result<Staged<K>, StoreError> {
-        let key = ObjectKey::of(object);
-        let expected = Precondition {
-            uid: object.meta().uid.clone(),
-            resource_version: object.meta().resource_version.clone(),
-        };
-        if expected.resource_version.is_none() {
-            return Err(invalid(&key, "it has no resourceVersion to compare"));
-        }
-        let stored = self.stored::<K>(turn.root, &key)?;
-        self.writable(&stored, &key, &expected)?;
-        let document = manifest::with_status(stored.manifest.document.clone(), object)
-            .map_err(|fault| invalid(&key, fault.reason))?;
-        if document == stored.manifest.document {
-            return Ok(Staged::Done(stored.manifest.object));
-        }
-        let Content { mode, seen, .. } = stored.content;
-        self.put(turn, stored.folder, key, &document, Some((seen, mode)))
-    }
-
-    pub(super) fn delete<K: Kind>(
-        &self,
-        turn: &Turn<'_>,
-        key: &ObjectKey,
-        precondition: &Precondition,
-    ) -> Result<Staged<()>, StoreError> {
-        let stored = self.stored::<K>(turn.root, key)?;
-        self.writable(&stored, key, precondition)?;
-        let before = Some(stored.content.seen);
-        let change = self.change::<K>(stored.folder, key.clone(), before, What::Remove);
-        Ok(Staged::Change(change, ()))
-    }
-
-    /// Whether an object is still the expected one and its file is ours to change.
-    fn writable<K: Kind>(
-        &self,
-        stored: &Stored<K>,
-        key: &ObjectKey,
-        expected: &Precondition,
-    ) -> Result<(), StoreError> {
-        let meta = stored.manifest.object.meta();
-        let differs = |expected: &Option<String>, found: &Option<String>| {
-            expected.is_some() && expected != found
-        };
-        if differs(&expected.uid, &meta.uid)
-            || differs(&expected.resource_version, &meta.resource_version)
-        {
-            return Err(StoreError::Conflict(key.clone()));
-        }
-        match file::is_link(&stored.folder, &file_name(&key.name)) {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(self.faulty::<K>(
-                key,
-                &Fault::new("a symbolic link is read but never written"),
-            )),
-            Err(error) => Err(StoreError::unavailable(at(&self.file_of::<K>(key), error))),
+    /// Opens the folder of a kind in a namespace; `None` if there is none.
+    pub(super) fn open<K: Kind>(root: impl AsFd, namespace: &str) -> io::Result<Option<File>> {
+        match file::open_in(root, namespace)? {
+            Some(folder) => file::open_kind(folder, &K::plural(&())),
+            None => Ok(None),
         }
     }
 
     /// Opens the root and takes the lock.
-    pub(super) fn lock(&self) -> Result<(OwnedFd, Lock), StoreError> {
+    pub(super) fn lock(&self) -> Result<(File, Lock), StoreError> {
         let root = self.open_root().map_err(StoreError::unavailable)?;
         match Lock::acquire(&root, self.lock_timeout) {
             Ok(lock) => Ok((root, lock)),
@@ -259,22 +112,153 @@ impl Folder {
         }
     }
 
-    /// Makes the folders of a namespace and a kind, durably.
-    fn make<K: Kind>(&self, root: impl AsFd, namespace: &str) -> Result<OwnedFd, StoreError> {
-        let path = self.path_of::<K>(namespace);
-        make_in(root, namespace)
-            .and_then(|folder| make_in(folder, &K::plural(&())))
-            .map_err(|error| StoreError::unavailable(at(&path, error)))
+    pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
+        let root = self.open_root().map_err(StoreError::unavailable)?;
+        Ok(self.stored(root, key)?.manifest.object)
     }
 
-    /// Writes a document that is to take the place of the object's file, of which the print and the mode are given.
+    pub(super) fn create<K: Kind>(
+        &self,
+        batch: &Batch,
+        object: &K,
+    ) -> Result<Staged<K>, StoreError> {
+        let key = ObjectKey::of(object);
+        layout::check(&key).map_err(|reason| invalid(&key, reason))?;
+        let uid = Uuid::new_v4().to_string();
+        let document =
+            manifest::create(object, &key, uid).map_err(|fault| invalid(&key, fault.reason))?;
+        let folder = match self.open_for::<K>(&batch.root, &key)? {
+            Some(folder) => folder,
+            None => make_in(&batch.root, &key.namespace)
+                .and_then(|namespace| make_in(namespace, &K::plural(&())))
+                .map_err(|error| self.unavailable::<K>(&key, error))?,
+        };
+        match self.read::<K>(&folder, &key)? {
+            Some(_) => Err(StoreError::AlreadyExists(key)),
+            None => self.put(batch, folder, key, &document, None),
+        }
+    }
+
+    pub(super) fn replace_status<K: Kind>(
+        &self,
+        batch: &Batch,
+        object: &K,
+    ) -> Result<Staged<K>, StoreError> {
+        let key = ObjectKey::of(object);
+        let expected = Precondition {
+            uid: object.meta().uid.clone(),
+            resource_version: object.meta().resource_version.clone(),
+        };
+        if expected.resource_version.is_none() {
+            return Err(invalid(&key, "it has no resourceVersion to compare"));
+        }
+        let stored = self.writable::<K>(&batch.root, &key, &expected)?;
+        let document = manifest::with_status(stored.manifest.document.clone(), object)
+            .map_err(|fault| invalid(&key, fault.reason))?;
+        if document == stored.manifest.document {
+            return Ok((stored.manifest.object, None));
+        }
+        self.put(batch, stored.folder, key, &document, Some(&stored.content))
+    }
+
+    pub(super) fn delete<K: Kind>(
+        &self,
+        batch: &Batch,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<Staged<()>, StoreError> {
+        let stored = self.writable::<K>(&batch.root, key, precondition)?;
+        let edit = Edit {
+            folder: stored.folder,
+            path: self.file_of::<K>(key),
+            key: key.clone(),
+            before: Some(stored.content.print),
+            replacement: None,
+        };
+        Ok(((), Some(edit)))
+    }
+
+    /// Opens the folder that the object is or is to be in; `None` if there never was one.
+    fn open_for<K: Kind>(
+        &self,
+        root: impl AsFd,
+        key: &ObjectKey,
+    ) -> Result<Option<File>, StoreError> {
+        let folder = Self::open::<K>(root, &key.namespace)
+            .map_err(|error| self.unavailable::<K>(key, error))?;
+        let path = self.path_of::<K>(&key.namespace);
+        if folder.is_none() && self.populated().contains(&path) {
+            return Err(StoreError::unavailable(vanished(&path)));
+        }
+        Ok(folder)
+    }
+
+    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, StoreError> {
+        layout::check(key).map_err(|reason| invalid(key, reason))?;
+        let missing = || StoreError::NotFound(key.clone());
+        let folder = self.open_for::<K>(root, key)?.ok_or_else(missing)?;
+        let (manifest, content) = self.read(&folder, key)?.ok_or_else(missing)?;
+        self.populated().insert(self.path_of::<K>(&key.namespace));
+        Ok(Stored {
+            folder,
+            manifest,
+            content,
+        })
+    }
+
+    fn read<K: Kind>(
+        &self,
+        folder: &File,
+        key: &ObjectKey,
+    ) -> Result<Option<(Manifest<K>, Content)>, StoreError> {
+        let content = match file::read(folder, &file_name(&key.name)) {
+            Ok(Some(content)) => content,
+            Ok(None) => return Ok(None),
+            Err(ReadError::Changing) => return Err(self.unavailable::<K>(key, "is being written")),
+            Err(ReadError::Fault(fault)) => return Err(self.faulty::<K>(key, &fault)),
+            Err(ReadError::Io(error)) => return Err(self.unavailable::<K>(key, error)),
+        };
+        match manifest::parse(&content.bytes, key, content.identity) {
+            Ok(manifest) => Ok(Some((manifest, content))),
+            Err(fault) => Err(self.faulty::<K>(key, &fault)),
+        }
+    }
+
+    /// The object, if it is still the expected one and its file is ours to change.
+    fn writable<K: Kind>(
+        &self,
+        root: impl AsFd,
+        key: &ObjectKey,
+        expected: &Precondition,
+    ) -> Result<Stored<K>, StoreError> {
+        let stored = self.stored::<K>(root, key)?;
+        let meta = stored.manifest.object.meta();
+        let differs = |expected: &Option<String>, found: &Option<String>| {
+            expected.is_some() && expected != found
+        };
+        if differs(&expected.uid, &meta.uid)
+            || differs(&expected.resource_version, &meta.resource_version)
+        {
+            return Err(StoreError::Conflict(key.clone()));
+        }
+        match file::is_link(&stored.folder, &file_name(&key.name)) {
+            Ok(false) => Ok(stored),
+            Ok(true) => Err(self.faulty::<K>(
+                key,
+                &Fault::new("a symbolic link is read but never written"),
+            )),
+            Err(error) => Err(self.unavailable::<K>(key, error)),
+        }
+    }
+
+    /// Writes a document that is to take the place of the object's file, if there is one.
     fn put<K: Kind>(
         &self,
-        turn: &Turn<'_>,
-        folder: OwnedFd,
+        batch: &Batch,
+        folder: File,
         key: ObjectKey,
         document: &Value,
-        before: Option<(Print, Mode)>,
+        before: Option<&Content>,
     ) -> Result<Staged<K>, StoreError> {
         let text = manifest::emit(document).map_err(|fault| invalid(&key, fault.reason))?;
         if text.len() > MAX_SIZE {
@@ -285,42 +269,34 @@ impl Folder {
         }
         let mut object: K =
             manifest::decode(document).map_err(|error| invalid(&key, error.to_string()))?;
-        let (before, mode) = before.unzip();
-        let (content, identity) = write(&folder, &turn.temporary, text.as_bytes(), mode)
-            .map_err(|error| StoreError::unavailable(at(&self.file_of::<K>(&key), error)))?;
-        manifest::complete(
-            &mut object,
-            &key,
-            manifest::version(text.as_bytes(), identity),
-        );
-        let temporary = turn.temporary.clone();
-        let what = What::Put { temporary, content };
-        let change = self.change::<K>(folder, key, before, what);
-        Ok(Staged::Change(change, object))
+        let temporary = batch.temporary();
+        let mode = before.map(|content| content.mode);
+        let (file, identity) = write(&folder, &temporary, text.as_bytes(), mode)
+            .map_err(|error| self.unavailable::<K>(&key, error))?;
+        let version = manifest::version(text.as_bytes(), identity);
+        manifest::complete(&mut object, &key, version);
+        let edit = Edit {
+            folder,
+            path: self.file_of::<K>(&key),
+            key,
+            before: before.map(|content| content.print),
+            replacement: Some((temporary, file)),
+        };
+        Ok((object, Some(edit)))
     }
 
-    fn change<K: Kind>(
-        &self,
-        folder: OwnedFd,
-        key: ObjectKey,
-        before: Option<Print>,
-        what: What,
-    ) -> Box<Change> {
-        Box::new(Change {
-            folder,
-            path: self.path_of::<K>(&key.namespace),
-            file_path: self.file_of::<K>(&key),
-            name: file_name(&key.name),
-            key,
-            before,
-            what,
-        })
+    fn unavailable<K: Kind>(&self, key: &ObjectKey, error: impl Display) -> StoreError {
+        StoreError::unavailable(at(&self.file_of::<K>(key), error))
+    }
+
+    fn faulty<K: Kind>(&self, key: &ObjectKey, fault: &Fault) -> StoreError {
+        invalid(key, format!("{}{fault}", self.file_of::<K>(key).display()))
     }
 }
 
 /// Writes a temporary file; returns it with its identity. One that a killed process left is replaced.
 fn write(
-    folder: &OwnedFd,
+    folder: &File,
     name: &str,
     bytes: &[u8],
     mode: Option<Mode>,
@@ -340,7 +316,7 @@ fn write(
         if let Some(mode) = mode {
             fchmod(&file, mode)?;
         }
-        Identity::of_file(&file)
+        Identity::of(&file)
     })();
     match written {
         Ok(identity) => Ok((file, identity)),
@@ -352,7 +328,8 @@ fn write(
     }
 }
 
-fn make_in(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+/// Makes a folder, durably.
+fn make_in(parent: impl AsFd, name: &str) -> io::Result<File> {
     match mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),

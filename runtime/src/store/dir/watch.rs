@@ -1,15 +1,14 @@
 //! The watch: what is known of a kind, and what changes in it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
     mem,
-    os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use notify::RecommendedWatcher;
 use tracing::{info, warn};
 
 use self::files::{Files, News};
@@ -18,14 +17,14 @@ use super::{
         Event, Kind, ObjectKey, Scope, names::is_namespace, undecodable::Undecodable,
         watched::Watched,
     },
-    file::{self, Identity, Print, ReadError},
-    hints::{Hints, Work},
+    file::{self, Identity, ReadError},
     layout::file_name,
-    manifest::{self, Manifest},
+    manifest::{self, Fault},
+    notifications::Notifications,
     objects::Folder,
 };
 
-/// How often everything is looked at without a hint.
+/// How often everything is looked at without a notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The same where notifications cannot be had.
@@ -37,181 +36,149 @@ const MISSING_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A file is deleted once it has been gone for this long: editors move a file away before they write the new one.
 const GONE_AFTER: Duration = Duration::from_millis(100);
 
+/// How many bad files one look names in the log.
+const MAX_WARNINGS: usize = 20;
+
 /// One watch. Its methods block.
 pub(super) struct Watch<K> {
     folder: Arc<Folder>,
     scope: Scope,
-    hints: Arc<Hints>,
-    /// `None` if notifications cannot be had.
-    watcher: Option<RecommendedWatcher>,
-    look_interval: Duration,
+    notifications: Notifications,
     files: Files,
     /// All objects, while everything is read.
-    list: Option<BTreeMap<ObjectKey, K>>,
-    /// Why files do not decode now.
-    faults: BTreeMap<ObjectKey, String>,
-    /// Other files that are there and were not read when everything was: they are being written, or have just gone.
-    unread: BTreeSet<ObjectKey>,
-    /// Objects that were last reported as not readable.
-    undecodable: Undecodable,
+    list: Option<Vec<K>>,
+    /// Why files that are there cannot be read now.
+    faults: BTreeMap<ObjectKey, Fault>,
     /// Files that are not there any more, and when that was seen.
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
-    misnamed: BTreeMap<PathBuf, &'static str>,
-    /// Namespaces whose folders were read at the last look at everything.
-    found: BTreeSet<String>,
+    misnamed: BTreeMap<PathBuf, Fault>,
     /// Namespaces whose folders cannot be read, and why.
-    unreadable: BTreeMap<String, String>,
-    /// Which folders the objects were in.
-    identities: BTreeMap<PathBuf, Identity>,
+    unreadable: BTreeMap<String, Fault>,
+    /// Which folders the objects were in, by their namespaces.
+    identities: BTreeMap<String, Identity>,
     /// Whether a folder may be another one than that in which its files were: what it lacks was not deleted there.
     is_anew: bool,
-    state: State,
+    /// Whether the whole content was delivered once.
+    has_started: bool,
+    /// Why nothing follows from what is missing, if that was said.
+    out_of_sync: Option<String>,
     looked: Instant,
     events: Vec<Event<K>>,
-    complaints: usize,
+    /// Whether anything of the next two may have changed.
+    has_news_of_faults: bool,
+    /// Objects that were last reported as not readable.
+    undecodable: Undecodable,
+    /// Where what cannot be read is and why, as that was last said.
+    complaints: BTreeMap<PathBuf, Fault>,
     watched: Watched,
-}
-
-#[derive(Debug, Eq, PartialEq)]
-enum State {
-    /// Nothing was delivered yet, but perhaps for what reason.
-    Starting(Option<String>),
-    InSync,
-    OutOfSync(String),
 }
 
 impl<K: Kind> Watch<K> {
     /// A watch that has not looked yet.
-    pub(super) fn new(folder: Arc<Folder>, scope: Scope) -> Self {
-        let plural = K::plural(&()).into_owned();
-        let hints = Arc::new(Hints::new(folder.root.clone(), plural));
-        let handler = Arc::clone(&hints);
-        let watcher = notify::recommended_watcher(move |event| handler.handle(event));
-        let watcher = watcher
-            .inspect_err(|error| warn!("no notifications of changed files: {error}"))
-            .ok();
+    pub(super) fn new(folder: Arc<Folder>, scope: Scope, notifications: Notifications) -> Self {
         let watched = Watched::new::<K>(scope.to_string(), folder.bad_objects.clone());
         Self {
-            look_interval: if watcher.is_some() {
-                LOOK_INTERVAL
-            } else {
-                BLIND_LOOK_INTERVAL
-            },
             folder,
             scope,
-            hints,
-            watcher,
+            notifications,
             files: Files::default(),
             list: None,
             faults: BTreeMap::new(),
-            unread: BTreeSet::new(),
-            undecodable: Undecodable::default(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
-            found: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             identities: BTreeMap::new(),
             is_anew: false,
-            state: State::Starting(None),
+            has_started: false,
+            out_of_sync: None,
             looked: Instant::now(),
             events: Vec::new(),
-            complaints: 0,
+            has_news_of_faults: false,
+            undecodable: Undecodable::default(),
+            complaints: BTreeMap::new(),
             watched,
         }
     }
 
-    /// A watch that learns of changes from its hints alone.
-    #[cfg(test)]
-    pub(super) fn blind(folder: Arc<Folder>, scope: Scope) -> Self {
-        let mut watch = Self::new(folder, scope);
-        watch.watcher = None;
-        watch.look_interval = Duration::from_secs(3600);
-        watch
+    pub(super) fn notifications(&self) -> &Notifications {
+        &self.notifications
     }
 
-    /// Where notifications go.
-    pub(super) fn hints(&self) -> &Arc<Hints> {
-        &self.hints
+    fn is_in_sync(&self) -> bool {
+        self.has_started && self.out_of_sync.is_none()
     }
 
-    /// When to look again even if no hint arrives.
+    /// How long to wait for notifications before everything is looked at.
+    fn look_interval(&self) -> Duration {
+        if !self.is_in_sync() {
+            MISSING_LOOK_INTERVAL
+        } else if self.notifications.are_incomplete() {
+            BLIND_LOOK_INTERVAL
+        } else {
+            LOOK_INTERVAL
+        }
+    }
+
+    /// When to look again even if no notification arrives.
     pub(super) fn next_look(&self) -> Instant {
-        let interval = match self.state {
-            State::InSync => self.look_interval,
-            State::Starting(_) | State::OutOfSync(_) => MISSING_LOOK_INTERVAL,
-        };
-        [
-            Some(self.looked + interval),
-            self.gone.values().min().map(|since| *since + GONE_AFTER),
-            self.hints.next_pause(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .unwrap_or(self.looked)
+        let gone = self.gone.values().min().map(|since| *since + GONE_AFTER);
+        let pause = self.notifications.next_pause();
+        let first = gone.into_iter().chain(pause).min();
+        let everything = self.looked + self.look_interval();
+        first.map_or(everything, |first| first.min(everything))
     }
 
     /// Looks where something may have changed, and returns what did.
     pub(super) fn look(&mut self) -> Vec<Event<K>> {
-        let Work {
-            lost,
-            everything,
-            files,
-        } = self.hints.take();
-        let started = Instant::now();
-        if lost {
+        let work = self.notifications.take();
+        if work.lost {
             warn!(kind = %K::kind(&()), "changes of files were lost: reading all of them again");
             self.watched.gap();
         }
-        let interval_is_over = self.looked + self.look_interval <= started;
-        if lost || everything || interval_is_over || self.state != State::InSync {
-            self.look_at_everything(lost);
+        let is_due = self.looked.elapsed() >= self.look_interval();
+        if work.lost || work.everything || is_due || !self.is_in_sync() {
+            let is_first = !self.has_started && self.out_of_sync.is_none();
+            self.look_at_everything(work.lost || is_first);
         }
-        // Out of the list before they are looked at, so that no outcome makes the next look come at once again.
-        let (due, not_yet) = mem::take(&mut self.gone)
-            .into_iter()
-            .partition(|(_, since)| *since + GONE_AFTER <= started);
-        self.gone = not_yet;
-        if !self.look_at_files(files, due) {
+        if self.look_at_files(work.files).is_none() {
             self.look_at_everything(false);
         }
-        if matches!(self.state, State::Starting(_)) {
+        if !self.has_started {
             // A part of the content would be taken for the whole.
             let is_reason = |event: &Event<K>| matches!(event, Event::OutOfSync(_));
             self.events.retain(is_reason);
-        } else {
-            self.report_undecodable();
         }
-        self.report();
+        if mem::take(&mut self.has_news_of_faults) {
+            if self.has_started {
+                self.report_undecodable();
+            }
+            self.report();
+        }
+        self.watched.in_sync(self.is_in_sync());
         mem::take(&mut self.events)
     }
 
-    /// Looks at files that changed and at files that may be gone for good; `false` if a folder is missing.
-    fn look_at_files(
-        &mut self,
-        changed: HashSet<ObjectKey>,
-        due: BTreeMap<ObjectKey, Instant>,
-    ) -> bool {
-        let mut folders: BTreeMap<String, OwnedFd> = BTreeMap::new();
-        let keys: BTreeSet<ObjectKey> = changed.into_iter().chain(due.keys().cloned()).collect();
-        // Each is taken out when it is looked at, here or with everything.
-        self.gone.extend(due);
-        for key in keys {
+    /// Looks at files that changed and at files that may be gone for good; `None` if a folder is missing.
+    fn look_at_files(&mut self, mut files: BTreeSet<ObjectKey>) -> Option<()> {
+        let gone = self.gone.iter();
+        let due = gone.filter(|(_, since)| since.elapsed() >= GONE_AFTER);
+        files.extend(due.map(|(key, _)| key.clone()));
+        let mut open: Option<(String, File)> = None;
+        for key in files {
             if !self.is_in_scope(&key.namespace) {
                 continue;
             }
-            if !folders.contains_key(&key.namespace) {
-                let Some(folder) = self.open_namespace(&key.namespace) else {
-                    return false;
-                };
-                folders.insert(key.namespace.clone(), folder);
-            }
-            if let Some(folder) = folders.get(&key.namespace) {
-                self.look_at_file(folder, key, true);
-            }
+            // The files of a namespace follow each other.
+            let folder = match open.take() {
+                Some((namespace, folder)) if namespace == key.namespace => folder,
+                _ => Folder::open::<K>(self.folder.open_root().ok()?, &key.namespace).ok()??,
+            };
+            let namespace = key.namespace.clone();
+            self.look_at_file(&folder, key);
+            open = Some((namespace, folder));
         }
-        true
+        Some(())
     }
 
     fn is_in_scope(&self, namespace: &str) -> bool {
@@ -221,129 +188,101 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    fn open_namespace(&self, namespace: &str) -> Option<OwnedFd> {
-        let root = self.folder.open_root().ok()?;
-        let namespace = file::open_in(root, namespace).ok()??;
-        file::open_kind(namespace, &K::plural(&())).ok()?
-    }
-
     /// Looks at every folder, and reads the files that show a change, or all of them.
     fn look_at_everything(&mut self, read_all: bool) {
         self.looked = Instant::now();
-        let misnamed_before = mem::take(&mut self.misnamed);
-        let is_first = self.state == State::Starting(None);
-        self.list = (read_all || is_first).then(BTreeMap::new);
-        self.is_anew = self.state != State::InSync;
-        let mut missing = self.look_at_root();
+        self.has_news_of_faults = true;
+        self.is_anew = !self.is_in_sync();
+        if read_all {
+            self.begin_list();
+        }
+        let mut looked = self.look_at_root();
         // Whoever follows is told of the whole, and not of deletions one by one.
-        if missing.is_none() && self.is_anew && !is_first {
-            // Nothing is kept of what was delivered, so all of it is read.
-            self.list = Some(BTreeMap::new());
-            missing = self.look_at_root();
+        if looked.is_ok() && self.is_anew && self.list.is_none() {
+            self.begin_list();
+            looked = self.look_at_root();
         }
-        self.is_anew = false;
-        let list = self.list.take();
-        let misnamed = self.misnamed.iter();
-        let new: Vec<_> = misnamed
-            .filter(|(path, _)| !misnamed_before.contains_key(*path))
-            .map(|(path, reason)| format!("{}: {reason}", path.display()))
-            .collect();
-        for complaint in new {
-            self.complain(&complaint);
-        }
-        match (missing, list) {
-            (None, None) => {}
-            (None, Some(list)) => self.synced(list),
-            (Some(reason), _) => self.out_of_sync(reason),
+        match (looked, self.list.take()) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(list)) => {
+                if !self.is_in_sync() {
+                    info!(kind = %K::kind(&()), objects = list.len(), "in sync with the folder");
+                }
+                self.has_started = true;
+                self.out_of_sync = None;
+                self.events = vec![Event::Synced(list)];
+            }
+            (Err(reason), _) if self.out_of_sync.as_ref() == Some(&reason) => {}
+            (Err(reason), _) => {
+                warn!(kind = %K::kind(&()), "out of sync: {reason}");
+                self.events.push(Event::OutOfSync(reason.clone()));
+                self.out_of_sync = Some(reason);
+            }
         }
     }
 
-    fn synced(&mut self, list: BTreeMap<ObjectKey, K>) {
-        if self.state != State::InSync {
-            info!(kind = %K::kind(&()), objects = list.len(), "in sync with the folder");
-        }
-        self.state = State::InSync;
-        let is_unread = |key: &ObjectKey| !list.contains_key(key);
-        self.unread = self.files.keys().filter(is_unread).collect();
-        for key in &self.unread {
-            self.files.entry(key).was_missed();
-        }
-        self.unread.retain(|key| !self.faults.contains_key(key));
-        self.events = vec![Event::Synced(list.into_values().collect())];
+    /// Has all files read. One that cannot be read now is missing from the list, so it is delivered when it can be, changed or not.
+    fn begin_list(&mut self) {
+        self.files.forget_versions();
+        self.list = Some(Vec::new());
     }
 
-    fn out_of_sync(&mut self, reason: String) {
-        let known = match &self.state {
-            State::Starting(known) => known.as_ref(),
-            State::InSync => None,
-            State::OutOfSync(known) => Some(known),
-        };
-        if known == Some(&reason) {
-            return;
-        }
-        warn!(kind = %K::kind(&()), "out of sync: {reason}");
-        self.events.push(Event::OutOfSync(reason.clone()));
-        self.state = match self.state {
-            State::Starting(_) => State::Starting(Some(reason)),
-            State::InSync | State::OutOfSync(_) => State::OutOfSync(reason),
-        };
-    }
-
-    /// Looks at a file, unless `read` is not set and it shows no change.
-    fn look_at_file(&mut self, folder: impl AsFd, key: ObjectKey, read: bool) {
+    /// Looks at a file, and reads it if it shows a change.
+    fn look_at_file(&mut self, folder: &File, key: ObjectKey) {
         let since = self.gone.remove(&key);
-        if self.hints.is_being_written(&key) {
-            return;
+        let being_written = || Fault::new("it is being written");
+        if self.notifications.is_being_written(&key) {
+            return self.unread(key, being_written());
         }
         let name = file_name(&key.name);
-        if !read
-            && let Some(known) = self.files.get(&key)
-            && matches!(file::print(folder.as_fd(), &name), Ok(Some(now)) if known.has_print(&now))
+        if let Ok(Some(print)) = file::print(folder, &name)
+            && self.files.has_print(&key, &print)
         {
             return;
         }
         let content = match file::read(folder, &name) {
             Ok(Some(content)) => content,
             Ok(None) => return self.absent(key, since),
-            Err(ReadError::Changing) => return self.hints.note_writing(&key),
-            Err(ReadError::Fault(fault)) => return self.faulty(key, None, fault.to_string()),
-            Err(ReadError::Io(error)) => return self.faulty(key, None, format!(": {error}")),
+            Err(ReadError::Changing) => {
+                self.notifications.note_writing(key.clone());
+                return self.unread(key, being_written());
+            }
+            Err(ReadError::Fault(fault)) => return self.faulty(key, fault),
+            Err(ReadError::Io(error)) => return self.faulty(key, Fault::new(error.to_string())),
         };
+        let known = self.files.entry(&key);
+        known.set_print(&content.print);
         match manifest::parse::<K>(&content.bytes, &key, content.identity) {
-            Ok(Manifest { object, .. }) => self.decoded(key, content.print, object),
-            Err(fault) => self.faulty(key, content.print, fault.to_string()),
+            Ok(manifest) => self.decoded(key, manifest.object),
+            Err(fault) => self.faulty(key, fault),
         }
     }
 
-    fn decoded(&mut self, key: ObjectKey, print: Option<Print>, object: K) {
-        if self.faults.remove(&key).is_some() {
-            info!(kind = %K::kind(&()), %key, "decodes again");
+    fn decoded(&mut self, key: ObjectKey, object: K) {
+        self.has_news_of_faults |= self.faults.remove(&key).is_some();
+        let news = self.files.entry(&key).take(&object);
+        match (&mut self.list, news) {
+            (Some(list), _) => list.push(object),
+            (None, News::Nothing) => {}
+            (None, News::Changed) => self.events.push(Event::Applied(object)),
+            (None, News::Replaced) => {
+                self.events
+                    .extend([Event::Deleted(key), Event::Applied(object)]);
+            }
         }
-        self.unread.remove(&key);
-        let known = self.files.entry(&key);
-        known.set_print(print);
-        let news = known.take(&object);
-        if let Some(list) = &mut self.list {
-            list.insert(key, object);
-            return;
-        }
-        match news {
-            News::Nothing => return,
-            News::Changed => {}
-            News::Replaced => self.events.push(Event::Deleted(key)),
-        }
-        self.events.push(Event::Applied(object));
     }
 
     /// What was known of the object holds.
-    fn faulty(&mut self, key: ObjectKey, print: Option<Print>, fault: String) {
-        self.files.entry(&key).set_print(print);
-        self.unread.remove(&key);
-        if self.faults.get(&key) != Some(&fault) {
-            let folder = self.folder.path_of::<K>(&key.namespace);
-            let path = folder.join(file_name(&key.name));
-            self.complain(&format!("{}{fault}", path.display()));
-            self.faults.insert(key, fault);
+    fn faulty(&mut self, key: ObjectKey, fault: Fault) {
+        self.files.entry(&key);
+        let before = self.faults.insert(key, fault.clone());
+        self.has_news_of_faults |= before != Some(fault);
+    }
+
+    /// A file that is there cannot be read now. That matters if it is missing from a list.
+    fn unread(&mut self, key: ObjectKey, fault: Fault) {
+        if self.list.is_some() {
+            self.faulty(key, fault);
         }
     }
 
@@ -355,22 +294,64 @@ impl<K: Kind> Watch<K> {
         let since = since.unwrap_or_else(Instant::now);
         let is_listed = self.is_anew && self.list.is_some();
         if !is_listed && since.elapsed() < GONE_AFTER {
-            self.gone.insert(key, since);
-            return;
+            self.gone.insert(key.clone(), since);
+            return self.unread(key, Fault::new("it has just gone"));
         }
         self.files.remove(&key);
-        self.faults.remove(&key);
-        self.unread.remove(&key);
+        self.has_news_of_faults |= self.faults.remove(&key).is_some();
         if self.files.is_empty_in(&key.namespace) {
             let path = self.folder.path_of::<K>(&key.namespace);
             self.folder.populated().remove(&path);
         }
         self.events.push(Event::Deleted(key));
     }
+
+    /// Says which objects are there and cannot be read.
+    fn report_undecodable(&mut self) {
+        let faults = self.faults.keys().cloned();
+        let now = faults.chain(self.unreadable_keys()).collect();
+        let files = &self.files;
+        self.undecodable
+            .around(&mut self.events, now, |key| files.contains(key));
+    }
+
+    /// Says of the files and folders that it cannot use what is new, in the log and in the metrics.
+    fn report(&mut self) {
+        let folder = &self.folder;
+        let faults = self.faults.iter();
+        let faults = faults.map(|(key, fault)| (folder.file_of::<K>(key), fault.clone()));
+        let unreadable = self.unreadable.iter();
+        let unreadable =
+            unreadable.map(|(namespace, fault)| (folder.path_of::<K>(namespace), fault.clone()));
+        let now: BTreeMap<_, _> = faults
+            .chain(unreadable)
+            .chain(self.misnamed.clone())
+            .collect();
+        let is_new = |(path, fault): &(&PathBuf, &Fault)| self.complaints.get(*path) != Some(fault);
+        let new: Vec<_> = now.iter().filter(is_new).collect();
+        for (path, fault) in new.iter().take(MAX_WARNINGS) {
+            warn!("cannot read {}{fault}", path.display());
+        }
+        if new.len() > MAX_WARNINGS {
+            warn!("and {} more", new.len() - MAX_WARNINGS);
+        }
+        let over = self
+            .complaints
+            .keys()
+            .filter(|path| !now.contains_key(*path));
+        for path in over.take(MAX_WARNINGS) {
+            info!("{} can be read again, or is gone", path.display());
+        }
+        self.watched.bad(now.len(), new.len(), || {
+            let in_words =
+                |(path, fault): (&PathBuf, &Fault)| (path.display().to_string(), fault.in_words());
+            now.iter().map(in_words)
+        });
+        self.complaints = now;
+    }
 }
 
 mod files;
 mod namespaces;
-mod report;
 #[cfg(test)]
 mod tests;

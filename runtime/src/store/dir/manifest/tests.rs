@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proto::api::{DnsNameResolver, EgressFirewall};
+use serde_json::json;
 
 use super::*;
 use crate::store::contract::status;

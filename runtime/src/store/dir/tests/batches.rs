@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, future::Future};
 
 use futures_util::future::join_all;
 
-use super::*;
+use super::{
+    super::writer::{Batch, Staged},
+    *,
+};
 
 /// What is in the folder of objects.
 fn listed(dir: &Dir) -> BTreeSet<String> {
@@ -87,15 +90,16 @@ async fn a_write_that_fails_costs_only_itself() {
 /// A write of `a` during which somebody does `meanwhile`.
 async fn disturbed<T: Send + 'static>(
     dir: &Dir,
-    stage: impl FnOnce(&Turn<'_>) -> Result<Staged<T>, StoreError> + Send + 'static,
+    stage: impl FnOnce(&Batch) -> Result<Staged<T>, StoreError> + Send + 'static,
     meanwhile: impl FnOnce() + Send + 'static,
 ) -> Result<T, StoreError> {
-    let stage = move |turn: &Turn<'_>| {
-        let staged = stage(turn)?;
+    let stage = move |batch: &Batch| {
+        let staged = stage(batch)?;
         meanwhile();
         Ok(staged)
     };
     dir.store
+        .writer
         .write::<DnsNameResolver, _>("test", key("a"), stage)
         .await
 }
@@ -109,7 +113,7 @@ async fn an_edit_during_a_write_is_not_overwritten() {
         let (file, text) = (dir.file("a"), by_hand.clone());
         move || fs::write(file, text).unwrap()
     };
-    let create = move |turn: &Turn<'_>| turn.folder.create(turn, &new);
+    let create = move |batch: &Batch| batch.folder.create(batch, &new);
     let made = disturbed(&dir, create, edit(&dir)).await;
     assert!(
         matches!(made, Err(StoreError::AlreadyExists(_))),
@@ -119,7 +123,7 @@ async fn an_edit_during_a_write_is_not_overwritten() {
     fs::write(dir.file("a"), manifest("www.example.com.")).unwrap();
     let mut object = dir.get("a").await.unwrap();
     object.status = Some(status(&["www.example.com."]));
-    let replace = move |turn: &Turn<'_>| turn.folder.replace_status(turn, &object);
+    let replace = move |batch: &Batch| batch.folder.replace_status(batch, &object);
     let written = disturbed(&dir, replace, edit(&dir)).await;
     assert!(
         matches!(written, Err(StoreError::Conflict(_))),
@@ -127,9 +131,11 @@ async fn an_edit_during_a_write_is_not_overwritten() {
     );
 
     fs::write(dir.file("a"), manifest("www.example.com.")).unwrap();
-    let delete = |turn: &Turn<'_>| {
+    let delete = |batch: &Batch| {
         let any = Precondition::default();
-        turn.folder.delete::<DnsNameResolver>(turn, &key("a"), &any)
+        batch
+            .folder
+            .delete::<DnsNameResolver>(batch, &key("a"), &any)
     };
     let deleted = disturbed(&dir, delete, edit(&dir)).await;
     assert!(
@@ -143,7 +149,8 @@ async fn an_edit_during_a_write_is_not_overwritten() {
 #[tokio::test]
 async fn a_write_that_nobody_waits_for_any_more_is_not_begun() {
     let dir = Dir::new();
-    let turn = dir.store.writer.lock().await;
+    let root = file::open_folder(dir.dir.path()).unwrap().unwrap();
+    let lock = Lock::acquire(root, DEADLINE).unwrap();
     let object = resolver("ns", "a");
     let mut abandoned = Box::pin(dir.store.create(&object));
     std::future::poll_fn(|cx| {
@@ -152,7 +159,7 @@ async fn a_write_that_nobody_waits_for_any_more_is_not_begun() {
     })
     .await;
     drop(abandoned);
-    drop(turn);
+    drop(lock);
     dir.store.create(&resolver("ns", "b")).await.unwrap();
     assert_eq!(listed(&dir), ["b.yaml".to_owned()].into());
 }

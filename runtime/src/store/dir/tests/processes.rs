@@ -45,14 +45,8 @@ fn processes_that_race_lose_no_update() {
 #[tokio::test]
 async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
     let dir = tempfile::tempdir().unwrap();
-    let store = DirStore {
-        folder: Arc::new(Folder::new(
-            dir.path().to_owned(),
-            Duration::from_millis(300),
-        )),
-        queue: Arc::default(),
-        writer: Arc::default(),
-    };
+    let folder = Folder::new(dir.path().to_owned(), Duration::from_millis(300));
+    let store = DirStore::start(folder).unwrap();
     store.create(&resolver("ns", "a")).await.unwrap();
     let _lock = Lock::acquire(file::open_folder(dir.path()).unwrap().unwrap(), DEADLINE).unwrap();
     let other = resolver("ns", "b");

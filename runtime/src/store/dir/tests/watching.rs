@@ -1,6 +1,6 @@
 //! What a watch sees.
 
-use super::*;
+use super::{super::notifications::WRITE_PAUSE, *};
 
 #[tokio::test]
 async fn a_malformed_file_is_skipped_until_it_is_mended() {
@@ -215,16 +215,33 @@ async fn a_mounted_config_map_is_followed() {
 #[tokio::test]
 async fn a_watch_that_is_dropped_leaves_nothing_behind() {
     let dir = Dir::new();
+    let before = Arc::strong_count(&dir.store.folder);
     let mut watch = dir.watch();
     assert!(synced(&mut watch).await.is_empty());
-    assert_eq!(Arc::strong_count(&dir.store.folder), 2);
+    assert_eq!(Arc::strong_count(&dir.store.folder), before + 1);
     let more = timeout(Duration::from_millis(1), watch.next()).await;
     assert!(more.is_err());
     drop(watch);
     let gone = async {
-        while Arc::strong_count(&dir.store.folder) > 1 {
+        while Arc::strong_count(&dir.store.folder) > before {
             tokio::task::yield_now().await;
         }
     };
     timeout(DEADLINE, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_again_and_again_is_seen_at_once() {
+    let dir = Dir::new();
+    let text = |i: usize| manifest(&format!("n{i}.example.com.")) + &"# more\n".repeat(100_000);
+    dir.write("a", &text(0));
+    let mut watch = dir.watch();
+    synced(&mut watch).await;
+    for i in 1..=20 {
+        fs::write(dir.folder().join(".new"), text(i)).unwrap();
+        fs::rename(dir.folder().join(".new"), dir.file("a")).unwrap();
+    }
+    let seen = async { while applied(&mut watch).await.spec.name != "n20.example.com." {} };
+    // Less than the pause after which a file that is being written is read.
+    timeout(WRITE_PAUSE / 2, seen).await.unwrap();
 }

@@ -1,9 +1,12 @@
 //! What a watch keeps of each file. There may be a hundred thousand: of what was delivered it keeps a mark, not the object.
 
-use std::{collections::BTreeMap, num::NonZeroU64};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    num::NonZeroU64,
+};
 
 use kube::ResourceExt;
-use rapidhash::v3::rapidhash_v3;
 
 use super::super::{
     super::{Kind, ObjectKey},
@@ -35,12 +38,18 @@ pub(super) enum News {
 }
 
 impl Files {
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Known> {
+    fn get(&self, key: &ObjectKey) -> Option<&Known> {
         self.0.get(&*key.namespace)?.get(&*key.name)
     }
 
     pub(super) fn contains(&self, key: &ObjectKey) -> bool {
         self.get(key).is_some()
+    }
+
+    /// Whether the file is the one that was read.
+    pub(super) fn has_print(&self, key: &ObjectKey, print: &Print) -> bool {
+        let known = self.get(key).and_then(|known| known.print);
+        known == Some(mark(print))
     }
 
     /// What is known of the file; nothing if it is a new one.
@@ -58,8 +67,11 @@ impl Files {
         }
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
-        self.0.keys().flat_map(|namespace| self.keys_in(namespace))
+    /// Whoever heard of the objects last may not know them as they are: each is read again, and delivered when it decodes.
+    pub(super) fn forget_versions(&mut self) {
+        for known in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+            (known.print, known.version) = (None, None);
+        }
     }
 
     /// The namespaces that have files.
@@ -83,20 +95,15 @@ impl Files {
 }
 
 impl Known {
-    /// Whether the file is the one that was read.
-    pub(super) fn has_print(&self, print: &Print) -> bool {
-        self.print == Some(mark(&print.bytes()))
-    }
-
-    pub(super) fn set_print(&mut self, print: Option<Print>) {
-        self.print = print.map(|print| mark(&print.bytes()));
+    pub(super) fn set_print(&mut self, print: &Print) {
+        self.print = print.is_settled().then(|| mark(print));
     }
 
     /// Takes in the object that the file holds now.
     pub(super) fn take<K: Kind>(&mut self, object: &K) -> News {
-        let of = |text: Option<String>| text.map(|text| mark(text.as_bytes()));
         let before = *self;
-        (self.uid, self.version) = (of(object.uid()), of(object.resource_version()));
+        self.uid = object.uid().as_ref().map(mark);
+        self.version = object.resource_version().as_ref().map(mark);
         if before.version.is_some() && before.version == self.version {
             News::Nothing
         } else if before.uid.is_some() && self.uid.is_some() && before.uid != self.uid {
@@ -105,13 +112,10 @@ impl Known {
             News::Changed
         }
     }
-
-    /// Whoever heard of it last may not know it as it is: it is read again, and delivered when it decodes.
-    pub(super) fn was_missed(&mut self) {
-        (self.print, self.version) = (None, None);
-    }
 }
 
-fn mark(bytes: &[u8]) -> NonZeroU64 {
-    NonZeroU64::new(rapidhash_v3(bytes)).unwrap_or(NonZeroU64::MIN)
+fn mark(value: &impl Hash) -> NonZeroU64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN)
 }

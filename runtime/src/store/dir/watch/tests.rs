@@ -1,15 +1,15 @@
 //! The watch without its stream: a look at a time, so that nothing depends on when notifications come.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use ::metrics::with_local_recorder;
 use kube::ResourceExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use notify::event::{EventKind, Flag};
 use proto::api::DnsNameResolver;
+use rustix::fs::inotify::ReadFlags;
 use tempfile::TempDir;
 
-use super::*;
+use super::{super::notifications::Place, *};
 
 mod namespaces;
 
@@ -24,12 +24,18 @@ fn text_of(name: &str) -> String {
     )
 }
 
-/// A watch that no notification reaches, of a store with two objects, `a` and `b`, which it has delivered.
+/// A watch that no notification reaches.
+fn watch(folder: Arc<Folder>, scope: Scope) -> Watch<DnsNameResolver> {
+    let plural = "dnsnameresolvers".to_owned();
+    Watch::new(folder, scope, Notifications::none(plural))
+}
+
+/// Such a watch of a store with two objects, `a` and `b`, which it has delivered.
 fn subject() -> Subject {
     let dir = tempfile::tempdir().unwrap();
     let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
     let mut subject = Subject {
-        watch: Watch::blind(folder, Scope::All),
+        watch: watch(folder, Scope::All),
         dir,
     };
     fs::create_dir_all(subject.path("")).unwrap();
@@ -57,12 +63,22 @@ impl Subject {
         folder
     }
 
-    fn hint(&self, path: PathBuf) {
-        let kind = EventKind::Modify(notify::event::ModifyKind::Name(
-            notify::event::RenameMode::To,
-        ));
-        let event = notify::Event::new(kind).add_path(path);
-        self.watch.hints().handle(Ok(event));
+    /// Has the watch notified of a path.
+    fn notify(&mut self, flags: ReadFlags, path: impl AsRef<Path>) {
+        let path = path.as_ref().strip_prefix(self.dir.path()).unwrap();
+        let names: Vec<_> = path.iter().map(|name| name.to_str().unwrap()).collect();
+        let (place, name) = match names.as_slice() {
+            [] => (Place::Root, None),
+            [namespace] => (Place::Root, Some(*namespace)),
+            [namespace, kind] => (Place::Namespace((*namespace).to_owned()), Some(*kind)),
+            [namespace, _, file] => (Place::Objects((*namespace).to_owned()), Some(*file)),
+            _ => panic!("{path:?}"),
+        };
+        self.watch.notifications.take_in(&place, flags, name);
+    }
+
+    fn hint(&mut self, path: impl AsRef<Path>) {
+        self.notify(ReadFlags::MOVED_TO, path);
     }
 
     /// What a look brings, in short.
@@ -96,8 +112,7 @@ fn lost_notifications_mean_reading_everything_again() {
     let mut subject = subject();
     subject.write("a", &text_of("two.example.com."));
     assert!(subject.look().is_empty());
-    let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    subject.watch.hints().handle(Ok(overflow));
+    subject.watch.notifications.overflow();
     let events = subject.watch.look();
     let [Event::Synced(objects)] = events.as_slice() else {
         panic!("{events:?}");
@@ -109,24 +124,14 @@ fn lost_notifications_mean_reading_everything_again() {
 #[test]
 fn what_cannot_be_read_when_everything_is_is_there_and_comes_later() {
     let mut subject = subject();
-    let write = |kind, name| notify::Event::new(kind).add_path(subject.path(name));
-    let data = notify::event::ModifyKind::Data(notify::event::DataChange::Any);
-    let written = write(EventKind::Modify(data), "a.yaml");
-    let closed = write(
-        EventKind::Access(notify::event::AccessKind::Close(
-            notify::event::AccessMode::Write,
-        )),
-        "a.yaml",
-    );
-    subject.watch.hints().handle(Ok(written));
+    subject.notify(ReadFlags::MODIFY, subject.path("a.yaml"));
     fs::remove_file(subject.path("b.yaml")).unwrap();
     subject.hint(subject.path("b.yaml"));
     subject.write("c", "half");
-    let lost = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    subject.watch.hints().handle(Ok(lost));
+    subject.watch.notifications.overflow();
     // One is being written, one has just gone, one does not decode.
     assert_eq!(subject.look(), ["undecodable a b c", "synced "]);
-    subject.watch.hints().handle(Ok(closed));
+    subject.notify(ReadFlags::CLOSE_WRITE, subject.path("a.yaml"));
     // Whether it changed or not: whoever begins to listen with a list has not heard of it.
     assert_eq!(
         subject.look(),
@@ -161,19 +166,13 @@ fn a_file_that_is_moved_away_and_written_anew_was_never_deleted() {
 #[test]
 fn a_file_that_is_being_written_is_not_read() {
     let mut subject = subject();
-    let write = |kind| notify::Event::new(kind).add_path(subject.path("a.yaml"));
-    let data = notify::event::ModifyKind::Data(notify::event::DataChange::Any);
-    let more = write(EventKind::Modify(data));
-    let closed = write(EventKind::Access(notify::event::AccessKind::Close(
-        notify::event::AccessMode::Write,
-    )));
     subject.write("a", "half");
-    subject.watch.hints().handle(Ok(more));
+    subject.notify(ReadFlags::MODIFY, subject.path("a.yaml"));
     subject.hint(subject.path(""));
     assert!(subject.look().is_empty());
     assert!(subject.watch.faults.is_empty());
     subject.write("a", &text_of("two.example.com."));
-    subject.watch.hints().handle(Ok(closed));
+    subject.notify(ReadFlags::CLOSE_WRITE, subject.path("a.yaml"));
     assert_eq!(subject.look(), ["applied a two.example.com."]);
 }
 
@@ -242,7 +241,7 @@ fn nothing_is_delivered_before_the_whole_is_known() {
     let more = folder.path_of::<DnsNameResolver>("third");
     folder.populated().extend([gone.clone(), more]);
     let mut subject = Subject {
-        watch: Watch::blind(folder, Scope::All),
+        watch: watch(folder, Scope::All),
         dir,
     };
     assert_eq!(subject.look(), ["out of sync"]);
@@ -257,7 +256,8 @@ fn nothing_is_delivered_before_the_whole_is_known() {
 fn other_folders_are_watched_on_while_most_are_missing() {
     let mut subject = subject();
     let others = ["c", "d"].map(|name| subject.other(name, name));
-    subject.hint(subject.dir.path().to_owned());
+    let root = subject.dir.path().to_owned();
+    subject.hint(root);
     let applied = ["c", "d"].map(|name| format!("applied {name} one.example.com."));
     assert_eq!(subject.look(), applied);
     for folder in others {
@@ -287,7 +287,7 @@ fn a_folder_that_was_emptied_first_may_go() {
     fs::remove_dir(subject.path("")).unwrap();
     subject.hint(subject.path(""));
     assert!(subject.look().is_empty());
-    assert_eq!(subject.watch.state, State::InSync);
+    assert!(subject.watch.is_in_sync());
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn what_never_decoded_is_named_before_anything_that_lacks_it() {
     subject.write("a", "half");
     subject.write("c", "half");
     let folder = Arc::clone(&subject.watch.folder);
-    subject.watch = Watch::blind(folder, Scope::All);
+    subject.watch = watch(folder, Scope::All);
     assert_eq!(subject.look(), ["undecodable a c", "synced b"]);
 
     // What was known holds.

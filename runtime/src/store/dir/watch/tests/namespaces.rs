@@ -1,6 +1,6 @@
 //! Folders of namespaces that go, or that cannot be read, among others.
 
-use std::{os::unix::fs::symlink, path::Path};
+use std::os::unix::fs::symlink;
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn a_namespace_that_cannot_be_read_holds_up_no_other() {
 
         // Whoever begins now knows no more than that something is there.
         let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
-        let before = std::mem::replace(&mut subject.watch, Watch::blind(folder, Scope::All));
+        let before = std::mem::replace(&mut subject.watch, watch(folder, Scope::All));
         assert_eq!(subject.look(), ["undecodable *", "synced b"], "{what}");
         fs::remove_file(&other).unwrap();
         subject.other("other", "c");
@@ -125,8 +125,7 @@ fn what_is_missing_from_a_list_is_told_when_its_namespace_can_be_read_again() {
     symlink("dnsnameresolvers", &other).unwrap();
     subject.hint(other.clone());
     assert_eq!(subject.look(), ["undecodable c"]);
-    let lost = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    subject.watch.hints().handle(Ok(lost));
+    subject.watch.notifications.overflow();
     assert_eq!(subject.look(), ["synced a b"]);
     fs::remove_file(&other).unwrap();
     fs::rename(&aside, &other).unwrap();
@@ -140,7 +139,7 @@ fn the_only_namespace_that_is_watched_is_out_of_sync_when_it_cannot_be_read() {
     for (what, spoil) in SPOILS {
         let (mut subject, _) = two_namespaces();
         let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
-        subject.watch = Watch::blind(folder, Scope::Namespace("ns".to_owned()));
+        subject.watch = watch(folder, Scope::Namespace("ns".to_owned()));
         assert_eq!(subject.look(), ["synced a b"]);
         fs::remove_dir_all(subject.path("")).unwrap();
         spoil(&subject.dir.path().join("ns/dnsnameresolvers"));
