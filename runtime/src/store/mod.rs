@@ -74,6 +74,11 @@ impl ObjectKey {
             name: "*".to_owned(),
         }
     }
+
+    /// Whether it is such a key.
+    pub(crate) fn is_all(&self) -> bool {
+        self.name == "*"
+    }
 }
 
 /// Why a text does not name an object.

@@ -4,13 +4,15 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::fd::AsFd,
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, openat, statx,
+    },
     io::Errno,
 };
 
@@ -22,119 +24,96 @@ const TIME_GRAIN: Duration = Duration::from_millis(100);
 /// How often a file that another one replaces while it is read is read again.
 const READ_ATTEMPTS: usize = 5;
 
-/// What tells, without reading it, whether a file is still the one that was read.
+/// What tells a file or a folder from others, and, without reading it, whether it is still the one that was read.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Print {
-    device: u64,
+pub(super) struct Fingerprint {
+    device: (u32, u32),
     inode: u64,
-    size: i64,
-    modified: (i64, u64),
-    changed: (i64, u64),
+    /// The epoch where the file system does not know it.
+    created: SystemTime,
+    size: u64,
+    modified: SystemTime,
+    changed: SystemTime,
 }
 
-// The types of the fields differ by architecture.
-#[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
-impl From<&Stat> for Print {
-    fn from(stat: &Stat) -> Self {
+impl Fingerprint {
+    /// That of an open file or folder.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::from(&stat(file, "", AtFlags::EMPTY_PATH)?))
+    }
+
+    /// Whether it is the same file or folder, changed or not. One that took the path of another is not, even if the file system
+    /// gave it the other's inode, as it does at once with the next file that is made.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode, self.created) == (other.device, other.inode, other.created)
+    }
+
+    /// Whether a later change is sure to show.
+    pub(super) fn is_settled(&self) -> bool {
+        self.changed.elapsed().is_ok_and(|age| age > TIME_GRAIN)
+    }
+
+    /// Which file it is, for a version.
+    pub(super) fn identity(&self) -> String {
+        let created = self.created.duration_since(UNIX_EPOCH);
+        let created = created.unwrap_or_default().as_nanos();
+        format!("{:x}-{created:x}", self.inode)
+    }
+
+    /// That of no file.
+    #[cfg(test)]
+    pub(super) fn made_up(inode: u64, created: Duration) -> Self {
         Self {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
-            size: stat.st_size as i64,
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            device: (0, 0),
+            inode,
+            created: UNIX_EPOCH + created,
+            size: 0,
+            modified: UNIX_EPOCH,
+            changed: UNIX_EPOCH,
         }
     }
 }
 
-impl Print {
-    /// Whether a later change is sure to show.
-    pub(super) fn is_settled(&self) -> bool {
-        let changed = Duration::new(
-            u64::try_from(self.changed.0).unwrap_or(0),
-            u32::try_from(self.changed.1).unwrap_or(0),
-        );
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .is_ok_and(|now| now.saturating_sub(changed) > TIME_GRAIN)
+impl From<&Statx> for Fingerprint {
+    fn from(stat: &Statx) -> Self {
+        let time = |at: StatxTimestamp| {
+            let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
+            UNIX_EPOCH + Duration::new(seconds, at.tv_nsec)
+        };
+        Self {
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            created: time(stat.stx_btime),
+            size: stat.stx_size,
+            modified: time(stat.stx_mtime),
+            changed: time(stat.stx_ctime),
+        }
     }
 }
 
 /// A file's content.
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
-    pub(super) identity: Identity,
     pub(super) mode: Mode,
     /// The file as it was read.
-    pub(super) print: Print,
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// Why a file cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     /// It is no file of ours.
+    #[error("{}", .0.reason)]
     Fault(Fault),
-    /// It was written while it was read.
+    #[error("it is being written")]
     Changing,
-    /// The system says no.
-    Io(io::Error),
-}
-
-impl From<Errno> for ReadError {
-    fn from(errno: Errno) -> Self {
-        Self::Io(errno.into())
-    }
-}
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
-
-/// What tells a folder or a file from another one that took its path, even if the file system gave that one its inode, as
-/// it does at once with the next file that is made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-    /// Not known on every file system.
-    created: Option<SystemTime>,
-}
-
-impl Identity {
-    /// That of an open file or folder.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            created: metadata.created().ok(),
-        })
-    }
-
-    /// For a version.
-    pub(super) fn text(self) -> String {
-        let created = self
-            .created
-            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let created = created.map_or(0, |at| at.as_nanos());
-        format!("{:x}-{created:x}", self.inode)
-    }
-
-    /// One that no file has.
-    #[cfg(test)]
-    pub(super) fn made_up(inode: u64, created: Duration) -> Self {
-        Self {
-            device: 0,
-            inode,
-            created: Some(UNIX_EPOCH + created),
-        }
-    }
-}
 
 /// Opens a folder by its path.
 pub(super) fn open_folder(path: &Path) -> io::Result<Option<File>> {
@@ -184,60 +163,64 @@ pub(super) fn names(folder: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The file's print, `None` if there is no such file. Follows a symbolic link.
-pub(super) fn print(folder: impl AsFd, name: &str) -> io::Result<Option<Print>> {
-    found(statat(folder, name, AtFlags::empty()).map(|stat| Print::from(&stat)))
+/// The file's fingerprint, `None` if there is no such file. Follows a symbolic link.
+pub(super) fn fingerprint(folder: impl AsFd, name: &str) -> io::Result<Option<Fingerprint>> {
+    found(stat(folder, name, AtFlags::empty()).map(|stat| Fingerprint::from(&stat)))
 }
 
 /// Whether it is a symbolic link.
 pub(super) fn is_link(folder: impl AsFd, name: &str) -> io::Result<bool> {
-    let stat = found(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
-    Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink))
+    let stat = found(stat(folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
+    Ok(stat.is_some_and(|stat| file_type(&stat) == FileType::Symlink))
+}
+
+fn stat(folder: impl AsFd, name: &str, flags: AtFlags) -> rustix::io::Result<Statx> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    statx(folder, name, flags, wanted)
+}
+
+fn file_type(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
 }
 
 /// Reads a file; `None` if there is none of that name. Follows a symbolic link. A file that another one replaces meanwhile is
 /// read again at once.
 pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, ReadError> {
+    let not_a_file = || ReadError::Fault(Fault::new("not a file"));
     for _ in 0..READ_ATTEMPTS {
         // Without NONBLOCK, opening a named pipe would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut file = match openat(folder.as_fd(), name, flags, Mode::empty()) {
+        let file = match openat(folder.as_fd(), name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) if is_link(folder.as_fd(), name)? => {
                 return Err(ReadError::Fault(Fault::new("a symbolic link to nothing")));
             }
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::NXIO | Errno::NODEV) => return Err(not_a_file()),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(ReadError::Io(errno.into())),
         };
-        let before = fstat(&file)?;
-        if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+        let before = stat(&file, "", AtFlags::EMPTY_PATH).map_err(io::Error::from)?;
+        if file_type(&before) != FileType::RegularFile {
             return Err(not_a_file());
         }
         let mut bytes = Vec::new();
-        file.by_ref()
-            .take(MAX_SIZE as u64 + 1)
-            .read_to_end(&mut bytes)?;
+        (&file).take(MAX_SIZE as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > MAX_SIZE {
             return Err(ReadError::Fault(too_large()));
         }
-        let after = fstat(&file)?;
-        if Print::from(&after) == Print::from(&before) {
+        let after = stat(&file, "", AtFlags::EMPTY_PATH).map_err(io::Error::from)?;
+        let fingerprint = Fingerprint::from(&after);
+        if fingerprint == Fingerprint::from(&before) {
             return Ok(Some(Content {
                 bytes,
-                identity: Identity::of(&file)?,
-                mode: Mode::from_raw_mode(before.st_mode),
-                print: Print::from(&before),
+                mode: Mode::from_raw_mode(before.stx_mode.into()),
+                fingerprint,
             }));
         }
         // A file that was replaced has lost its name. Any other is being written.
-        if after.st_nlink >= before.st_nlink {
+        if after.stx_nlink >= before.stx_nlink {
             break;
         }
     }
     Err(ReadError::Changing)
-}
-
-fn not_a_file() -> ReadError {
-    ReadError::Fault(Fault::new("not a file"))
 }

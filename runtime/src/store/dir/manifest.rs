@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 
 use super::{
     super::{Kind, ObjectKey},
-    file::Identity,
+    file::Fingerprint,
 };
 
 /// The largest file that is read or written, in bytes: 40,000 addresses.
@@ -79,58 +79,44 @@ pub(super) struct Manifest<K> {
 }
 
 /// The version of a file: its content and what tells it from others, so that a file that was replaced counts as changed.
-pub(super) fn version(bytes: &[u8], identity: Identity) -> String {
-    format!("{}-{:016x}", identity.text(), rapidhash_v3(bytes))
+pub(super) fn version(bytes: &[u8], file: &Fingerprint) -> String {
+    format!("{}-{:016x}", file.identity(), rapidhash_v3(bytes))
 }
 
 /// Reads the file of `key`.
 pub(super) fn parse<K: Kind>(
     bytes: &[u8],
     key: &ObjectKey,
-    identity: Identity,
+    file: &Fingerprint,
 ) -> Result<Manifest<K>, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault {
         line: line_at(bytes, error.valid_up_to()),
         reason: "not UTF-8".to_owned(),
     })?;
-    let document: Value = serde_saphyr::from_str_with_options(text, options())?;
-    let Value::Object(fields) = &document else {
+    let mut document: Value = serde_saphyr::from_str_with_options(text, options())?;
+    let Value::Object(fields) = &mut document else {
         return Err(Fault::new(match document {
             Value::Null => "the file is empty",
             _ => "not an object: `apiVersion`, `kind`, `metadata` and `spec` are expected",
         }));
     };
-    let field = |name| fields.get(name);
-    let api_version = field("apiVersion");
-    expect(text, "apiVersion", api_version, &K::api_version(&()), |h| {
-        h.api_version
-    })?;
-    expect(text, "kind", field("kind"), &K::kind(&()), |h| h.kind)?;
-    let metadata = |name| field("metadata")?.get(name).filter(|v| !v.is_null());
-    if let found @ Some(_) = metadata("namespace") {
-        expect(text, "namespace", found, &key.namespace, |h| {
-            h.metadata?.namespace
-        })?;
-    }
-    if let found @ Some(_) = metadata("name") {
-        expect(text, "name", found, &key.name, |h| h.metadata?.name)?;
+    // It may be left out.
+    let metadata = fields.remove("metadata").filter(|it| !it.is_null());
+    let has_metadata = metadata.is_some();
+    let empty = || Value::Object(Map::new());
+    fields.insert("metadata".to_owned(), metadata.unwrap_or_else(empty));
+    for (field, expected, is_optional) in [
+        ("/apiVersion", &*K::api_version(&()), false),
+        ("/kind", &*K::kind(&()), false),
+        ("/metadata/namespace", key.namespace.as_str(), true),
+        ("/metadata/name", key.name.as_str(), true),
+    ] {
+        expect(text, &document, field, expected, is_optional)?;
     }
     let mut object =
-        decode::<K>(&document).map_err(|error| locate::<K>(text, &document, &error))?;
-    complete(&mut object, key, version(bytes, identity));
+        K::deserialize(&document).map_err(|error| locate::<K>(text, has_metadata, &error))?;
+    complete(&mut object, key, version(bytes, file));
     Ok(Manifest { document, object })
-}
-
-/// The object of a document.
-pub(super) fn decode<K: Kind>(document: &Value) -> Result<K, serde_json::Error> {
-    match document {
-        Value::Object(fields) if fields.get("metadata").is_none_or(Value::is_null) => {
-            let mut fields = fields.clone();
-            fields.insert("metadata".to_owned(), Value::Object(Map::new()));
-            K::deserialize(Value::Object(fields))
-        }
-        _ => K::deserialize(document),
-    }
 }
 
 /// Fills in what the place of the file says.
@@ -189,52 +175,60 @@ fn fields_of<K: Kind>(object: &K) -> Result<Map<String, Value>, Fault> {
     }
 }
 
+fn expect(
+    text: &str,
+    document: &Value,
+    field: &str,
+    expected: &str,
+    is_optional: bool,
+) -> Result<(), Fault> {
+    let name = field.rsplit('/').next().unwrap_or(field);
+    match document.pointer(field) {
+        Some(Value::String(found)) if found == expected => Ok(()),
+        None | Some(Value::Null) if is_optional => Ok(()),
+        None => Err(Fault::new(format!("`{name}` is missing"))),
+        Some(found) => {
+            let header = serde_saphyr::from_str_with_options(text, options()).ok();
+            Err(Fault {
+                line: header.and_then(|header: Header| header.line_of(field)),
+                reason: format!("`{name}` is {found}, not \"{expected}\" as its place says"),
+            })
+        }
+    }
+}
+
 /// Where the fields are that say what the file is.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Header {
     api_version: Option<Spanned<IgnoredAny>>,
     kind: Option<Spanned<IgnoredAny>>,
     metadata: Option<HeaderMetadata>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct HeaderMetadata {
     namespace: Option<Spanned<IgnoredAny>>,
     name: Option<Spanned<IgnoredAny>>,
 }
 
-fn expect(
-    text: &str,
-    field: &str,
-    found: Option<&Value>,
-    expected: &str,
-    place: fn(Header) -> Option<Spanned<IgnoredAny>>,
-) -> Result<(), Fault> {
-    match found {
-        Some(Value::String(found)) if found == expected => Ok(()),
-        None => Err(Fault::new(format!("`{field}` is missing"))),
-        Some(found) => {
-            let header = serde_saphyr::from_str_with_options(text, options()).ok();
-            Err(Fault {
-                line: header.and_then(place).map(|at| at.referenced.line()),
-                reason: format!("`{field}` is {found}, not \"{expected}\" as its place says"),
-            })
-        }
+impl Header {
+    fn line_of(self, field: &str) -> Option<u64> {
+        let at = match field {
+            "/apiVersion" => self.api_version,
+            "/kind" => self.kind,
+            "/metadata/namespace" => self.metadata?.namespace,
+            _ => self.metadata?.name,
+        };
+        Some(at?.referenced.line())
     }
 }
 
 /// Where a type error is, which JSON does not know: reads the text again, into the type.
-fn locate<K: Kind>(text: &str, document: &Value, error: &serde_json::Error) -> Fault {
-    // What may be left out shall not be what is missed; see `decode`.
+fn locate<K: Kind>(text: &str, has_metadata: bool, error: &serde_json::Error) -> Fault {
+    // What may be left out shall not be what is missed. A text in braces, or with `metadata:`, cannot be completed like this.
     let completed = format!("{text}\nmetadata: {{}}\n");
-    let text = match document.get("metadata") {
-        Some(Value::Null) => return Fault::new(error.to_string()),
-        Some(_) => text,
-        None => &completed,
-    };
-    // A text in braces cannot be completed like this.
+    let text = if has_metadata { text } else { &completed };
     let is_whole = serde_saphyr::from_str_with_options::<Value>(text, options()).is_ok();
     match serde_saphyr::from_str_with_options::<K>(text, options()) {
         Err(located) if is_whole => located.into(),

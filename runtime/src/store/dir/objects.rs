@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::{
     super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
-    file::{self, Content, Identity, ReadError},
+    file::{self, Content, Fingerprint, ReadError},
     layout::{self, file_name},
     lock::Lock,
     manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
@@ -172,7 +172,7 @@ impl Folder {
             folder: stored.folder,
             path: self.file_of::<K>(key),
             key: key.clone(),
-            before: Some(stored.content.print),
+            before: Some(stored.content.fingerprint),
             replacement: None,
         };
         Ok(((), Some(edit)))
@@ -214,11 +214,10 @@ impl Folder {
         let content = match file::read(folder, &file_name(&key.name)) {
             Ok(Some(content)) => content,
             Ok(None) => return Ok(None),
-            Err(ReadError::Changing) => return Err(self.unavailable::<K>(key, "is being written")),
             Err(ReadError::Fault(fault)) => return Err(self.faulty::<K>(key, &fault)),
-            Err(ReadError::Io(error)) => return Err(self.unavailable::<K>(key, error)),
+            Err(error) => return Err(self.unavailable::<K>(key, error)),
         };
-        match manifest::parse(&content.bytes, key, content.identity) {
+        match manifest::parse(&content.bytes, key, &content.fingerprint) {
             Ok(manifest) => Ok(Some((manifest, content))),
             Err(fault) => Err(self.faulty::<K>(key, &fault)),
         }
@@ -267,19 +266,19 @@ impl Folder {
                 reason: too_large().reason,
             });
         }
-        let mut object: K =
-            manifest::decode(document).map_err(|error| invalid(&key, error.to_string()))?;
+        let mut object =
+            K::deserialize(document).map_err(|error| invalid(&key, error.to_string()))?;
         let temporary = batch.temporary();
         let mode = before.map(|content| content.mode);
-        let (file, identity) = write(&folder, &temporary, text.as_bytes(), mode)
+        let (file, fingerprint) = write(&folder, &temporary, text.as_bytes(), mode)
             .map_err(|error| self.unavailable::<K>(&key, error))?;
-        let version = manifest::version(text.as_bytes(), identity);
+        let version = manifest::version(text.as_bytes(), &fingerprint);
         manifest::complete(&mut object, &key, version);
         let edit = Edit {
             folder,
             path: self.file_of::<K>(&key),
             key,
-            before: before.map(|content| content.print),
+            before: before.map(|content| content.fingerprint),
             replacement: Some((temporary, file)),
         };
         Ok((object, Some(edit)))
@@ -294,13 +293,13 @@ impl Folder {
     }
 }
 
-/// Writes a temporary file; returns it with its identity. One that a killed process left is replaced.
+/// Writes a temporary file; returns it with what tells it from others. One that a killed process left is replaced.
 fn write(
     folder: &File,
     name: &str,
     bytes: &[u8],
     mode: Option<Mode>,
-) -> io::Result<(File, Identity)> {
+) -> io::Result<(File, Fingerprint)> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let open = || openat(folder, name, flags, Mode::from_raw_mode(0o666));
     let temporary = match open() {
@@ -316,10 +315,10 @@ fn write(
         if let Some(mode) = mode {
             fchmod(&file, mode)?;
         }
-        Identity::of(&file)
+        Fingerprint::of(&file)
     })();
     match written {
-        Ok(identity) => Ok((file, identity)),
+        Ok(fingerprint) => Ok((file, fingerprint)),
         Err(error) => {
             // A disk that is full shall not stay so for our sake. If this fails too, the next write replaces it.
             let _left = unlinkat(folder, name, AtFlags::empty());

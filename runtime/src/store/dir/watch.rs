@@ -13,11 +13,8 @@ use tracing::{info, warn};
 
 use self::files::{Files, News};
 use super::{
-    super::{
-        Event, Kind, ObjectKey, Scope, names::is_namespace, undecodable::Undecodable,
-        watched::Watched,
-    },
-    file::{self, Identity, ReadError},
+    super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
+    file::{self, Fingerprint, ReadError},
     layout::file_name,
     manifest::{self, Fault},
     notifications::Notifications,
@@ -47,16 +44,14 @@ pub(super) struct Watch<K> {
     files: Files,
     /// All objects, while everything is read.
     list: Option<Vec<K>>,
-    /// Why files that are there cannot be read now.
+    /// Why files that are there cannot be read now, or all those of a namespace.
     faults: BTreeMap<ObjectKey, Fault>,
     /// Files that are not there any more, and when that was seen.
     gone: BTreeMap<ObjectKey, Instant>,
     /// Files that are meant as objects and cannot be, and why.
     misnamed: BTreeMap<PathBuf, Fault>,
-    /// Namespaces whose folders cannot be read, and why.
-    unreadable: BTreeMap<String, Fault>,
     /// Which folders the objects were in, by their namespaces.
-    identities: BTreeMap<String, Identity>,
+    folders: BTreeMap<String, Fingerprint>,
     /// Whether a folder may be another one than that in which its files were: what it lacks was not deleted there.
     is_anew: bool,
     /// Whether the whole content was delivered once.
@@ -87,8 +82,7 @@ impl<K: Kind> Watch<K> {
             faults: BTreeMap::new(),
             gone: BTreeMap::new(),
             misnamed: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
-            identities: BTreeMap::new(),
+            folders: BTreeMap::new(),
             is_anew: false,
             has_started: false,
             out_of_sync: None,
@@ -164,28 +158,15 @@ impl<K: Kind> Watch<K> {
         let gone = self.gone.iter();
         let due = gone.filter(|(_, since)| since.elapsed() >= GONE_AFTER);
         files.extend(due.map(|(key, _)| key.clone()));
-        let mut open: Option<(String, File)> = None;
+        if files.is_empty() {
+            return Some(());
+        }
+        let root = self.folder.open_root().ok()?;
         for key in files {
-            if !self.is_in_scope(&key.namespace) {
-                continue;
-            }
-            // The files of a namespace follow each other.
-            let folder = match open.take() {
-                Some((namespace, folder)) if namespace == key.namespace => folder,
-                _ => Folder::open::<K>(self.folder.open_root().ok()?, &key.namespace).ok()??,
-            };
-            let namespace = key.namespace.clone();
+            let folder = Folder::open::<K>(&root, &key.namespace).ok()??;
             self.look_at_file(&folder, key);
-            open = Some((namespace, folder));
         }
         Some(())
-    }
-
-    fn is_in_scope(&self, namespace: &str) -> bool {
-        match &self.scope {
-            Scope::All => is_namespace(namespace),
-            Scope::Namespace(only) => only == namespace,
-        }
     }
 
     /// Looks at every folder, and reads the files that show a change, or all of them.
@@ -230,31 +211,30 @@ impl<K: Kind> Watch<K> {
     /// Looks at a file, and reads it if it shows a change.
     fn look_at_file(&mut self, folder: &File, key: ObjectKey) {
         let since = self.gone.remove(&key);
-        let being_written = || Fault::new("it is being written");
         if self.notifications.is_being_written(&key) {
-            return self.unread(key, being_written());
+            return self.unread(key, &ReadError::Changing);
         }
         let name = file_name(&key.name);
-        if let Ok(Some(print)) = file::print(folder, &name)
-            && self.files.has_print(&key, &print)
+        if let Ok(Some(file)) = file::fingerprint(folder, &name)
+            && self.files.has_fingerprint(&key, &file)
         {
             return;
         }
-        let content = match file::read(folder, &name) {
-            Ok(Some(content)) => content,
-            Ok(None) => return self.absent(key, since),
-            Err(ReadError::Changing) => {
-                self.notifications.note_writing(key.clone());
-                return self.unread(key, being_written());
+        match file::read(folder, &name) {
+            Ok(None) => self.absent(key, since),
+            Ok(Some(content)) => {
+                let file = &content.fingerprint;
+                self.files.entry(&key).set_fingerprint(file);
+                match manifest::parse::<K>(&content.bytes, &key, file) {
+                    Ok(manifest) => self.decoded(key, manifest.object),
+                    Err(fault) => self.faulty(key, fault),
+                }
             }
-            Err(ReadError::Fault(fault)) => return self.faulty(key, fault),
-            Err(ReadError::Io(error)) => return self.faulty(key, Fault::new(error.to_string())),
-        };
-        let known = self.files.entry(&key);
-        known.set_print(&content.print);
-        match manifest::parse::<K>(&content.bytes, &key, content.identity) {
-            Ok(manifest) => self.decoded(key, manifest.object),
-            Err(fault) => self.faulty(key, fault),
+            Err(error @ ReadError::Changing) => {
+                self.notifications.note_writing(key.clone());
+                self.unread(key, &error);
+            }
+            Err(error) => self.faulty(key, Fault::new(error.to_string())),
         }
     }
 
@@ -280,9 +260,9 @@ impl<K: Kind> Watch<K> {
     }
 
     /// A file that is there cannot be read now. That matters if it is missing from a list.
-    fn unread(&mut self, key: ObjectKey, fault: Fault) {
+    fn unread(&mut self, key: ObjectKey, reason: impl ToString) {
         if self.list.is_some() {
-            self.faulty(key, fault);
+            self.faulty(key, Fault::new(reason.to_string()));
         }
     }
 
@@ -295,7 +275,7 @@ impl<K: Kind> Watch<K> {
         let is_listed = self.is_anew && self.list.is_some();
         if !is_listed && since.elapsed() < GONE_AFTER {
             self.gone.insert(key.clone(), since);
-            return self.unread(key, Fault::new("it has just gone"));
+            return self.unread(key, "it has just gone");
         }
         self.files.remove(&key);
         self.has_news_of_faults |= self.faults.remove(&key).is_some();
@@ -308,25 +288,29 @@ impl<K: Kind> Watch<K> {
 
     /// Says which objects are there and cannot be read.
     fn report_undecodable(&mut self) {
-        let faults = self.faults.keys().cloned();
-        let now = faults.chain(self.unreadable_keys()).collect();
+        let mut now: BTreeSet<ObjectKey> = self.faults.keys().cloned().collect();
         let files = &self.files;
+        for all in self.faults.keys().filter(|key| key.is_all()) {
+            if !files.is_empty_in(&all.namespace) {
+                now.remove(all);
+                now.extend(files.keys_in(&all.namespace));
+            }
+        }
         self.undecodable
             .around(&mut self.events, now, |key| files.contains(key));
     }
 
     /// Says of the files and folders that it cannot use what is new, in the log and in the metrics.
     fn report(&mut self) {
-        let folder = &self.folder;
-        let faults = self.faults.iter();
-        let faults = faults.map(|(key, fault)| (folder.file_of::<K>(key), fault.clone()));
-        let unreadable = self.unreadable.iter();
-        let unreadable =
-            unreadable.map(|(namespace, fault)| (folder.path_of::<K>(namespace), fault.clone()));
-        let now: BTreeMap<_, _> = faults
-            .chain(unreadable)
-            .chain(self.misnamed.clone())
-            .collect();
+        let mut now = self.misnamed.clone();
+        for (key, fault) in &self.faults {
+            let path = if key.is_all() {
+                self.folder.path_of::<K>(&key.namespace)
+            } else {
+                self.folder.file_of::<K>(key)
+            };
+            now.insert(path, fault.clone());
+        }
         let is_new = |(path, fault): &(&PathBuf, &Fault)| self.complaints.get(*path) != Some(fault);
         let new: Vec<_> = now.iter().filter(is_new).collect();
         for (path, fault) in new.iter().take(MAX_WARNINGS) {

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::{
     super::{Kind, ObjectKey, StoreError, metrics},
-    file::{self, Print},
+    file::{self, Fingerprint},
     layout::{file_name, temporary},
     lock::RETRY,
     objects::{Folder, at},
@@ -55,7 +55,7 @@ pub(super) struct Edit {
     pub(super) path: PathBuf,
     pub(super) key: ObjectKey,
     /// The file as it was read, `None` if there was none. It may be edited at any time.
-    pub(super) before: Option<Print>,
+    pub(super) before: Option<Fingerprint>,
     /// What takes its place: the name of a temporary file, and its content. If there is none, the file goes.
     pub(super) replacement: Option<(String, File)>,
 }
@@ -200,7 +200,7 @@ impl Edit {
     /// Makes the edit, unless somebody else has edited the file meanwhile.
     fn show(&self) -> Result<(), StoreError> {
         let (folder, name) = (&self.folder, file_name(&self.key.name));
-        let now = file::print(folder, &name).map_err(|error| self.failed(error))?;
+        let now = file::fingerprint(folder, &name).map_err(|error| self.failed(error))?;
         if now != self.before {
             return Err(match self.before {
                 None => StoreError::AlreadyExists(self.key.clone()),

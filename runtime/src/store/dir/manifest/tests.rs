@@ -8,8 +8,8 @@ use super::*;
 use crate::store::contract::status;
 
 /// A file that was made so many milliseconds after the epoch.
-fn born(inode: u64, at: u64) -> Identity {
-    Identity::made_up(inode, Duration::from_millis(at))
+fn born(inode: u64, at: u64) -> Fingerprint {
+    Fingerprint::made_up(inode, Duration::from_millis(at))
 }
 
 const GOOD: &str = "\
@@ -37,7 +37,7 @@ fn key() -> ObjectKey {
 }
 
 fn read(text: &str) -> Result<Manifest<DnsNameResolver>, Fault> {
-    parse(text.as_bytes(), &key(), born(1, 0))
+    parse(text.as_bytes(), &key(), &born(1, 0))
 }
 
 /// Reads the good manifest with something replaced; returns where and why that is bad.
@@ -96,7 +96,7 @@ fn a_fault_has_a_line() {
     assert_eq!(fault_with("  namespace: ns", "  name: a").0, Some(5));
     let (line, _) = fault_with("  namespace: ns", "  labels: { a: 1 }");
     assert_eq!(line, Some(5));
-    let fault = parse::<DnsNameResolver>(b"a: b\nc: \xff\n", &key(), born(1, 0)).unwrap_err();
+    let fault = parse::<DnsNameResolver>(b"a: b\nc: \xff\n", &key(), &born(1, 0)).unwrap_err();
     assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "not UTF-8"));
 }
 
@@ -167,8 +167,8 @@ fn the_largest_status_that_fits_is_read() {
 
 #[test]
 fn the_version_follows_content_and_file() {
-    let of_file = |text: &str, identity| {
-        let manifest = parse::<DnsNameResolver>(text.as_bytes(), &key(), identity).unwrap();
+    let of_file = |text: &str, file| {
+        let manifest = parse::<DnsNameResolver>(text.as_bytes(), &key(), &file).unwrap();
         manifest.object.metadata.resource_version.unwrap()
     };
     let of = |text: &str, inode| of_file(text, born(inode, 0));
@@ -222,12 +222,12 @@ spec:
   - type: Deny
     to: { cidrSelector: 0.0.0.0/0 }
 ";
-    let object = parse::<EgressFirewall>(text.as_bytes(), &key(), born(1, 0))
+    let object = parse::<EgressFirewall>(text.as_bytes(), &key(), &born(1, 0))
         .unwrap()
         .object;
     assert_eq!(object.spec.egress.len(), 2);
     let refused = text.replace("type: Deny", "type: Drop");
-    let fault = parse::<EgressFirewall>(refused.as_bytes(), &key(), born(1, 0)).unwrap_err();
+    let fault = parse::<EgressFirewall>(refused.as_bytes(), &key(), &born(1, 0)).unwrap_err();
     assert_eq!(fault.line, Some(8), "{fault}");
 }
 

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::super::{
     super::{Kind, ObjectKey},
-    file::Print,
+    file::Fingerprint,
 };
 
 /// The files that are known, by their objects.
@@ -20,8 +20,8 @@ pub(super) struct Files(BTreeMap<Box<str>, BTreeMap<Box<str>, Known>>);
 /// What is known of a file. The marks are hashes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// The print of the file as it was last read, if a later change is sure to show.
-    print: Option<NonZeroU64>,
+    /// The fingerprint of the file as it was last read, if a later change is sure to show.
+    fingerprint: Option<NonZeroU64>,
     uid: Option<NonZeroU64>,
     /// The version of what was last delivered. Nothing if it is to be delivered when it decodes, whatever its version.
     version: Option<NonZeroU64>,
@@ -47,9 +47,9 @@ impl Files {
     }
 
     /// Whether the file is the one that was read.
-    pub(super) fn has_print(&self, key: &ObjectKey, print: &Print) -> bool {
-        let known = self.get(key).and_then(|known| known.print);
-        known == Some(mark(print))
+    pub(super) fn has_fingerprint(&self, key: &ObjectKey, file: &Fingerprint) -> bool {
+        let known = self.get(key).and_then(|known| known.fingerprint);
+        known == Some(mark(file))
     }
 
     /// What is known of the file; nothing if it is a new one.
@@ -70,7 +70,7 @@ impl Files {
     /// Whoever heard of the objects last may not know them as they are: each is read again, and delivered when it decodes.
     pub(super) fn forget_versions(&mut self) {
         for known in self.0.values_mut().flat_map(BTreeMap::values_mut) {
-            (known.print, known.version) = (None, None);
+            (known.fingerprint, known.version) = (None, None);
         }
     }
 
@@ -95,8 +95,8 @@ impl Files {
 }
 
 impl Known {
-    pub(super) fn set_print(&mut self, print: &Print) {
-        self.print = print.is_settled().then(|| mark(print));
+    pub(super) fn set_fingerprint(&mut self, file: &Fingerprint) {
+        self.fingerprint = file.is_settled().then(|| mark(file));
     }
 
     /// Takes in the object that the file holds now.

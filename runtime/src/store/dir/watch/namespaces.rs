@@ -3,18 +3,14 @@
 //! Where every namespace is in scope, their folders may belong to tenants. What one tenant does to its own folder says nothing of
 //! the others. Where one namespace is all there is, its folder is the store.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io,
-};
+use std::{collections::BTreeSet, fs::File, io};
 
 use tracing::warn;
 
 use super::{
     super::{
         super::{Kind, ObjectKey, Scope, names::is_namespace},
-        file::{self, Identity},
+        file::{self, Fingerprint},
         layout::{self, Entry},
         manifest::Fault,
         notifications::Place,
@@ -42,7 +38,7 @@ impl<K: Kind> Watch<K> {
     fn look_at_namespaces(&mut self, found: &mut BTreeSet<String>) -> Result<(), String> {
         let root = self.folder.open_root()?;
         self.notifications.watch(&self.folder.root, Place::Root);
-        let mut unreadable = BTreeMap::new();
+        self.faults.retain(|key, _| !key.is_all());
         for name in self.folder.names_in_scope(&root, &self.scope)? {
             if !is_namespace(&name) {
                 self.look_at_misnamed(&root, &name);
@@ -52,16 +48,15 @@ impl<K: Kind> Watch<K> {
                 Ok(false) => continue,
                 Ok(true) => {}
                 Err(error) if self.scope == Scope::All => {
-                    unreadable.insert(name.clone(), Fault::new(error.to_string()));
+                    // What is known of its objects holds.
+                    self.gone.retain(|key, _| key.namespace != name);
+                    let fault = Fault::new(error.to_string());
+                    self.faults.insert(ObjectKey::all_in(&name), fault);
                 }
                 Err(error) => return Err(at(&self.folder.path_of::<K>(&name), error)),
             }
             found.insert(name);
         }
-        // What is known of the objects of those holds.
-        self.gone
-            .retain(|key, _| !unreadable.contains_key(&key.namespace));
-        self.unreadable = unreadable;
         self.look_for_vanished(found)
     }
 
@@ -79,9 +74,9 @@ impl<K: Kind> Watch<K> {
         let path = self.folder.path_of::<K>(namespace);
         self.notifications
             .watch(&path, Place::Objects(place.clone()));
-        let identity = Identity::of(&folder)?;
-        let before = self.identities.insert(place, identity);
-        self.is_anew |= before.is_some_and(|before| before != identity);
+        let now = Fingerprint::of(&folder)?;
+        let before = self.folders.insert(place, now);
+        self.is_anew |= before.is_some_and(|before| !before.is_same_file(&now));
         // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
         let mut keys: BTreeSet<ObjectKey> = self.files.keys_in(namespace).collect();
         for name in file::names(&folder)? {
@@ -118,15 +113,6 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// The objects of namespaces that cannot be read: those that are known, or one key that stands for all.
-    pub(super) fn unreadable_keys(&self) -> impl Iterator<Item = ObjectKey> {
-        self.unreadable.keys().flat_map(|namespace| {
-            let all = self.files.is_empty_in(namespace);
-            let all = all.then(|| ObjectKey::all_in(namespace));
-            self.files.keys_in(namespace).chain(all)
-        })
-    }
-
     /// Deletes the objects of namespaces whose folders went, unless too many went.
     fn look_for_vanished(&mut self, found: &BTreeSet<String>) -> Result<(), String> {
         let had = self.files.namespaces().map(str::to_owned).collect();
@@ -140,7 +126,7 @@ impl<K: Kind> Watch<K> {
                 let path = self.folder.path_of::<K>(&namespace);
                 warn!(kind = %K::kind(&()), "the folder {} is gone, and its objects with it", path.display());
                 self.folder.populated().remove(&path);
-                self.identities.remove(&namespace);
+                self.folders.remove(&namespace);
             }
         }
         Ok(())
