@@ -16,7 +16,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::manifest::{Fault, MAX_SIZE, too_large};
+use super::{
+    super::{ObjectKey, StoreError},
+    manifest::{Fault, MAX_SIZE, too_large},
+};
 
 /// Younger than this, a file can be written again without its times showing it: they are as coarse as the kernel's tick.
 const TIME_GRAIN: Duration = Duration::from_millis(100);
@@ -99,16 +102,39 @@ pub(super) struct Content {
     pub(super) fingerprint: Fingerprint,
 }
 
-/// Why a file cannot be read.
+/// Why an object's file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
+pub(super) enum FileError {
     /// It is no file of ours.
     #[error("{}", .0.reason)]
-    Fault(Fault),
+    Fault(#[from] Fault),
     #[error("it is being written")]
     Changing,
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// It is not what it was expected to be.
+    #[error(transparent)]
+    Refused(#[from] StoreError),
+}
+
+impl From<Errno> for FileError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+impl FileError {
+    /// What the store says of it.
+    pub(super) fn in_store(self, path: &Path, key: &ObjectKey) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Fault(fault) => StoreError::Invalid {
+                key: key.clone(),
+                reason: format!("{}{fault}", path.display()),
+            },
+            error => StoreError::unavailable(format!("{}: {error}", path.display())),
+        }
+    }
 }
 
 const FOLDER: OFlags = OFlags::RDONLY
@@ -185,30 +211,30 @@ fn file_type(stat: &Statx) -> FileType {
 
 /// Reads a file; `None` if there is none of that name. Follows a symbolic link. A file that another one replaces meanwhile is
 /// read again at once.
-pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, ReadError> {
-    let not_a_file = || ReadError::Fault(Fault::new("not a file"));
+pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, FileError> {
+    let not_a_file = || Fault::new("not a file");
     for _ in 0..READ_ATTEMPTS {
         // Without NONBLOCK, opening a named pipe would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(folder.as_fd(), name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) if is_link(folder.as_fd(), name)? => {
-                return Err(ReadError::Fault(Fault::new("a symbolic link to nothing")));
+                return Err(Fault::new("a symbolic link to nothing").into());
             }
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::NXIO | Errno::NODEV) => return Err(not_a_file()),
-            Err(errno) => return Err(ReadError::Io(errno.into())),
+            Err(Errno::NXIO | Errno::NODEV) => return Err(not_a_file().into()),
+            Err(errno) => return Err(errno.into()),
         };
-        let before = stat(&file, "", AtFlags::EMPTY_PATH).map_err(io::Error::from)?;
+        let before = stat(&file, "", AtFlags::EMPTY_PATH)?;
         if file_type(&before) != FileType::RegularFile {
-            return Err(not_a_file());
+            return Err(not_a_file().into());
         }
         let mut bytes = Vec::new();
         (&file).take(MAX_SIZE as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > MAX_SIZE {
-            return Err(ReadError::Fault(too_large()));
+            return Err(too_large().into());
         }
-        let after = stat(&file, "", AtFlags::EMPTY_PATH).map_err(io::Error::from)?;
+        let after = stat(&file, "", AtFlags::EMPTY_PATH)?;
         let fingerprint = Fingerprint::from(&after);
         if fingerprint == Fingerprint::from(&before) {
             return Ok(Some(Content {
@@ -222,5 +248,5 @@ pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, Rea
             break;
         }
     }
-    Err(ReadError::Changing)
+    Err(FileError::Changing)
 }

@@ -1,7 +1,5 @@
 //! From YAML to an object and back.
 
-use std::fmt;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rapidhash::v3::rapidhash_v3;
 use serde::{Deserialize, de::IgnoredAny};
@@ -16,8 +14,9 @@ use super::{
 /// The largest file that is read or written, in bytes: 40,000 addresses.
 pub(super) const MAX_SIZE: usize = 4 << 20;
 
-/// What is wrong with a file.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// What is wrong with a file. As text it is `:LINE: reason`, to be put behind the path.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}: {reason}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub(super) struct Fault {
     /// Where, counted from 1, if it is at a line.
     pub(super) line: Option<u64>,
@@ -56,16 +55,6 @@ impl From<serde_saphyr::Error> for Fault {
             }
         };
         Self { line, reason }
-    }
-}
-
-/// `PATH:LINE: reason`, to be put behind the folder.
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.reason)
     }
 }
 

@@ -74,18 +74,12 @@ pub struct DirStore {
 
 /// Why a folder cannot be a store.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// It cannot be read.
-    #[error("cannot open the folder {path} of the store")]
-    Io {
-        /// As it was given.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is something else.
-    #[error("the store {0} is not a folder")]
-    NotAFolder(PathBuf),
+#[error("cannot open the folder {path} of the store")]
+pub struct OpenError {
+    /// As it was given.
+    pub path: PathBuf,
+    /// Why: it cannot be read, or is something else.
+    pub source: io::Error,
 }
 
 impl DirStore {
@@ -95,13 +89,10 @@ impl DirStore {
     /// [`OpenError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let failed = |source| OpenError::Io {
+        let failed = |source| OpenError {
             path: path.to_owned(),
             source,
         };
-        if !fs::metadata(path).map_err(failed)?.is_dir() {
-            return Err(OpenError::NotAFolder(path.to_owned()));
-        }
         fs::read_dir(path).map_err(failed)?;
         let root = std::path::absolute(path).map_err(failed)?;
         Self::start(Folder::new(root, LOCK_TIMEOUT)).map_err(failed)

@@ -49,7 +49,7 @@ pub(super) struct Notifications {
     /// By watch descriptor.
     folders: HashMap<i32, Place>,
     /// Notifications cannot be had, or a folder could not be watched.
-    is_incomplete: bool,
+    pub(super) is_incomplete: bool,
     work: Work,
     /// Files that are being written, and since when nothing more came.
     writing: BTreeMap<ObjectKey, Instant>,
@@ -106,11 +106,6 @@ impl Notifications {
     #[cfg(test)]
     pub(super) fn overflow(&mut self) {
         self.work.lost = true;
-    }
-
-    /// Whether there are changes without a notification.
-    pub(super) fn are_incomplete(&self) -> bool {
-        self.is_incomplete
     }
 
     /// Watches a folder. Also if it is watched already: it may be another folder of the same name.

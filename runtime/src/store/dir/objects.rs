@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::{
     super::{BadObjects, Kind, ObjectKey, Precondition, StoreError},
-    file::{self, Content, Fingerprint, ReadError},
+    file::{self, Content, FileError, Fingerprint},
     layout::{self, file_name},
     lock::Lock,
     manifest::{self, Fault, MAX_SIZE, Manifest, too_large},
@@ -114,27 +114,26 @@ impl Folder {
 
     pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
         let root = self.open_root().map_err(StoreError::unavailable)?;
-        Ok(self.stored(root, key)?.manifest.object)
+        match self.stored(root, key) {
+            Ok(stored) => Ok(stored.manifest.object),
+            Err(error) => Err(error.in_store(&self.file_of::<K>(key), key)),
+        }
     }
 
     pub(super) fn create<K: Kind>(
         &self,
         batch: &Batch,
         object: &K,
-    ) -> Result<Staged<K>, StoreError> {
+    ) -> Result<Staged<K>, FileError> {
         let key = ObjectKey::of(object);
-        layout::check(&key).map_err(|reason| invalid(&key, reason))?;
-        let uid = Uuid::new_v4().to_string();
-        let document =
-            manifest::create(object, &key, uid).map_err(|fault| invalid(&key, fault.reason))?;
+        layout::check(&key).map_err(Fault::new)?;
+        let document = manifest::create(object, &key, Uuid::new_v4().to_string())?;
         let folder = match self.open_for::<K>(&batch.root, &key)? {
             Some(folder) => folder,
-            None => make_in(&batch.root, &key.namespace)
-                .and_then(|namespace| make_in(namespace, &K::plural(&())))
-                .map_err(|error| self.unavailable::<K>(&key, error))?,
+            None => make_in(make_in(&batch.root, &key.namespace)?, &K::plural(&()))?,
         };
-        match self.read::<K>(&folder, &key)? {
-            Some(_) => Err(StoreError::AlreadyExists(key)),
+        match read::<K>(&folder, &key)? {
+            Some(_) => Err(StoreError::AlreadyExists(key).into()),
             None => self.put(batch, folder, key, &document, None),
         }
     }
@@ -143,18 +142,17 @@ impl Folder {
         &self,
         batch: &Batch,
         object: &K,
-    ) -> Result<Staged<K>, StoreError> {
+    ) -> Result<Staged<K>, FileError> {
         let key = ObjectKey::of(object);
         let expected = Precondition {
             uid: object.meta().uid.clone(),
             resource_version: object.meta().resource_version.clone(),
         };
         if expected.resource_version.is_none() {
-            return Err(invalid(&key, "it has no resourceVersion to compare"));
+            return Err(Fault::new("it has no resourceVersion to compare").into());
         }
         let stored = self.writable::<K>(&batch.root, &key, &expected)?;
-        let document = manifest::with_status(stored.manifest.document.clone(), object)
-            .map_err(|fault| invalid(&key, fault.reason))?;
+        let document = manifest::with_status(stored.manifest.document.clone(), object)?;
         if document == stored.manifest.document {
             return Ok((stored.manifest.object, None));
         }
@@ -166,7 +164,7 @@ impl Folder {
         batch: &Batch,
         key: &ObjectKey,
         precondition: &Precondition,
-    ) -> Result<Staged<()>, StoreError> {
+    ) -> Result<Staged<()>, FileError> {
         let stored = self.writable::<K>(&batch.root, key, precondition)?;
         let edit = Edit {
             folder: stored.folder,
@@ -183,21 +181,20 @@ impl Folder {
         &self,
         root: impl AsFd,
         key: &ObjectKey,
-    ) -> Result<Option<File>, StoreError> {
-        let folder = Self::open::<K>(root, &key.namespace)
-            .map_err(|error| self.unavailable::<K>(key, error))?;
+    ) -> Result<Option<File>, FileError> {
+        let folder = Self::open::<K>(root, &key.namespace)?;
         let path = self.path_of::<K>(&key.namespace);
         if folder.is_none() && self.populated().contains(&path) {
-            return Err(StoreError::unavailable(vanished(&path)));
+            return Err(StoreError::unavailable(vanished(&path)).into());
         }
         Ok(folder)
     }
 
-    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, StoreError> {
-        layout::check(key).map_err(|reason| invalid(key, reason))?;
+    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, FileError> {
+        layout::check(key).map_err(Fault::new)?;
         let missing = || StoreError::NotFound(key.clone());
         let folder = self.open_for::<K>(root, key)?.ok_or_else(missing)?;
-        let (manifest, content) = self.read(&folder, key)?.ok_or_else(missing)?;
+        let (manifest, content) = read(&folder, key)?.ok_or_else(missing)?;
         self.populated().insert(self.path_of::<K>(&key.namespace));
         Ok(Stored {
             folder,
@@ -206,30 +203,13 @@ impl Folder {
         })
     }
 
-    fn read<K: Kind>(
-        &self,
-        folder: &File,
-        key: &ObjectKey,
-    ) -> Result<Option<(Manifest<K>, Content)>, StoreError> {
-        let content = match file::read(folder, &file_name(&key.name)) {
-            Ok(Some(content)) => content,
-            Ok(None) => return Ok(None),
-            Err(ReadError::Fault(fault)) => return Err(self.faulty::<K>(key, &fault)),
-            Err(error) => return Err(self.unavailable::<K>(key, error)),
-        };
-        match manifest::parse(&content.bytes, key, &content.fingerprint) {
-            Ok(manifest) => Ok(Some((manifest, content))),
-            Err(fault) => Err(self.faulty::<K>(key, &fault)),
-        }
-    }
-
     /// The object, if it is still the expected one and its file is ours to change.
     fn writable<K: Kind>(
         &self,
         root: impl AsFd,
         key: &ObjectKey,
         expected: &Precondition,
-    ) -> Result<Stored<K>, StoreError> {
+    ) -> Result<Stored<K>, FileError> {
         let stored = self.stored::<K>(root, key)?;
         let meta = stored.manifest.object.meta();
         let differs = |expected: &Option<String>, found: &Option<String>| {
@@ -238,16 +218,12 @@ impl Folder {
         if differs(&expected.uid, &meta.uid)
             || differs(&expected.resource_version, &meta.resource_version)
         {
-            return Err(StoreError::Conflict(key.clone()));
+            return Err(StoreError::Conflict(key.clone()).into());
         }
-        match file::is_link(&stored.folder, &file_name(&key.name)) {
-            Ok(false) => Ok(stored),
-            Ok(true) => Err(self.faulty::<K>(
-                key,
-                &Fault::new("a symbolic link is read but never written"),
-            )),
-            Err(error) => Err(self.unavailable::<K>(key, error)),
+        if file::is_link(&stored.folder, &file_name(&key.name))? {
+            return Err(Fault::new("a symbolic link is read but never written").into());
         }
+        Ok(stored)
     }
 
     /// Writes a document that is to take the place of the object's file, if there is one.
@@ -258,20 +234,16 @@ impl Folder {
         key: ObjectKey,
         document: &Value,
         before: Option<&Content>,
-    ) -> Result<Staged<K>, StoreError> {
-        let text = manifest::emit(document).map_err(|fault| invalid(&key, fault.reason))?;
+    ) -> Result<Staged<K>, FileError> {
+        let text = manifest::emit(document)?;
         if text.len() > MAX_SIZE {
-            return Err(StoreError::TooLarge {
-                key,
-                reason: too_large().reason,
-            });
+            let reason = too_large().reason;
+            return Err(StoreError::TooLarge { key, reason }.into());
         }
-        let mut object =
-            K::deserialize(document).map_err(|error| invalid(&key, error.to_string()))?;
+        let mut object = K::deserialize(document).map_err(|error| Fault::new(error.to_string()))?;
         let temporary = batch.temporary();
         let mode = before.map(|content| content.mode);
-        let (file, fingerprint) = write(&folder, &temporary, text.as_bytes(), mode)
-            .map_err(|error| self.unavailable::<K>(&key, error))?;
+        let (file, fingerprint) = write(&folder, &temporary, text.as_bytes(), mode)?;
         let version = manifest::version(text.as_bytes(), &fingerprint);
         manifest::complete(&mut object, &key, version);
         let edit = Edit {
@@ -283,14 +255,17 @@ impl Folder {
         };
         Ok((object, Some(edit)))
     }
+}
 
-    fn unavailable<K: Kind>(&self, key: &ObjectKey, error: impl Display) -> StoreError {
-        StoreError::unavailable(at(&self.file_of::<K>(key), error))
-    }
-
-    fn faulty<K: Kind>(&self, key: &ObjectKey, fault: &Fault) -> StoreError {
-        invalid(key, format!("{}{fault}", self.file_of::<K>(key).display()))
-    }
+fn read<K: Kind>(
+    folder: &File,
+    key: &ObjectKey,
+) -> Result<Option<(Manifest<K>, Content)>, FileError> {
+    let Some(content) = file::read(folder, &file_name(&key.name))? else {
+        return Ok(None);
+    };
+    let manifest = manifest::parse(&content.bytes, key, &content.fingerprint)?;
+    Ok(Some((manifest, content)))
 }
 
 /// Writes a temporary file; returns it with what tells it from others. One that a killed process left is replaced.
@@ -347,11 +322,4 @@ pub(super) fn vanished(path: &Path) -> String {
         "the folder {} had objects and is gone: put it back, or make it empty if they are to go",
         path.display()
     )
-}
-
-fn invalid(key: &ObjectKey, reason: impl Into<String>) -> StoreError {
-    StoreError::Invalid {
-        key: key.clone(),
-        reason: reason.into(),
-    }
 }

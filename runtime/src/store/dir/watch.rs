@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use self::files::{Files, News};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
-    file::{self, Fingerprint, ReadError},
+    file::{self, FileError, Fingerprint},
     layout::file_name,
     manifest::{self, Fault},
     notifications::Notifications,
@@ -107,7 +107,7 @@ impl<K: Kind> Watch<K> {
     fn look_interval(&self) -> Duration {
         if !self.is_in_sync() {
             MISSING_LOOK_INTERVAL
-        } else if self.notifications.are_incomplete() {
+        } else if self.notifications.is_incomplete {
             BLIND_LOOK_INTERVAL
         } else {
             LOOK_INTERVAL
@@ -212,7 +212,7 @@ impl<K: Kind> Watch<K> {
     fn look_at_file(&mut self, folder: &File, key: ObjectKey) {
         let since = self.gone.remove(&key);
         if self.notifications.is_being_written(&key) {
-            return self.unread(key, &ReadError::Changing);
+            return self.unread(key, &FileError::Changing);
         }
         let name = file_name(&key.name);
         if let Ok(Some(file)) = file::fingerprint(folder, &name)
@@ -230,7 +230,7 @@ impl<K: Kind> Watch<K> {
                     Err(fault) => self.faulty(key, fault),
                 }
             }
-            Err(error @ ReadError::Changing) => {
+            Err(error @ FileError::Changing) => {
                 self.notifications.note_writing(key.clone());
                 self.unread(key, &error);
             }

@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fmt::Display,
     fs::File,
     io, iter, mem,
     panic::resume_unwind,
@@ -20,10 +19,10 @@ use tokio::sync::oneshot;
 
 use super::{
     super::{Kind, ObjectKey, StoreError, metrics},
-    file::{self, Fingerprint},
+    file::{self, FileError, Fingerprint},
     layout::{file_name, temporary},
     lock::RETRY,
-    objects::{Folder, at},
+    objects::Folder,
 };
 
 /// As many writes are carried out together at most.
@@ -44,7 +43,7 @@ pub(super) struct Batch {
     replies: Vec<Box<Reply>>,
 }
 
-type Reply = dyn FnOnce(Result<(), StoreError>) + Send;
+type Reply = dyn FnOnce(Result<(), FileError>) + Send;
 
 /// A write up to the point where it shows: what it returns once it is done, and what is to be done.
 pub(super) type Staged<T> = (T, Option<Edit>);
@@ -78,7 +77,7 @@ impl Writer {
         &self,
         operation: &'static str,
         key: ObjectKey,
-        stage: impl FnOnce(&Batch) -> Result<Staged<T>, StoreError> + Send + 'static,
+        stage: impl FnOnce(&Batch) -> Result<Staged<T>, FileError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (sender, reply) = oneshot::channel();
         let job = move |batch: Result<&mut Batch, StoreError>| {
@@ -91,17 +90,23 @@ impl Writer {
                 // Who asked may have gone meanwhile.
                 let _gone = sender.send(result);
             };
-            let staged = batch.and_then(|batch| {
-                batch.settle(&batch.folder.file_of::<K>(&key));
-                Ok((stage(batch)?, batch))
-            });
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => return finish(Err(error)),
+            };
+            let path = batch.folder.file_of::<K>(&key);
+            batch.settle(&path);
+            let staged = stage(batch);
+            let finish = move |result: Result<T, FileError>| {
+                finish(result.map_err(|error| error.in_store(&path, &key)));
+            };
             match staged {
-                Ok(((value, Some(edit)), batch)) => {
+                Ok((value, Some(edit))) => {
                     batch.edits.push(edit);
                     let reply = |result: Result<(), _>| finish(result.map(|()| value));
                     batch.replies.push(Box::new(reply));
                 }
-                Ok(((value, None), _)) => finish(Ok(value)),
+                Ok((value, None)) => finish(Ok(value)),
                 Err(error) => finish(Err(error)),
             }
         };
@@ -174,7 +179,7 @@ impl Batch {
             if outcome.is_ok() {
                 let folder = edit.path.parent();
                 let result = synced.entry(folder).or_insert_with(|| fsync(&edit.folder));
-                outcome = result.map_err(|errno| edit.failed(errno));
+                outcome = result.map_err(FileError::from);
             }
             if outcome.is_ok() && edit.replacement.is_some() {
                 let folder = edit.path.parent().map(Path::to_owned);
@@ -186,32 +191,28 @@ impl Batch {
 }
 
 impl Edit {
-    fn failed(&self, error: impl Display) -> StoreError {
-        StoreError::unavailable(at(&self.path, error))
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
+    fn sync(&self) -> Result<(), FileError> {
         match &self.replacement {
-            Some((_, content)) => content.sync_all().map_err(|error| self.failed(error)),
+            Some((_, content)) => Ok(content.sync_all()?),
             None => Ok(()),
         }
     }
 
     /// Makes the edit, unless somebody else has edited the file meanwhile.
-    fn show(&self) -> Result<(), StoreError> {
+    fn show(&self) -> Result<(), FileError> {
         let (folder, name) = (&self.folder, file_name(&self.key.name));
-        let now = file::fingerprint(folder, &name).map_err(|error| self.failed(error))?;
-        if now != self.before {
+        if file::fingerprint(folder, &name)? != self.before {
+            let key = self.key.clone();
             return Err(match self.before {
-                None => StoreError::AlreadyExists(self.key.clone()),
-                Some(_) => StoreError::Conflict(self.key.clone()),
+                None => StoreError::AlreadyExists(key).into(),
+                Some(_) => StoreError::Conflict(key).into(),
             });
         }
         match &self.replacement {
-            Some((temporary, _)) => renameat(folder, temporary, folder, name),
-            None => unlinkat(folder, name, AtFlags::empty()),
+            Some((temporary, _)) => renameat(folder, temporary, folder, name)?,
+            None => unlinkat(folder, name, AtFlags::empty())?,
         }
-        .map_err(|errno| self.failed(errno))
+        Ok(())
     }
 
     /// A disk that is full shall not stay so for our sake. If this fails too, a later write replaces what is left.
@@ -223,7 +224,7 @@ impl Edit {
 }
 
 /// Syncs the temporary files, a few side by side if there are threads to be had.
-fn sync_files(edits: &[Edit]) -> Vec<Result<(), StoreError>> {
+fn sync_files(edits: &[Edit]) -> Vec<Result<(), FileError>> {
     let sync = |part: &[Edit]| part.iter().map(Edit::sync).collect::<Vec<_>>();
     thread::scope(|scope| {
         let (own, others) = edits.split_at(edits.len().div_ceil(SYNCS));

@@ -135,7 +135,7 @@ async fn only_changes_are_notified() {
     fs::read(&file).unwrap();
     fs::read_dir(dir.path()).unwrap();
     assert_eq!(notifications.take(), Work::default());
-    assert!(!notifications.are_incomplete());
+    assert!(!notifications.is_incomplete);
 }
 
 #[tokio::test]
@@ -179,5 +179,5 @@ async fn a_folder_that_another_one_replaced_is_no_longer_watched() {
     }
     // It is missed by other means.
     notifications.watch(&folder, objects());
-    assert!(!notifications.are_incomplete());
+    assert!(!notifications.is_incomplete);
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, future::Future};
 use futures_util::future::join_all;
 
 use super::{
-    super::writer::{Batch, Staged},
+    super::{
+        file::FileError,
+        writer::{Batch, Staged},
+    },
     *,
 };
 
@@ -90,7 +93,7 @@ async fn a_write_that_fails_costs_only_itself() {
 /// A write of `a` during which somebody does `meanwhile`.
 async fn disturbed<T: Send + 'static>(
     dir: &Dir,
-    stage: impl FnOnce(&Batch) -> Result<Staged<T>, StoreError> + Send + 'static,
+    stage: impl FnOnce(&Batch) -> Result<Staged<T>, FileError> + Send + 'static,
     meanwhile: impl FnOnce() + Send + 'static,
 ) -> Result<T, StoreError> {
     let stage = move |batch: &Batch| {
