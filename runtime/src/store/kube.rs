@@ -18,11 +18,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::Stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions},
     core::{ObjectList, PartialObjectMeta, Request},
 };
-use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names};
@@ -126,21 +126,17 @@ impl KubeStore {
 
     async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = checked(ObjectKey::of(object))?;
-        let meta = object.meta();
-        let spec = field(object, "spec", &key)?;
-        let body = json!({
-            "apiVersion": K::api_version(&()),
-            "kind": K::kind(&()),
-            "metadata": {
-                "namespace": key.namespace,
-                "name": key.name,
-                "labels": meta.labels,
-                "annotations": meta.annotations,
-            },
-            "spec": spec,
-        });
+        let mut new = object.clone();
+        *new.meta_mut() = ObjectMeta {
+            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.clone()),
+            labels: object.meta().labels.clone(),
+            annotations: object.meta().annotations.clone(),
+            ..ObjectMeta::default()
+        };
+        let body = encoded(&new, &key)?;
         let requests = Cluster::requests::<K>(&key.namespace);
-        let request = requests.create(&self.written_by_us(), body.to_string().into_bytes());
+        let request = requests.create(&self.written_by_us(), body);
         let stored = self.send(&self.objects, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
@@ -165,30 +161,19 @@ impl KubeStore {
 
     async fn try_replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = checked(ObjectKey::of(object))?;
-        let meta = object.meta();
-        if meta.resource_version.is_none() {
+        if object.meta().resource_version.is_none() {
             return Err(StoreError::Invalid {
                 key,
                 reason: "it has no resourceVersion to compare".to_owned(),
             });
         }
-        // The server takes nothing else from it.
-        let body = json!({
-            "apiVersion": K::api_version(&()),
-            "kind": K::kind(&()),
-            "metadata": {
-                "namespace": key.namespace,
-                "name": key.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            },
-            "status": field(object, "status", &key)?,
-        });
+        // The server takes nothing else from it than the status.
+        let body = encoded(object, &key)?;
         let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
             "status",
             &key.name,
             &self.written_by_us(),
-            body.to_string().into_bytes(),
+            body,
         );
         let stored = self.send(&self.statuses, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
@@ -260,13 +245,11 @@ fn checked(key: ObjectKey) -> Result<ObjectKey, StoreError> {
     }
 }
 
-/// A field of an object as JSON.
-fn field<K: Kind>(object: &K, name: &str, key: &ObjectKey) -> Result<Value, StoreError> {
-    let mut value = serde_json::to_value(object).map_err(|error| StoreError::Invalid {
+fn encoded<K: Kind>(object: &K, key: &ObjectKey) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(object).map_err(|error| StoreError::Invalid {
         key: key.clone(),
         reason: error.to_string(),
-    })?;
-    Ok(value.get_mut(name).map_or(Value::Null, Value::take))
+    })
 }
 
 /// Without what nobody here reads and half of a large object is.
