@@ -22,8 +22,7 @@ const SECONDS: [f64; 18] = [
 /// What is logged without `RUST_LOG`. What notify says of folders that went is no news; what goes wrong with an API server
 /// is said once, by who asked it; and hickory has a warning for every reply that is forged or malformed, of which anybody can
 /// send any number.
-const DEFAULT_FILTER: &str =
-    "info,notify=error,kube_client=off,kube_runtime=off,hickory_net=error,hickory_proto=error";
+const DEFAULT_FILTER: &str = "info,kube_client=off,hickory_net=error,hickory_proto=error";
 
 /// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
 /// without it. A second call changes nothing.

@@ -7,24 +7,25 @@ mod answer;
 mod guarded;
 mod watch;
 
-use std::{env, error::Error, fmt::Debug, path::PathBuf, time::Duration};
+use std::{env, error::Error, time::Duration};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use kube::{
-    Client, Config, Resource,
+    Client, Config,
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
-    core::{NamespaceResourceScope, Request, request},
+    core::{Request, request},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::store::{BadObjects, Event, ObjectKey, Scope};
 
+pub use self::watch::{AnyObject, Object};
 pub(crate) use self::{
     answer::Refusal,
-    watch::{AnyObject, Object, Watching, watch, watch_all},
+    watch::{Watching, watch, watch_all},
 };
 
 /// A request, or why there is none.
@@ -147,39 +148,24 @@ impl Cluster {
 
     /// The object of that name, its changes and its end, without end, as [`crate::store::Store::watch`] says. A role that names the
     /// object allows it: `list` and `watch`.
-    pub fn watch_one<K>(&self, key: &ObjectKey) -> impl Stream<Item = Event<K>> + Send + 'static
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn watch_one<K: Object>(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Stream<Item = Event<K>> + Send + 'static {
         watch(self.client(), Watching::one(key), self.bad_objects())
     }
 
     /// The Pods that have not ended, as a type that reads what it wants of a Pod; like [`Cluster::watch_one`].
-    pub fn watch_running<K>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+    pub fn watch_running<K: Object>(
+        &self,
+        scope: Scope,
+    ) -> impl Stream<Item = Event<K>> + Send + 'static {
         watch(self.client(), Watching::running(scope), self.bad_objects())
     }
 
     /// All objects of a kind, in every namespace or in none, as a type that reads what it wants of them; like
     /// [`Cluster::watch_one`].
-    pub fn watch_all<K>(&self) -> impl Stream<Item = Event<K>> + Send + 'static
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    {
+    pub fn watch_all<K: AnyObject>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
         watch_all(self.client(), self.bad_objects())
     }
 
@@ -200,18 +186,11 @@ async fn configuration() -> Result<Config, ConnectError> {
     if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return Config::incluster().map_err(|e| ConnectError::InCluster(self::in_words(&e)));
     }
-    match home_kubeconfig().filter(|path| path.exists()) {
-        None => Err(ConnectError::Unknown),
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path).map_err(in_words)?;
-            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-            config.map_err(in_words)
-        }
-    }
-}
-
-fn home_kubeconfig() -> Option<PathBuf> {
-    Some(env::home_dir()?.join(".kube/config"))
+    let path = env::home_dir().map(|home| home.join(".kube/config"));
+    let path = path.filter(|path| path.exists());
+    let kubeconfig = Kubeconfig::read_from(path.ok_or(ConnectError::Unknown)?).map_err(in_words)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.map_err(in_words)
 }
 
 /// An error and its causes in one line, none of them twice.

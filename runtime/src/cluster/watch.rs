@@ -8,12 +8,12 @@ use std::{
 };
 
 use futures_util::Stream;
-use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use self::list_watch::ListWatch;
+use self::list_watch::{Change, ListWatch, Listed};
 use super::{guarded::Guarded, in_words};
 use crate::store::{
     BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
@@ -34,7 +34,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 const MAX_WARNINGS: usize = 20;
 
 /// What can be watched in a whole cluster.
-pub(crate) trait AnyObject:
+pub trait AnyObject:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
@@ -45,7 +45,7 @@ impl<K> AnyObject for K where
 }
 
 /// What lives in namespaces, and can be watched in one.
-pub(crate) trait Object: AnyObject + Resource<Scope = NamespaceResourceScope> {}
+pub trait Object: AnyObject + Resource<Scope = NamespaceResourceScope> {}
 
 impl<K> Object for K where K: AnyObject + Resource<Scope = NamespaceResourceScope> {}
 
@@ -128,14 +128,12 @@ fn follow<K: AnyObject>(
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
     async_stream::stream! {
         let mut changes = ListWatch::new(api, &watching);
-        let mut content = Content::<K>::new(watched);
+        let mut content = Content::new(watched);
         let mut failures = Failures::default();
         loop {
             let error = match changes.next().await {
                 Ok(change) => {
-                    if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
-                        failures.over();
-                    }
+                    failures.over();
                     for event in content.events(change) {
                         yield event;
                     }
@@ -156,13 +154,8 @@ fn follow<K: AnyObject>(
 }
 
 /// The version to go on from is not known there any more.
-fn is_gone(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchError(status) => status.code == 410,
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
-        _ => false,
-    }
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 410)
 }
 
 #[derive(Debug, Default)]
@@ -204,16 +197,12 @@ enum State {
 }
 
 /// What is known of the content: not the objects, which the consumer has.
-struct Content<K> {
+struct Content {
     state: State,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
     undecodable: Undecodable,
-    /// The list that arrives now.
-    listed: Vec<K>,
-    /// Why objects in it do not decode.
-    listed_faults: BTreeMap<ObjectKey, String>,
     /// Bad objects since the last list.
     complaints: usize,
     watched: Watched,
@@ -221,7 +210,7 @@ struct Content<K> {
     found: usize,
 }
 
-impl<K: AnyObject> Content<K> {
+impl Content {
     fn new(watched: Watched) -> Self {
         Self {
             watched,
@@ -229,101 +218,65 @@ impl<K: AnyObject> Content<K> {
             state: State::default(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
-            listed: Vec::new(),
-            listed_faults: BTreeMap::new(),
             complaints: 0,
         }
     }
 
     /// What a change means, and which objects are missing from that.
-    fn events(&mut self, change: watcher::Event<Guarded<K>>) -> Vec<Event<K>> {
-        let mut events = Vec::from_iter(self.take(change));
+    fn events<K: AnyObject>(&mut self, change: Change<K>) -> Vec<Event<K>> {
+        let mut mended = BTreeSet::new();
+        let mut events = Vec::new();
+        match change {
+            Change::Listed(listed) => {
+                let keys = listed.objects.iter().map(ObjectKey::of);
+                mended.extend(keys.filter(|key| self.undecodable.has(key)));
+                events.push(self.synced(listed));
+            }
+            Change::Applied(key, Ok(object)) => {
+                if self.faults.remove(&key).is_some() {
+                    info!(kind = %K::kind(&()), %key, "decodes again");
+                }
+                events.push(Event::Applied(object));
+            }
+            Change::Applied(key, Err(fault)) => self.faulty::<K>(key, fault),
+            Change::Deleted(key) => {
+                self.faults.remove(&key);
+                events.push(Event::Deleted(key));
+            }
+        }
+        self.report();
         if self.state == State::InSync {
             let now = self.faults.keys().cloned().collect();
-            let mended: BTreeSet<_> = match events.as_slice() {
-                [Event::Synced(objects)] => {
-                    let keys = objects.iter().map(ObjectKey::of);
-                    keys.filter(|key| self.undecodable.has(key)).collect()
-                }
-                _ => BTreeSet::new(),
-            };
             self.undecodable
                 .around(&mut events, now, |key| mended.contains(key));
         }
         events
     }
 
-    fn take(&mut self, change: watcher::Event<Guarded<K>>) -> Option<Event<K>> {
-        match change {
-            watcher::Event::Init => {
-                self.listed = Vec::new();
-                self.listed_faults = BTreeMap::new();
-                None
-            }
-            watcher::Event::InitApply(object) => {
-                let key = ObjectKey::of(&object);
-                match object.decoded {
-                    Ok(object) => self.listed.push(object),
-                    Err(fault) => drop(self.listed_faults.insert(key, fault)),
-                }
-                None
-            }
-            watcher::Event::InitDone => Some(self.synced()),
-            watcher::Event::Apply(object) => {
-                let event = self.applied(ObjectKey::of(&object), object.decoded);
-                self.report();
-                event
-            }
-            watcher::Event::Delete(object) => {
-                let key = ObjectKey::of(&object);
-                self.faults.remove(&key);
-                self.report();
-                Some(Event::Deleted(key))
-            }
-        }
-    }
-
-    fn applied(&mut self, key: ObjectKey, decoded: Result<K, String>) -> Option<Event<K>> {
-        match decoded {
-            Ok(object) => {
-                if self.faults.remove(&key).is_some() {
-                    info!(kind = %K::kind(&()), %key, "decodes again");
-                }
-                Some(Event::Applied(object))
-            }
-            Err(fault) => {
-                self.faulty(key, fault);
-                None
-            }
-        }
-    }
-
-    fn synced(&mut self) -> Event<K> {
+    fn synced<K: AnyObject>(&mut self, listed: Listed<K>) -> Event<K> {
         let faults_before = mem::take(&mut self.faults);
         self.complaints = 0;
-        for (key, fault) in mem::take(&mut self.listed_faults) {
+        for (key, fault) in listed.faults {
             if faults_before.get(&key) == Some(&fault) {
                 self.faults.insert(key, fault);
             } else {
-                self.faulty(key, fault);
+                self.faulty::<K>(key, fault);
             }
         }
-        let listed = mem::take(&mut self.listed);
         match self.state {
             State::InSync => {
                 info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
                 self.watched.gap();
             }
             State::Starting | State::OutOfSync => {
-                info!(kind = %K::kind(&()), objects = listed.len(), "in sync with the cluster");
+                info!(kind = %K::kind(&()), objects = listed.objects.len(), "in sync with the cluster");
             }
         }
         self.state = State::InSync;
-        self.report();
-        Event::Synced(listed)
+        Event::Synced(listed.objects)
     }
 
-    fn lost(&mut self, reason: String) -> Option<Event<K>> {
+    fn lost<K: AnyObject>(&mut self, reason: String) -> Option<Event<K>> {
         if self.state == State::OutOfSync {
             return None;
         }
@@ -333,7 +286,7 @@ impl<K: AnyObject> Content<K> {
         Some(Event::OutOfSync(reason))
     }
 
-    fn faulty(&mut self, key: ObjectKey, fault: String) {
+    fn faulty<K: AnyObject>(&mut self, key: ObjectKey, fault: String) {
         self.complaints += 1;
         match self.complaints {
             ..=MAX_WARNINGS => warn!(kind = %K::kind(&()), %key, "does not decode: {fault}"),

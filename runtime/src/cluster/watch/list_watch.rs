@@ -3,18 +3,19 @@
 //! Not the watcher of kube, which does not tell where it goes on from: an etcd that was restored from a backup is behind that, and
 //! its API server then sends nothing.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::{
-    Api, ResourceExt,
+    Api, Error, ResourceExt,
     api::{ListParams, WatchEvent, WatchParams},
-    runtime::watcher::{Error, Event},
+    core::Status,
 };
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::{super::guarded::Guarded, AnyObject, Watching};
+use crate::store::ObjectKey;
 
 /// For how long one watch is asked for, in seconds.
 const WATCH_SECONDS: u32 = 50;
@@ -32,32 +33,35 @@ pub(super) struct ListWatch<K> {
     api: Api<Guarded<K>>,
     labels: Option<String>,
     fields: Option<String>,
-    position: Position<Guarded<K>>,
+    /// Where a watch goes on from; `None` if a list comes next.
+    version: Option<String>,
+    /// Whether the server is known to have that version.
+    is_checked: bool,
+    watch: Option<Watch<K>>,
 }
 
-/// What comes next.
-enum Position<K> {
-    List,
-    Page {
-        objects: VecDeque<K>,
-        /// Where the list goes on.
-        token: Option<String>,
-        version: Option<String>,
-    },
-    /// A watch that goes on from that version, once the server was `checked` to have it.
-    Watch {
-        version: String,
-        checked: bool,
-    },
-    Watching {
-        version: String,
-        asked: Instant,
-        /// An error came on it.
-        broke: bool,
-        /// An object or a bookmark came on it: the server has our version.
-        heard: bool,
-        stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
-    },
+/// A watch under way.
+struct Watch<K> {
+    asked: Instant,
+    /// An error came on it.
+    broke: bool,
+    /// An object or a bookmark came on it: the server has our version.
+    heard: bool,
+    stream: BoxStream<'static, kube::Result<WatchEvent<Guarded<K>>>>,
+}
+
+/// What the server says.
+pub(super) enum Change<K> {
+    Listed(Listed<K>),
+    /// An object, or why it does not decode.
+    Applied(ObjectKey, Result<K, String>),
+    Deleted(ObjectKey),
+}
+
+/// All objects, and why others do not decode.
+pub(super) struct Listed<K> {
+    pub(super) objects: Vec<K>,
+    pub(super) faults: BTreeMap<ObjectKey, String>,
 }
 
 impl<K: AnyObject> ListWatch<K> {
@@ -67,135 +71,99 @@ impl<K: AnyObject> ListWatch<K> {
             api,
             labels: watching.labels.clone(),
             fields: watching.fields.clone(),
-            position: Position::List,
+            version: None,
+            is_checked: false,
+            watch: None,
         }
     }
 
     /// Begins with a list again.
     pub(super) fn restart(&mut self) {
-        self.position = Position::List;
+        (self.version, self.watch) = (None, None);
     }
 
-    /// Waits for the next event. After an error it goes on where it was, but for a list, which it makes anew.
-    pub(super) async fn next(&mut self) -> Result<Event<Guarded<K>>, Error> {
+    /// Waits for the next change. After an error it goes on where it was, but for a list, which it makes anew.
+    pub(super) async fn next(&mut self) -> kube::Result<Change<K>> {
         loop {
-            if let Some(event) = self.step().await? {
-                return Ok(event);
+            let Some(version) = self.version.clone() else {
+                return self.list().await.map(Change::Listed);
+            };
+            let Some(watch) = &mut self.watch else {
+                self.begin(&version).await?;
+                continue;
+            };
+            let next = timeout(SILENCE, watch.stream.next()).await;
+            let is_silent = next.is_err();
+            let Some(next) = next.ok().flatten() else {
+                // A server that ends in order answers until then, even if it has lost its etcd.
+                let is_ordinary = !watch.broke && watch.asked.elapsed() >= ORDINARY;
+                self.is_checked = watch.heard && is_ordinary && !is_silent;
+                self.watch = None;
+                continue;
+            };
+            let next = next.and_then(|event| match event {
+                WatchEvent::Error(status) => Err(Error::Api(status.boxed())),
+                event => Ok(event),
+            });
+            watch.broke |= next.is_err();
+            watch.heard |= next.is_ok();
+            match next? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.version = Some(newer(object.resource_version())?);
+                    return Ok(Change::Applied(ObjectKey::of(&object), object.decoded));
+                }
+                WatchEvent::Deleted(object) => {
+                    self.version = Some(newer(object.resource_version())?);
+                    return Ok(Change::Deleted(ObjectKey::of(&object)));
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    self.version = Some(bookmark.metadata.resource_version);
+                }
+                WatchEvent::Error(_) => {}
             }
         }
     }
 
-    async fn step(&mut self) -> Result<Option<Event<Guarded<K>>>, Error> {
-        match mem::replace(&mut self.position, Position::List) {
-            Position::List => {
-                self.position = Position::Page {
-                    objects: VecDeque::new(),
-                    token: None,
-                    version: None,
-                };
-                Ok(Some(Event::Init))
-            }
-            Position::Page {
-                mut objects,
-                token,
-                version,
-            } => {
-                if let Some(next) = objects.pop_front() {
-                    self.position = Position::Page {
-                        objects,
-                        token,
-                        version,
-                    };
-                    return Ok(Some(Event::InitApply(next)));
-                }
-                match version {
-                    Some(version) if token.is_none() => {
-                        let checked = true;
-                        self.position = Position::Watch { version, checked };
-                        Ok(Some(Event::InitDone))
-                    }
-                    _ => self.list_page(token).await.map(|()| None),
-                }
-            }
-            Position::Watch { version, checked } => {
-                // Stays there if the server does not answer.
-                self.position = Position::Watch {
-                    version: version.clone(),
-                    checked: false,
-                };
-                if !checked && self.is_behind(&version).await? {
-                    self.position = Position::List;
-                    return Ok(None);
-                }
-                let asked = Instant::now();
-                let stream = self.api.watch(&self.watch_params(), &version).await;
-                self.position = Position::Watching {
-                    version,
-                    asked,
-                    broke: false,
-                    heard: false,
-                    stream: stream.map_err(Error::WatchStartFailed)?.boxed(),
-                };
-                Ok(None)
-            }
-            Position::Watching {
-                version,
-                asked,
-                broke,
-                heard,
-                mut stream,
-            } => {
-                let silent_or_next = timeout(SILENCE, stream.next()).await;
-                let is_silent = silent_or_next.is_err();
-                let Some(next) = silent_or_next.ok().flatten() else {
-                    // A server that ends in order answers until then, even if it has lost its etcd.
-                    let checked = heard && !broke && !is_silent && asked.elapsed() >= ORDINARY;
-                    self.position = Position::Watch { version, checked };
-                    return Ok(None);
-                };
-                let (version, result) = match next {
-                    Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                        (newer(&object)?, Ok(Some(Event::Apply(object))))
-                    }
-                    Ok(WatchEvent::Deleted(object)) => {
-                        (newer(&object)?, Ok(Some(Event::Delete(object))))
-                    }
-                    Ok(WatchEvent::Bookmark(bookmark)) => {
-                        (bookmark.metadata.resource_version, Ok(None))
-                    }
-                    Ok(WatchEvent::Error(status)) => {
-                        (version, Err(Error::WatchError(status.boxed())))
-                    }
-                    Err(error) => (version, Err(Error::WatchFailed(error))),
-                };
-                self.position = Position::Watching {
-                    version,
-                    asked,
-                    broke: broke || result.is_err(),
-                    heard: heard || result.is_ok(),
-                    stream,
-                };
-                result
-            }
-        }
-    }
-
-    async fn list_page(&mut self, token: Option<String>) -> Result<(), Error> {
+    async fn list(&mut self) -> kube::Result<Listed<K>> {
         let mut page = self.list_params().limit(PAGE);
-        page.continue_token = token;
-        let list = self.api.list(&page).await;
-        let list = list.map_err(Error::InitialListFailed)?;
-        let is_some = |text: &String| !text.is_empty();
-        let version = list.metadata.resource_version.filter(is_some);
-        let token = list.metadata.continue_.filter(is_some);
-        if version.is_none() && token.is_none() {
-            return Err(Error::NoResourceVersion);
-        }
-        self.position = Position::Page {
-            objects: list.items.into(),
-            token,
-            version,
+        let mut listed = Listed {
+            objects: Vec::new(),
+            faults: BTreeMap::new(),
         };
+        loop {
+            let list = self.api.list(&page).await?;
+            for object in list.items {
+                let key = ObjectKey::of(&object);
+                match object.decoded {
+                    Ok(object) => listed.objects.push(object),
+                    Err(fault) => drop(listed.faults.insert(key, fault)),
+                }
+            }
+            page.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+            if page.continue_token.is_none() {
+                self.version = Some(newer(list.metadata.resource_version)?);
+                self.is_checked = true;
+                return Ok(listed);
+            }
+        }
+    }
+
+    /// Begins a watch, or has a list come next.
+    async fn begin(&mut self, version: &str) -> kube::Result<()> {
+        // Stays so if the server does not answer.
+        let is_checked = mem::take(&mut self.is_checked);
+        if !is_checked && self.is_behind(version).await? {
+            self.version = None;
+            return Ok(());
+        }
+        let asked = Instant::now();
+        let stream = self.api.watch(&self.watch_params(), version).await?;
+        self.watch = Some(Watch {
+            asked,
+            broke: false,
+            heard: false,
+            stream: stream.boxed(),
+        });
         Ok(())
     }
 
@@ -206,9 +174,8 @@ impl<K: AnyObject> ListWatch<K> {
     /// is of the newest state, whichever API server answers and however old its cache is. A restored server that was written so much
     /// meanwhile that it is ahead of us again is not noticed; within seconds only a few writes are.
     // Not `&self`: the stream of the watch is not `Sync`.
-    async fn is_behind(&mut self, version: &str) -> Result<bool, Error> {
-        let list = self.api.list_metadata(&self.list_params().limit(1)).await;
-        let list = list.map_err(Error::WatchStartFailed)?;
+    async fn is_behind(&mut self, version: &str) -> kube::Result<bool> {
+        let list = self.api.list_metadata(&self.list_params().limit(1)).await?;
         let newest = list.metadata.resource_version.unwrap_or_default();
         // Versions of one kind are numbers that grow, which Kubernetes promises since 1.35 and etcd made them before. Of others nothing
         // can be said.
@@ -242,10 +209,9 @@ impl<K: AnyObject> ListWatch<K> {
     }
 }
 
-/// The version to go on from after a change of this object.
-fn newer<K: AnyObject>(object: &Guarded<K>) -> Result<String, Error> {
-    let version = object
-        .resource_version()
-        .filter(|version| !version.is_empty());
-    version.ok_or(Error::NoResourceVersion)
+/// The version to go on from.
+fn newer(version: Option<String>) -> kube::Result<String> {
+    let version = version.filter(|version| !version.is_empty());
+    let missing = || Error::Api(Status::failure("the answer has no resourceVersion", "").boxed());
+    version.ok_or_else(missing)
 }
