@@ -62,19 +62,6 @@ impl Fingerprint {
         let created = created.unwrap_or_default().as_nanos();
         format!("{:x}-{created:x}", self.inode)
     }
-
-    /// That of no file.
-    #[cfg(test)]
-    pub(super) fn made_up(inode: u64, created: Duration) -> Self {
-        Self {
-            device: (0, 0),
-            inode,
-            created: UNIX_EPOCH + created,
-            size: 0,
-            modified: UNIX_EPOCH,
-            changed: UNIX_EPOCH,
-        }
-    }
 }
 
 impl From<&Statx> for Fingerprint {
@@ -250,3 +237,6 @@ pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, Fil
     }
     Err(FileError::Changing)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs::File, io};
 
 use super::{
-    super::{Kind, ObjectKey, Scope, StoreError, names::is_namespace},
+    super::{Kind, ObjectKey, Scope, names::is_namespace},
     file,
     layout::{self, Entry},
     objects::{Folder, at, vanished},
@@ -11,15 +11,10 @@ use super::{
 
 impl Folder {
     /// The keys of all objects of a kind in the scope.
-    pub(super) fn list_keys<K: Kind>(
-        &self,
-        scope: &Scope,
-    ) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        self.try_list_keys::<K>(scope)
-            .map_err(StoreError::unavailable)
-    }
-
-    fn try_list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, String> {
+    ///
+    /// # Errors
+    /// In words: a part of the list cannot be had.
+    pub(super) fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, String> {
         let root = self.open_root()?;
         let (mut keys, mut found) = (BTreeSet::new(), BTreeSet::new());
         for namespace in self.names_in_scope(&root, scope)? {

@@ -124,7 +124,8 @@ impl Store for DirStore {
 
     async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
         let (folder, scope) = (Arc::clone(&self.folder), scope.clone());
-        blocking(move || folder.list_keys::<K>(&scope)).await
+        let list = move || folder.list_keys::<K>(&scope);
+        blocking(move || list().map_err(StoreError::unavailable)).await
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
@@ -181,7 +182,7 @@ fn events<K: Kind>(
                 yield event;
             }
             tokio::select! {
-                () = watch.notifications().arrived() => {}
+                () = watch.notifications.arrived() => {}
                 () = sleep_until(watch.next_look().into()) => {}
             }
         }

@@ -93,21 +93,6 @@ impl Notifications {
         }
     }
 
-    /// Those of tests, which inotify adds nothing to.
-    #[cfg(test)]
-    pub(super) fn none(plural: String) -> Self {
-        Self {
-            plural,
-            ..Self::default()
-        }
-    }
-
-    /// As if there had been too many.
-    #[cfg(test)]
-    pub(super) fn overflow(&mut self) {
-        self.work.lost = true;
-    }
-
     /// Watches a folder. Also if it is watched already: it may be another folder of the same name.
     pub(super) fn watch(&mut self, path: &Path, place: Place) {
         let Some(inotify) = &self.inotify else {
@@ -171,6 +156,10 @@ impl Notifications {
                 Ok(event) => {
                     let (id, flags) = (event.wd(), event.events());
                     let name = event.file_name().map(|name| name.to_string_lossy());
+                    if flags.contains(ReadFlags::MOVE_SELF) {
+                        // What happens in it is of no interest where it is now.
+                        let _gone = inotify::remove_watch(inotify, id);
+                    }
                     if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                         self.work.lost = true;
                     } else if flags.contains(ReadFlags::IGNORED) {

@@ -40,7 +40,7 @@ const MAX_WARNINGS: usize = 20;
 pub(super) struct Watch<K> {
     folder: Arc<Folder>,
     scope: Scope,
-    notifications: Notifications,
+    pub(super) notifications: Notifications,
     files: Files,
     /// All objects, while everything is read.
     list: Option<Vec<K>>,
@@ -93,10 +93,6 @@ impl<K: Kind> Watch<K> {
             complaints: BTreeMap::new(),
             watched,
         }
-    }
-
-    pub(super) fn notifications(&self) -> &Notifications {
-        &self.notifications
     }
 
     fn is_in_sync(&self) -> bool {

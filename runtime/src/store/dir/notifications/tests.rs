@@ -2,6 +2,21 @@ use std::fs;
 
 use super::*;
 
+impl Notifications {
+    /// Those that inotify adds nothing to.
+    pub(in super::super) fn none(plural: String) -> Self {
+        Self {
+            plural,
+            ..Self::default()
+        }
+    }
+
+    /// As if there had been too many.
+    pub(in super::super) fn overflow(&mut self) {
+        self.work.lost = true;
+    }
+}
+
 const RENAME: ReadFlags = ReadFlags::MOVED_TO;
 const WRITE: ReadFlags = ReadFlags::MODIFY;
 const CLOSE: ReadFlags = ReadFlags::CLOSE_WRITE;
@@ -155,7 +170,7 @@ async fn more_notifications_than_the_kernel_keeps_means_that_changes_were_lost()
 }
 
 #[tokio::test]
-async fn a_folder_that_another_one_replaced_is_no_longer_watched() {
+async fn a_folder_that_was_moved_away_is_no_longer_watched() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, aside) = (dir.path().join("things"), dir.path().join("aside"));
     let mut notifications = Notifications::new("things".to_owned());
@@ -165,13 +180,10 @@ async fn a_folder_that_another_one_replaced_is_no_longer_watched() {
         assert_eq!(notifications.folders.len(), 1);
         fs::rename(&folder, &aside).unwrap();
         assert_eq!(notifications.take(), everything());
-        fs::write(folder.with_file_name("aside").join("b.yaml"), "").unwrap();
-        fs::create_dir(&folder).unwrap();
-        notifications.watch(&folder, objects());
-        // What the former one told meanwhile is harmless.
-        notifications.take();
         fs::write(aside.join("a.yaml"), "").unwrap();
         assert_eq!(notifications.take(), Work::default());
+        fs::create_dir(&folder).unwrap();
+        notifications.watch(&folder, objects());
         fs::remove_dir_all(&aside).unwrap();
         fs::remove_dir(&folder).unwrap();
         notifications.take();
@@ -180,4 +192,24 @@ async fn a_folder_that_another_one_replaced_is_no_longer_watched() {
     // It is missed by other means.
     notifications.watch(&folder, objects());
     assert!(!notifications.is_incomplete);
+}
+
+#[tokio::test]
+async fn a_folder_in_one_that_was_replaced_is_no_longer_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (namespace, aside) = (dir.path().join("ns"), dir.path().join("aside"));
+    let mut notifications = Notifications::new("things".to_owned());
+    for _ in 0..2 {
+        fs::create_dir_all(namespace.join("things")).unwrap();
+        notifications.watch(&namespace.join("things"), objects());
+        if !aside.exists() {
+            fs::rename(&namespace, &aside).unwrap();
+        }
+    }
+    notifications.take();
+    assert_eq!(notifications.folders.len(), 1);
+    fs::write(aside.join("things/a.yaml"), "").unwrap();
+    assert_eq!(notifications.take(), Work::default());
+    fs::write(namespace.join("things/b.yaml"), "").unwrap();
+    assert_eq!(notifications.take(), files(&["b"]));
 }

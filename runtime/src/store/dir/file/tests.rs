@@ -1,0 +1,52 @@
+use std::{fs, os::unix::fs::symlink};
+
+use super::*;
+
+impl Fingerprint {
+    /// That of no file.
+    pub(in super::super) fn made_up(inode: u64, created: Duration) -> Self {
+        Self {
+            device: (0, 0),
+            inode,
+            created: UNIX_EPOCH + created,
+            size: 0,
+            modified: UNIX_EPOCH,
+            changed: UNIX_EPOCH,
+        }
+    }
+}
+
+#[test]
+fn a_file_is_told_from_one_that_takes_its_place_and_from_itself_after_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = open_folder(dir.path()).unwrap().unwrap();
+    let (path, other) = (dir.path().join("a"), dir.path().join("b"));
+    let now = || fingerprint(&folder, "a").unwrap().unwrap();
+    fs::write(&path, "one").unwrap();
+    let first = now();
+    assert_eq!(now(), first);
+    fs::write(&path, "longer").unwrap();
+    assert_ne!(now(), first);
+    assert!(now().is_same_file(&first));
+    assert!(!now().is_settled());
+    fs::write(&other, "one").unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert!(!now().is_same_file(&first));
+    assert_ne!(now().identity(), first.identity());
+}
+
+#[test]
+fn a_file_is_read_by_its_name_and_through_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = open_folder(dir.path()).unwrap().unwrap();
+    fs::write(dir.path().join("a"), "text").unwrap();
+    symlink("a", dir.path().join("link")).unwrap();
+    for name in ["a", "link"] {
+        let content = read(&folder, name).unwrap().unwrap();
+        assert_eq!(content.bytes, b"text");
+        let file = fingerprint(&folder, "a").unwrap();
+        assert_eq!(file, Some(content.fingerprint));
+        assert_eq!(is_link(&folder, name).unwrap(), name == "link");
+    }
+    assert!(read(&folder, "none").unwrap().is_none());
+}
