@@ -18,14 +18,15 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::Stream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions},
     core::{ObjectList, PartialObjectMeta, Request},
 };
 use tokio::sync::Semaphore;
 
-use super::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names};
+use super::{
+    Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
+};
 use crate::cluster::{Cluster, Prepared, Refusal, Watching, decoded, watch};
 
 /// How many statuses are written at once, or objects read; and how many made or deleted.
@@ -126,15 +127,7 @@ impl KubeStore {
 
     async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = checked(ObjectKey::of(object))?;
-        let mut new = object.clone();
-        *new.meta_mut() = ObjectMeta {
-            namespace: Some(key.namespace.clone()),
-            name: Some(key.name.clone()),
-            labels: object.meta().labels.clone(),
-            annotations: object.meta().annotations.clone(),
-            ..ObjectMeta::default()
-        };
-        let body = encoded(&new, &key)?;
+        let body = encoded(&to_be_made(object, &key), &key)?;
         let requests = Cluster::requests::<K>(&key.namespace);
         let request = requests.create(&self.written_by_us(), body);
         let stored = self.send(&self.objects, request).await.and_then(decoded);

@@ -14,6 +14,7 @@ use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Durati
 
 use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 
@@ -79,6 +80,19 @@ impl ObjectKey {
     pub(crate) fn is_all(&self) -> bool {
         self.name == "*"
     }
+}
+
+/// An object with what is stored of its metadata when it is made.
+fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
+    let mut made = object.clone();
+    *made.meta_mut() = ObjectMeta {
+        namespace: Some(key.namespace.clone()),
+        name: Some(key.name.clone()),
+        labels: object.meta().labels.clone(),
+        annotations: object.meta().annotations.clone(),
+        ..ObjectMeta::default()
+    };
+    made
 }
 
 /// Why a text does not name an object.

@@ -163,7 +163,7 @@ fn found<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The names in a folder; those that are not UTF-8 with a replacement character.
+/// The names in a folder, in order; those that are not UTF-8 with a replacement character.
 pub(super) fn names(folder: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -173,6 +173,7 @@ pub(super) fn names(folder: impl AsFd) -> io::Result<Vec<String>> {
             names.push(name.into_owned());
         }
     }
+    names.sort_unstable();
     Ok(names)
 }
 

@@ -1,13 +1,12 @@
 //! From YAML to an object and back.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rapidhash::v3::rapidhash_v3;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use super::{
-    super::{Kind, ObjectKey},
+    super::{Kind, ObjectKey, to_be_made},
     file::Fingerprint,
 };
 
@@ -118,15 +117,8 @@ pub(super) fn complete<K: Kind>(object: &mut K, key: &ObjectKey, version: String
 
 /// The document of an object that is to be made.
 pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: String) -> Result<Value, Fault> {
-    let mut made = object.clone();
-    *made.meta_mut() = ObjectMeta {
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        uid: Some(uid),
-        labels: object.meta().labels.clone(),
-        annotations: object.meta().annotations.clone(),
-        ..ObjectMeta::default()
-    };
+    let mut made = to_be_made(object, key);
+    made.meta_mut().uid = Some(uid);
     let mut fields = fields_of(&made)?;
     fields.remove("status");
     Ok(Value::Object(fields))

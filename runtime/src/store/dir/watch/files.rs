@@ -1,7 +1,7 @@
 //! What a watch keeps of each file. There may be a hundred thousand: of what was delivered it keeps a mark, not the object.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
     num::NonZeroU64,
 };
@@ -15,7 +15,7 @@ use super::super::{
 
 /// The files that are known, by their objects.
 #[derive(Debug, Default)]
-pub(super) struct Files(BTreeMap<Box<str>, BTreeMap<Box<str>, Known>>);
+pub(super) struct Files(BTreeMap<Box<str>, HashMap<Box<str>, Known>>);
 
 /// What is known of a file. The marks are hashes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +69,7 @@ impl Files {
 
     /// Whoever heard of the objects last may not know them as they are: each is read again, and delivered when it decodes.
     pub(super) fn forget_versions(&mut self) {
-        for known in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+        for known in self.0.values_mut().flat_map(HashMap::values_mut) {
             (known.fingerprint, known.version) = (None, None);
         }
     }

@@ -98,6 +98,9 @@ impl<K: Kind> Watch<K> {
         } else {
             self.folder.populated().insert(path);
         }
+        if let Some(list) = &mut self.list {
+            list.reserve(keys.len());
+        }
         for key in keys {
             self.look_at_file(&folder, key);
         }
