@@ -29,16 +29,19 @@ const MAX_FILES: usize = 4096;
 /// A file that somebody has begun to write is read when it is closed, or when nobody has written it for this long.
 pub(super) const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Not opening and reading, much of which is our own.
-const WATCHED: WatchFlags = WatchFlags::ATTRIB
-    .union(WatchFlags::CLOSE_WRITE)
+/// What is watched in a folder of folders: what is made, moved, and deleted there.
+const FOLDERS: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::CREATE)
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
-    .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
+
+/// And in a folder of objects: not opening and reading, much of which is our own.
+const OBJECTS: WatchFlags = FOLDERS
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MODIFY);
 
 /// Reads notifications when the watch has time for them. Until then they wait in the kernel, which says if there are too many.
 #[derive(Default)]
@@ -98,7 +101,11 @@ impl Notifications {
         let Some(inotify) = &self.inotify else {
             return;
         };
-        match inotify::add_watch(&**inotify, path, WATCHED) {
+        let flags = match place {
+            Place::Objects(_) => OBJECTS,
+            Place::Root | Place::Namespace(_) => FOLDERS,
+        };
+        match inotify::add_watch(&**inotify, path, flags) {
             Ok(id) if self.folders.get(&id) == Some(&place) => {}
             Ok(id) => {
                 // The watch of a folder that was in this place before ends.
