@@ -38,6 +38,15 @@ async fn expect_sets(world: &World) {
     world.expect_set(NAME, Family::V6, &["2001:db8::7"]).await;
 }
 
+async fn expect_status(world: &World) {
+    tests::wait::eventually("its addresses are back", async || {
+        let entry = world.store.resolved(NAME, NAME).ok_or("no entry")?;
+        let count = entry.resolved_addresses.len();
+        (count == 2).then_some(()).ok_or_else(|| count.to_string())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_object_that_comes_back_empty_gets_its_addresses_from_memory() {
     let (world, upstream, file) = world().await;
@@ -46,9 +55,8 @@ async fn an_object_that_comes_back_empty_gets_its_addresses_from_memory() {
         fs::remove_file(&file).unwrap();
         world.expect_no_addresses(NAME).await;
         fs::write(&file, OBJECT).unwrap();
+        expect_status(&world).await;
         expect_sets(&world).await;
-        let entry = world.store.resolved(NAME, NAME).expect("an entry");
-        assert_eq!(entry.resolved_addresses.len(), 2);
     }
     assert_eq!(upstream.count(|asked| asked.name() == NAME), asked);
 }
@@ -60,12 +68,7 @@ async fn an_object_that_is_replaced_at_once_gets_its_addresses_from_memory() {
     for _ in 0..soak::or_long(10, 200) {
         fs::remove_file(&file).unwrap();
         fs::write(&file, OBJECT).unwrap();
-        tests::wait::eventually("its addresses are back", async || {
-            let entry = world.store.resolved(NAME, NAME).ok_or("no entry")?;
-            let count = entry.resolved_addresses.len();
-            (count == 2).then_some(()).ok_or_else(|| count.to_string())
-        })
-        .await;
+        expect_status(&world).await;
     }
     expect_sets(&world).await;
     assert_eq!(upstream.count(|asked| asked.name() == NAME), asked);
