@@ -32,9 +32,7 @@ use runtime::{
     clock::{Clock, Timestamp},
     leader::Leader,
     report::Reporter,
-    store::{
-        Event, Kind, ObjectKey, OpenStore, Precondition, Scope, Store, StoreError, dir::DirStore,
-    },
+    store::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore},
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::{mpsc, watch};
@@ -309,7 +307,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         shutdown.clone(),
     ));
     let health = Health::new();
-    let (reporter, _reporting) = Reporter::new(&OpenStore::Dir(store.store.clone()));
+    let (reporter, _reporting) = Reporter::new(&runtime::OpenStore::Dir(store.store.clone()));
     let (_askers, questions) = mpsc::channel(1);
     let owner = tokio::spawn(owner::task::run(
         owner::Config {

@@ -9,6 +9,7 @@ mod servers;
 use std::{sync::Arc, time::Duration};
 
 use runtime::{
+    OpenStore,
     admin::{Admin, Health},
     args::StoreAddress,
     clock::Clock,
@@ -19,7 +20,6 @@ use runtime::{
     reload::Reloaded,
     report::Reporter,
     shutdown::Tasks,
-    store::OpenStore,
     telemetry,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -31,7 +31,7 @@ use std::{io, io::Write as _, pin::pin};
 use anyhow::Context;
 use futures_util::{Stream, StreamExt, stream};
 use runtime::{
-    UsageError,
+    OpenStore, UsageError,
     admin::{Admin, Health},
     args::LogFormat,
     clock::Clock,
@@ -39,7 +39,7 @@ use runtime::{
     inspect::Inspect,
     leader::{Leader, Leadership},
     shutdown::Tasks,
-    store::{OpenStore, Scope, Store},
+    store::{Scope, Store},
     telemetry,
 };
 

@@ -41,6 +41,7 @@ pub mod listen;
 pub mod memory;
 pub mod metrics;
 pub mod networks;
+mod open_store;
 pub mod peers;
 mod program;
 pub mod reload;
@@ -53,6 +54,7 @@ mod threads;
 pub mod tls;
 
 pub use self::{
+    open_store::OpenStore,
     program::{UsageError, run_program},
     threads::{run_alone, with_threads},
 };

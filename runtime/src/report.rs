@@ -39,9 +39,9 @@ use self::{
     waiting::{Unraised, Waiting},
 };
 use crate::{
+    OpenStore,
     cluster::{Cluster, Refusal},
     metrics::{Label, Metric},
-    store::OpenStore,
 };
 
 /// How many reports wait to be said.

@@ -23,9 +23,10 @@ use proto::{
     frame_stream::{self, Action, Phase, Step, StreamReader},
 };
 use runtime::{
+    OpenStore,
     args::StoreAddress,
     clock::{Clock, Timestamp},
-    store::{Event, ObjectKey, OpenStore, Scope, Store},
+    store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::time::timeout;
 

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use runtime::{
-    leader::Leader,
-    networks::Networks,
-    shutdown::Tasks,
-    store::{ObjectKey, OpenStore},
-};
+use runtime::{OpenStore, leader::Leader, networks::Networks, shutdown::Tasks, store::ObjectKey};
 use tokio::sync::{mpsc, watch};
 
 use super::{Found, Program};

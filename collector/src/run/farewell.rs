@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use runtime::{
+    OpenStore,
     admin::Gate,
     leader::{Leader, Leadership},
-    store::OpenStore,
 };
 use tokio::{
     task::JoinSet,

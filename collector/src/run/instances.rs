@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, env, net::SocketAddr};
 
 use runtime::{
+    OpenStore,
     changes::send_if_changed,
     leader::{Leader, Leadership, Others},
     peers::{Addresses, Peers},
     shutdown::Tasks,
-    store::OpenStore,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -1,11 +1,7 @@
 //! Several writers of one database, of which one writes.
 
 use proto::api::Family::V4;
-use runtime::{
-    args::StoreAddress,
-    leader::Leadership,
-    store::{Event, OpenStore},
-};
+use runtime::{OpenStore, args::StoreAddress, leader::Leadership, store::Event};
 use tests::workdir::Workdir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod guarded;
+mod store;
 mod watch;
 
 use std::{env, error::Error, time::Duration};
@@ -22,10 +23,13 @@ use tokio::time::timeout;
 
 use crate::store::{BadObjects, Event, ObjectKey, Scope};
 
-pub use self::watch::{AnyObject, Object};
 pub(crate) use self::{
     answer::Refusal,
     watch::{Watching, watch, watch_all},
+};
+pub use self::{
+    store::KubeStore,
+    watch::{AnyObject, Object},
 };
 
 /// A request, or why there is none.

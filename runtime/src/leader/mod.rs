@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 pub use self::deference::Others;
 use self::{deference::Deference, folder::Folder, lease::Candidate};
-use crate::{metrics::Metric, store::OpenStore};
+use crate::{OpenStore, metrics::Metric};
 
 const LEADING: &str = "replica_leading";
 

@@ -87,7 +87,7 @@ pub(super) fn gap(kind: &str, scope: &str) {
     counter!(GAPS, "kind" => kind.to_owned(), "scope" => scope.to_owned()).increment(1);
 }
 
-pub(super) fn write<K: Kind, T>(
+pub(crate) fn write<K: Kind, T>(
     operation: &'static str,
     took: Duration,
     result: &Result<T, StoreError>,

@@ -3,24 +3,21 @@
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod dir;
-pub mod kube;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod names;
-mod open;
 pub(crate) mod undecodable;
 pub(crate) mod watched;
 
 use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Duration};
 
-use ::kube::{Resource, core::NamespaceResourceScope};
 use futures_util::Stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, core::NamespaceResourceScope};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
     metrics::METRICS,
-    open::OpenStore,
     watched::{BadObject, BadObjects},
 };
 
@@ -83,7 +80,7 @@ impl ObjectKey {
 }
 
 /// An object with what is stored of its metadata when it is made.
-fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
+pub(crate) fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
     let mut made = object.clone();
     *made.meta_mut() = ObjectMeta {
         namespace: Some(key.namespace.clone()),

@@ -19,10 +19,10 @@ use syn::{
 /// `["owner", "writes"]`; the crate itself is empty.
 type Module = Vec<String>;
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let mut found = false;
     for folder in env::args().skip(1) {
-        for (parent, circle) in circles(Path::new(&folder)) {
+        for (parent, circle) in circles(Path::new(&folder))? {
             println!(
                 "{folder}: in `{}`: {}",
                 parent.join("::"),
@@ -31,22 +31,22 @@ fn main() -> ExitCode {
             found = true;
         }
     }
-    ExitCode::from(u8::from(found))
+    Ok(ExitCode::from(u8::from(found)))
 }
 
 /// The circles among the children of each module.
-fn circles(folder: &Path) -> Vec<(Module, Vec<String>)> {
-    let files = files(folder);
+fn circles(folder: &Path) -> anyhow::Result<Vec<(Module, Vec<String>)>> {
+    let files = files(folder)?;
     let modules: BTreeSet<Module> = files.iter().map(|file| module_of(folder, file)).collect();
     let mut uses: BTreeMap<Module, BTreeSet<(String, String)>> = BTreeMap::new();
     for file in &files {
         let module = module_of(folder, file);
-        let text = fs::read_to_string(file).expect("a file that can be read");
+        let text = fs::read_to_string(file)?;
         let mut paths = Paths {
             module: module.clone(),
             ..Paths::default()
         };
-        paths.visit_file(&syn::parse_file(&text).expect("Rust"));
+        paths.visit_file(&syn::parse_file(&text)?);
         for mut used in paths.used {
             while !modules.contains(&used) {
                 used.pop();
@@ -68,29 +68,29 @@ fn circles(folder: &Path) -> Vec<(Module, Vec<String>)> {
             .map(|circle| (parent.clone(), owned(circle)))
             .collect::<Vec<_>>()
     });
-    circles.collect()
+    Ok(circles.collect())
 }
 
 /// All files of code that is not for tests.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let is_for_tests = |path: &Path| {
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        name.contains("tests") || ["fuzzing", "random", "testing"].contains(&&*name)
-    };
-    let entries = fs::read_dir(folder).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let paths = paths.filter(|path| !is_for_tests(path));
-    let files = paths.flat_map(|path| match path.is_dir() {
-        true => files(&path),
-        false => vec![path],
-    });
-    files
-        .filter(|file| file.extension().is_some_and(|it| it == "rs"))
-        .collect()
+        if name.contains("tests") || ["fuzzing", "random", "testing"].contains(&&*name) {
+            continue;
+        }
+        if path.is_dir() {
+            files.extend(self::files(&path)?);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 fn module_of(folder: &Path, file: &Path) -> Module {
-    let path = file.strip_prefix(folder).expect("in the folder");
+    let path = file.strip_prefix(folder).unwrap_or(file);
     let path = path.with_extension("");
     let names = path.iter().map(|name| name.to_string_lossy().into_owned());
     let mut module: Module = names.collect();

@@ -1,9 +1,6 @@
 //! What the tests of this program share.
 
-use runtime::{
-    cluster::Cluster,
-    store::{ObjectKey, OpenStore, kube::KubeStore},
-};
+use runtime::{OpenStore, cluster::Cluster, cluster::KubeStore, store::ObjectKey};
 use tests::kube::ApiServer;
 
 /// Who may do everything.

@@ -1,6 +1,6 @@
 //! What every store must do.
 
-use runtime::store::{contract::Subject, kube::KubeStore};
+use runtime::{cluster::KubeStore, store::contract::Subject};
 use tests::kube::ApiServer;
 
 use crate::cluster::store;

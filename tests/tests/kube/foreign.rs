@@ -10,7 +10,8 @@ use kube::{Api, ResourceExt, api::DeleteParams};
 use proto::api::{DnsNameResolver, EgressFirewall, ResolvedAddress, ResolvedName};
 use runtime::{
     cluster::Cluster,
-    store::{ObjectKey, Store, StoreError, kube::KubeStore},
+    cluster::KubeStore,
+    store::{ObjectKey, Store, StoreError},
 };
 use tests::{
     kube::ApiServer,

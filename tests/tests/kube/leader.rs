@@ -8,8 +8,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use runtime::{
+    OpenStore,
     leader::{Leader, Leadership, RENEW_DEADLINE},
-    store::OpenStore,
 };
 use serde_json::json;
 use tests::{

@@ -10,16 +10,17 @@ use k8s_openapi::api::{
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
+    OpenStore,
     cluster::Cluster,
+    cluster::KubeStore,
     endpoints::{Discovery, ServiceName},
     leader::Leadership,
     networks::Reading,
     peers::Peers,
     report::{Reporter, Severity},
     store::{
-        Event, OpenStore, Precondition, Scope, Store, StoreError,
+        Event, Precondition, Scope, Store, StoreError,
         contract::{next, resolver, status, watch},
-        kube::KubeStore,
     },
 };
 use serde_json::Value;

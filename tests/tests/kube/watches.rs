@@ -11,10 +11,10 @@ use kube::{
 use proto::api::DnsNameResolver;
 use runtime::{
     cluster::Cluster,
+    cluster::KubeStore,
     store::{
         Event, ObjectKey, Precondition, Scope, Store, StoreError,
         contract::{next, resolver, status, watch},
-        kube::KubeStore,
     },
 };
 use serde_json::json;

@@ -12,10 +12,10 @@ use kube::{Api, api::PostParams, core::ObjectMeta};
 use proto::api::DnsNameResolver;
 use runtime::{
     cluster::Cluster,
+    cluster::KubeStore,
     store::{
         Store, StoreError,
         contract::{resolver, status},
-        kube::KubeStore,
     },
 };
 use serde_json::json;

@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     super::{ObjectKey, StoreError},
-    manifest::{Fault, MAX_SIZE, too_large},
+    fault::{Fault, MAX_SIZE, too_large},
 };
 
 /// Younger than this, a file can be written again without its times showing it: they are as coarse as the kernel's tick.

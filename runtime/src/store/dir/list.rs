@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, fs::File, io};
 use super::{
     super::{Kind, ObjectKey, Scope, names::is_namespace},
     file,
+    folder::{Folder, at},
     layout::{self, Entry},
-    objects::{Folder, at, vanished},
+    objects::vanished,
 };
 
 impl Folder {

@@ -31,7 +31,9 @@
 //! - Notifications of the file system only say where to look; everything is looked at every 10 s besides, and again
 //!   when notifications were lost.
 
+mod fault;
 mod file;
+mod folder;
 mod layout;
 mod list;
 mod lock;
@@ -55,8 +57,8 @@ use tokio::{task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
 use self::{
+    folder::Folder,
     notifications::Notifications,
-    objects::Folder,
     watch::Watch,
     writer::{Batch, Writer},
 };

@@ -14,11 +14,12 @@ use tracing::{info, warn};
 use self::files::{Files, News};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
+    fault::Fault,
     file::{self, FileError, Fingerprint},
+    folder::Folder,
     layout::file_name,
-    manifest::{self, Fault},
+    manifest,
     notifications::Notifications,
-    objects::Folder,
 };
 
 /// How often everything is looked at without a notification.

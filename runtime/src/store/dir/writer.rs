@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 use super::{
     super::{Kind, ObjectKey, StoreError, metrics},
     file::{self, FileError, Fingerprint},
+    folder::Folder,
     layout::{file_name, temporary},
     lock::RETRY,
-    objects::Folder,
 };
 
 /// As many writes are carried out together at most.

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::join_all;
 use kube::Client;
-use runtime::store::{ObjectKey, kube::KubeStore};
+use runtime::{cluster::KubeStore, store::ObjectKey};
 use rustix::process::Signal;
 use tests::{
     coredns::{CoreDns, free_port},

@@ -12,7 +12,10 @@ use std::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::ResourceExt;
 use proto::api::{DnsNameResolver, ResolvedAddress, ResolvedName};
-use runtime::store::{ObjectKey, Store, StoreError, kube::KubeStore};
+use runtime::{
+    cluster::KubeStore,
+    store::{ObjectKey, Store, StoreError},
+};
 use tests::{
     kube::ApiServer,
     soak::or_long,

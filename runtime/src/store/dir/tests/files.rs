@@ -98,7 +98,7 @@ async fn a_status_that_is_there_already_is_not_written_again() {
 #[tokio::test]
 async fn a_malformed_file_is_named_with_its_line_and_never_overwritten() {
     let dir = Dir::new();
-    let large = manifest("a.") + &"#".repeat(manifest::MAX_SIZE);
+    let large = manifest("a.") + &"#".repeat(fault::MAX_SIZE);
     for (text, place) in [
         ("", "a.yaml: the file is empty"),
         (

@@ -10,11 +10,11 @@ use tracing::warn;
 use super::{
     super::{
         super::{Kind, ObjectKey, Scope, names::is_namespace},
+        fault::Fault,
         file::{self, Fingerprint},
+        folder::{Folder, at},
         layout::{self, Entry},
-        manifest::Fault,
         notifications::Place,
-        objects::{Folder, at},
     },
     Watch,
 };

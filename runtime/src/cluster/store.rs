@@ -24,10 +24,10 @@ use kube::{
 };
 use tokio::sync::Semaphore;
 
-use super::{
+use super::{Cluster, Prepared, Refusal, Watching, decoded, watch};
+use crate::store::{
     Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
 };
-use crate::cluster::{Cluster, Prepared, Refusal, Watching, decoded, watch};
 
 /// How many statuses are written at once, or objects read; and how many made or deleted.
 const AT_ONCE: usize = 32;

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use futures_util::{Stream, future::Either};
 
-use super::{
-    BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
-    kube::KubeStore,
-};
 use crate::{
     UsageError,
     args::StoreAddress,
-    cluster::{Cluster, ConnectError},
+    cluster::{Cluster, ConnectError, KubeStore},
+    store::{
+        BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
+    },
 };
 
 /// Either store. What a program has besides (leadership, Events) depends on which it is.
@@ -28,7 +27,7 @@ impl OpenStore {
     /// the program in what it writes to a cluster.
     ///
     /// # Errors
-    /// [`super::dir::OpenError`], [`ConnectError`]; [`UsageError`] if no cluster is known.
+    /// [`OpenError`](crate::store::dir::OpenError), [`ConnectError`]; [`UsageError`] if no cluster is known.
     pub async fn open(address: &StoreAddress, manager: &'static str) -> anyhow::Result<Self> {
         Ok(match address {
             StoreAddress::Dir(path) => Self::Dir(DirStore::open(path)?),
