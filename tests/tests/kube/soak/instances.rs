@@ -365,7 +365,7 @@ async fn beside_the_plugin_and_the_operator_of_openshift_nothing_is_lost() {
     }
     let mut cluster = Cluster::start_in(server, &namespace).await;
     // The plugin writes as often as the collectors do, and one of them is always too late.
-    let (clients, history) = cluster.follow(100).await;
+    let (clients, history) = cluster.follow(rate()).await;
     let faults = or_long(&[Fault::Kill][..], &EACH);
     let plugin = plugin_writes(&store, key(&namespace, "rotating"), &clients);
     tokio::select! {
