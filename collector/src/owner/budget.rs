@@ -125,17 +125,14 @@ impl Budget {
             return Err(later(now, missing / self.rates.bytes));
         }
         self.writes -= 1.0;
-        self.times_at.insert(self.last_times(cost.payers).1, now);
+        self.times_at.insert(self.last_times(cost.payers).0, now);
         self.charge(cost, now);
         Ok(())
     }
 
     /// Of these namespaces the one for which times were written longest ago, and when.
-    pub(super) fn last_times(&self, namespaces: &[Namespace]) -> (Timestamp, Group) {
-        let groups = namespaces.iter().map(|it| Some(*it));
-        let times_at = |group| self.times_at.get(&group).copied().unwrap_or_default();
-        let with_time = groups.map(|group| (times_at(group), group));
-        with_time.min().unwrap_or_else(|| (times_at(None), None))
+    pub(super) fn last_times(&self, namespaces: &[Namespace]) -> (Group, Timestamp) {
+        least(&self.times_at, namespaces)
     }
 
     /// Takes a write of addresses or of a new object, or tells when its turn is. `turn` keeps that time until the write is taken; zero if it
@@ -229,11 +226,7 @@ impl Budget {
 
     /// Of these namespaces the one that took least of its share, and when that has paid.
     fn least_used(&self, namespaces: &[Namespace]) -> (Group, f64) {
-        let paid_at = |group: Group| self.paid_at.get(&group).copied().unwrap_or_default();
-        let groups = namespaces.iter().map(|it| Some(*it));
-        let with_time = groups.map(|group| (group, paid_at(group)));
-        let least = with_time.min_by(|(_, one), (_, other)| one.total_cmp(other));
-        least.unwrap_or_else(|| (None, paid_at(None)))
+        least(&self.paid_at, namespaces)
     }
 
     fn fill(&mut self, now: Timestamp) {
@@ -248,6 +241,17 @@ impl Budget {
             self.times_at.retain(|_, at| seconds(*at) > past);
         }
     }
+}
+
+/// Of these namespaces the one with the least, and that; what no namespace has if there is none.
+fn least<T: Copy + Default + PartialOrd>(
+    values: &HashMap<Group, T>,
+    namespaces: &[Namespace],
+) -> (Group, T) {
+    let value = |group| (group, values.get(&group).copied().unwrap_or_default());
+    let all = namespaces.iter().map(|it| value(Some(*it)));
+    let least = all.reduce(|one, other| if other.1 < one.1 { other } else { one });
+    least.unwrap_or_else(|| value(None))
 }
 
 /// Finer than a [`Timestamp`]: small writes cost less than a millisecond.

@@ -94,7 +94,7 @@ impl Owner {
         }
         // In turns of namespaces, so that thousands of names of one hold up no other's.
         refreshes.sort_by_cached_key(|it| {
-            let (last, _) = self.budget.last_times(&it.payers);
+            let (_, last) = self.budget.last_times(&it.payers);
             (last, it.nearest, it.spec.clone())
         });
         let mut waiting = 0;

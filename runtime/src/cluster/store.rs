@@ -180,17 +180,7 @@ impl Store for KubeStore {
     }
 
     async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        let keys = self.try_list_keys::<K>(scope).await;
-        keys.map_err(|refusal| match refusal {
-            Refusal::Unavailable {
-                reason,
-                retry_after,
-            } => StoreError::Unavailable {
-                reason,
-                retry_after,
-            },
-            refusal => StoreError::unavailable(refusal.to_string()),
-        })
+        self.try_list_keys::<K>(scope).await.map_err(unavailable)
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
@@ -263,6 +253,13 @@ fn error(refusal: Refusal, key: &ObjectKey) -> StoreError {
             key,
             reason: refusal.to_string(),
         },
+        Refusal::Unavailable { .. } => unavailable(refusal),
+    }
+}
+
+/// Whatever was refused cannot be had now.
+fn unavailable(refusal: Refusal) -> StoreError {
+    match refusal {
         Refusal::Unavailable {
             reason,
             retry_after,
@@ -270,5 +267,6 @@ fn error(refusal: Refusal, key: &ObjectKey) -> StoreError {
             reason,
             retry_after,
         },
+        refusal => StoreError::unavailable(refusal.to_string()),
     }
 }
