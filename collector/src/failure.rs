@@ -20,7 +20,7 @@ pub enum Failure {
     /// The answer cannot be read.
     #[error("the DNS server's answer cannot be read")]
     BadReply,
-    /// There is nobody to ask.
+    /// The collector knows no DNS server to ask.
     #[error("there is no DNS server to ask")]
     NoServer,
 }
@@ -78,7 +78,7 @@ impl Failure {
         "NoServer",
     ];
 
-    /// One word of a few, whatever a server sends: fit for a metric label.
+    /// One word of a few, also for response codes that have no name here: fit for a metric label.
     pub fn label(self) -> &'static str {
         match self {
             Self::Rcode(rcode) => rcode_name(rcode).unwrap_or("OtherRcode"),

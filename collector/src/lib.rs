@@ -5,7 +5,7 @@
 //! - [`policy`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
 //! - [`owner`]: the one task that owns all statuses.
-//! - [`resolve`]: look-ups of our own, and their [`failure`]s; [`remember`]: answers for names that nobody wants yet.
+//! - [`resolve`]: the collector's own look-ups, and their [`failure`]s; [`remember`]: answers for names that no rule wants yet.
 //! - [`recent`]: what happened of late to names that are wanted.
 //! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
 //! - [`inspect`]: what is known, shown to people; [`explain`]: why something is there, or is not.

@@ -40,7 +40,7 @@ pub enum LeftOut {
 pub struct Notices(Option<mpsc::Sender<LeftOut>>);
 
 impl Notices {
-    /// What is told, and who takes it.
+    /// The sender, and the receiver for the task that tells the authors.
     pub fn channel() -> (Self, mpsc::Receiver<LeftOut>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
         (Self(Some(queue)), receiver)
@@ -88,7 +88,7 @@ struct Telling {
 }
 
 impl Rebindings {
-    /// What is told, and who takes it.
+    /// The sender, and the receiver for the task that tells the authors.
     ///
     /// Each is noted in `recent` too.
     pub fn channel(recent: Recent, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {

@@ -16,6 +16,7 @@ use axum::{
     routing::get,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -25,7 +26,6 @@ use crate::{
     listen::{Access, ListenAddress, Listener},
     metrics::series,
 };
-use serde::Serialize;
 
 /// The Prometheus text format, version 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

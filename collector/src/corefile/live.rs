@@ -17,6 +17,7 @@ use runtime::{
     report::{AGAIN, BUSY, Reporter, Severity},
     store::{Event, ObjectKey},
 };
+use serde::Serialize;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -25,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Finding, Imports, Line, Scope, all_findings, bypasses, config_map::KEY};
-use serde::Serialize;
 
 /// How many findings are kept. More differ in nothing but their lines.
 const MAX_FINDINGS: usize = 100;

@@ -3,8 +3,9 @@
 
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
-use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
 use serde::Serialize;
+
+use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
 
 /// The indentation where nothing in a block shows one.
 pub(super) const INDENT: &str = "    ";

@@ -79,7 +79,7 @@ struct Asked<'a> {
     family: Family,
 }
 
-/// The observation that a data frame is. Whatever comes of it is counted.
+/// The observation that a data frame is. Each outcome is counted.
 #[inline]
 pub fn observe(
     frame: &[u8],

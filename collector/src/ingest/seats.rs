@@ -11,12 +11,11 @@ use std::{
     time::Duration,
 };
 
-use runtime::listen::Peer;
+use runtime::{inspect::text::seconds, listen::Peer};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::queue;
-use runtime::inspect::text::seconds;
-use serde::Serialize;
 
 /// Of the connections, those of peers that are not known yet may take one part in so many: known ones always find room.
 const UNKNOWN_PART: usize = 2;

@@ -112,7 +112,7 @@ impl RefusedDnsServerStatus {
     }
 }
 
-/// Whether somebody should look at a name.
+/// Whether an administrator should look at a name.
 pub(super) fn is_troubled(name: &NameView) -> bool {
     let lost = name.evictions.addresses + name.evictions.names > 0;
     name.failing > 0

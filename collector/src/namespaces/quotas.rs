@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use crate::clients::Namespace;
 use serde::Serialize;
+
+use crate::clients::Namespace;
 
 /// How much a namespace may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use runtime::clock::Timestamp;
 
 use crate::state::{Addition, Memory};
 
-/// If it took out so many names under a wildcard that a client asked for, none of the client's is added for so long.
+/// If the leader took out so many names under a wildcard that a client asked for, none of the client's is added for so long.
 const NAMES_REFUSED: usize = 8;
 
 /// Addresses of an object that wait, or are remembered.
@@ -27,7 +27,7 @@ pub(super) struct Refused {
     pub(super) name: DnsName,
     /// The address; all of them if the name itself went from under its wildcard.
     pub(super) ip: Option<IpAddr>,
-    /// Who asked for it.
+    /// The client that asked for it.
     pub(super) client: IpAddr,
     /// Not to be added before then.
     pub(super) until: Timestamp,
@@ -36,7 +36,7 @@ pub(super) struct Refused {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) addition: Addition,
-    /// Who was told.
+    /// The client that was told.
     pub(super) client: IpAddr,
     pub(super) since: Timestamp,
 }

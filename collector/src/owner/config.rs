@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{NamespaceLimits, Rates};
 use clap::ValueEnum;
 
+use super::{NamespaceLimits, Rates};
 use crate::{
     clients::Clients, guards::Guards, namespaces::NamespaceQuotas, new_names::KnownNames,
     notices::Notices, recent::Recent, remember::Remembered, state::Limits,
 };
 
-/// Who makes and deletes objects.
+/// Whether the collector makes and deletes objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ManageObjects {
     /// The collector makes an object for a name that nobody else made one for.

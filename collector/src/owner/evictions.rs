@@ -7,6 +7,7 @@ use kube::Resource;
 use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use serde::Serialize;
 
 use super::Owner;
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
     recent::What,
     state::{Learned, Limits},
 };
-use serde::Serialize;
 
 /// For each object this often.
 const INTERVAL: Duration = Duration::from_secs(60);

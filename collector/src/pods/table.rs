@@ -14,9 +14,9 @@ use runtime::{
     networks::{Networks, Purpose},
     store::{ObjectKey, Scope},
 };
+use serde::Serialize;
 
 use super::resolv_conf::{NameServer, ResolvConf};
-use serde::Serialize;
 
 /// So many servers that pods chose are asked; each costs a query for every look-up.
 pub const MAX_TRUSTED: usize = 8;

@@ -2,8 +2,9 @@
 
 use std::{borrow::Borrow, fmt};
 
-use crate::dns;
 use serde::{Serialize, Serializer};
+
+use crate::dns;
 
 /// `external_ids:k8s.ovn.org/owner-type` of the address sets of DNS names.
 pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";

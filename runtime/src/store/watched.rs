@@ -6,9 +6,9 @@ use std::{
 };
 
 use kube::Resource;
+use serde::Serialize;
 
 use super::metrics;
-use serde::Serialize;
 
 /// How many objects each watch names.
 const MAX_NAMED: usize = 100;

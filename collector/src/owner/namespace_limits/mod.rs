@@ -39,6 +39,7 @@ use std::{
 use metrics::gauge;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use serde::Serialize;
 
 use self::{charged::Charged, refused::RefusedNames};
 use super::{Entry, Owner};
@@ -48,7 +49,6 @@ use crate::{
     observation::Observation,
     state::Stored,
 };
-use serde::Serialize;
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
