@@ -20,13 +20,13 @@ use std::{
 use bytes::BytesMut;
 use collector::{
     guards::Guards,
-    ingest::{
+    observe::{
+        answer_cache::AnswerCache,
         metrics::Counts,
+        names::NameIndex,
         pipeline::{Context, StreamHistory, observe},
     },
-    names::NameIndex,
-    remember::Remembered,
-    resolve::OwnQueries,
+    query_origin::OwnQueries,
 };
 use hickory_proto::op::{Message, ResponseCode};
 use prost::Message as _;
@@ -92,7 +92,7 @@ fn read_bytes(stream: &[u8]) -> u64 {
     sum.wrapping_add(rest.iter().map(|byte| u64::from(*byte)).sum())
 }
 
-fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
+fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
     let context = Context {
         names,
         guards: &Guards::default(),
@@ -100,7 +100,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
         remembered,
         own: &OwnQueries::default(),
         secrets: None,
-        new_names: &collector::new_names::NewNames::default(),
+        new_names: &collector::observe::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     // Every answer that matches is to become an observation.
@@ -113,7 +113,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
 }
 
 /// Two readers, each with the whole stream, as two connections would have.
-fn in_two_threads(stream: &[u8], names: &NameIndex, remembered: &Remembered) -> u64 {
+fn in_two_threads(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
     std::thread::scope(|scope| {
         let readers = [(); 2].map(|()| scope.spawn(|| ingest(stream, names, remembered)));
         readers.map(|reader| reader.join().unwrap()).iter().sum()
@@ -227,7 +227,7 @@ fn main() -> ExitCode {
         )
     });
     let least = minimal::Wanted::new(&usual.2);
-    let (forget, remember) = (Remembered::default(), Remembered::new(65_536, DAY));
+    let (forget, remember) = (AnswerCache::default(), AnswerCache::new(65_536, DAY));
     let twice = |stream: &[u8], remembered| {
         ingest(stream, &usual.1, remembered) + ingest(stream, &usual.1, remembered)
     };
@@ -329,7 +329,7 @@ fn main() -> ExitCode {
         println!("{what:<40}{ratio:>8.2}  {limit}");
     }
 
-    let each = |names: &NameIndex, remembered: &Remembered| {
+    let each = |names: &NameIndex, remembered: &AnswerCache| {
         let streams = usual.0.iter();
         allocations(|| {
             streams

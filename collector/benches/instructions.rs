@@ -11,13 +11,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use collector::{
     guards::Guards,
-    ingest::{
+    observe::{
+        answer_cache::AnswerCache,
         metrics::Counts,
+        names::NameIndex,
         pipeline::{Context, StreamHistory, observe},
     },
-    names::NameIndex,
-    remember::Remembered,
-    resolve::OwnQueries,
+    query_origin::OwnQueries,
 };
 use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
@@ -34,7 +34,7 @@ const LIMIT: u64 = 520;
 struct Input {
     stream: BytesMut,
     names: NameIndex,
-    remembered: Remembered,
+    remembered: AnswerCache,
     guards: Guards,
     clock: Clock,
     own: OwnQueries,
@@ -46,7 +46,7 @@ fn input(remembered: usize) -> Input {
     let mut input = Input {
         stream,
         names: traffic::wanted(NAMES).iter().collect(),
-        remembered: Remembered::new(remembered, DAY),
+        remembered: AnswerCache::new(remembered, DAY),
         guards: Guards::default(),
         clock: Clock::system(),
         own: OwnQueries::default(),
@@ -65,7 +65,7 @@ fn ingest(input: &mut Input) -> usize {
         remembered: &input.remembered,
         own: &input.own,
         secrets: None,
-        new_names: &collector::new_names::NewNames::default(),
+        new_names: &collector::observe::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
     // Every answer that matches is to become an observation.

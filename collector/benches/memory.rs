@@ -13,10 +13,10 @@ mod counting;
 use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use collector::{
+    controller::{Config, StatusController},
+    lookup::{FamilyOutcome, LookupResult},
     observation::Addresses,
-    owner::{Config, Owner},
-    policy::{self, Outputs, Overview, Terms, TermsRules, Wanted},
-    resolve::{FamilyOutcome, Round},
+    rules::{self, Outputs, Overview, RetentionPolicy, RetentionRules, Wanted},
     state::Limits,
 };
 use futures_util::StreamExt;
@@ -24,7 +24,7 @@ use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     admin::Health,
     clock::Timestamp,
-    report::Reporter,
+    kube_events::Reporter,
     store::{Event, Scope, Store, dir::DirStore},
 };
 use serde_json::json;
@@ -103,8 +103,8 @@ fn fill(store: &Path, count: usize) {
     }
 }
 
-fn owner() -> Owner {
-    Owner::new(Config {
+fn controller() -> StatusController {
+    StatusController::new(Config {
         namespace: NAMESPACE.to_owned(),
         limits: Limits {
             lookups: true,
@@ -115,14 +115,14 @@ fn owner() -> Owner {
 }
 
 /// Looks every name up once, and finds what its object says.
-fn look_up(owner: &mut Owner, count: usize) {
+fn look_up(controller: &mut StatusController, count: usize) {
     let mut numbers: HashMap<DnsName, usize> = (0..NAMES)
         .map(|i| (DnsName::parse(&name(i)).unwrap(), i))
         .collect();
     let mut millis = 0;
     while !numbers.is_empty() {
-        owner.lookup_is_due(at(millis));
-        let Some(request) = owner.next_request(at(millis)) else {
+        controller.lookup_is_due(at(millis));
+        let Some(request) = controller.next_request(at(millis)) else {
             millis += 1;
             continue;
         };
@@ -135,14 +135,14 @@ fn look_up(owner: &mut Owner, count: usize) {
             },
             None => FamilyOutcome::NoData,
         };
-        let round = Round {
+        let round = LookupResult {
             name: request.name,
             started: at(millis),
             finished: at(millis),
             v4,
             v6: FamilyOutcome::NoData,
         };
-        owner.round(&round, at(millis));
+        controller.round(&round, at(millis));
     }
 }
 
@@ -156,10 +156,10 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let (wanted, mut names) = watch::channel(Wanted::default());
     let (overview, shown) = watch::channel(Arc::new(Overview::default()));
     let (reporter, reports) = Reporter::with_queue(1);
-    let terms = Terms {
+    let terms = RetentionPolicy {
         grace: Duration::from_secs(5),
         min_ttl: Duration::from_secs(5),
-        ..Terms::default()
+        ..RetentionPolicy::default()
     };
     let outputs = Outputs {
         wanted,
@@ -167,15 +167,15 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         reporter,
     };
     let gate = health.gate("egress-firewalls", "starting");
-    let following = policy::run(
+    let following = rules::run(
         store.clone(),
-        TermsRules {
+        RetentionRules {
             defaults: terms,
-            ..TermsRules::default()
+            ..RetentionRules::default()
         },
         collector::clients::Clients::default(),
         outputs,
-        policy::Inputs {
+        rules::Inputs {
             rebindings: mpsc::channel(1).1,
             left_out: mpsc::channel(1).1,
             questions: mpsc::channel(1).1,
@@ -186,24 +186,24 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let following = tokio::spawn(following);
     names.wait_for(|wanted| wanted.in_sync).await.unwrap();
 
-    let mut owner = owner();
-    owner.lead(true, at(0));
+    let mut controller = controller();
+    controller.lead(true, at(0));
     let mut events = pin!(store.watch::<DnsNameResolver>(Scope::Namespace(NAMESPACE.to_owned())));
     let Some(list @ Event::Synced(_)) = events.next().await else {
         panic!("a list");
     };
-    owner.event(list, at(0));
-    owner.want(&names.borrow_and_update(), at(0));
-    let index = owner.take_index();
+    controller.event(list, at(0));
+    controller.want(&names.borrow_and_update(), at(0));
+    let index = controller.take_index();
     let most = counting::most();
-    look_up(&mut owner, count);
+    look_up(&mut controller, count);
     let bytes = counting::allocated() - before;
-    let known = owner.view(at(0));
+    let known = controller.view(at(0));
     assert_eq!(known.names.len(), NAMES);
     assert!(known.names.iter().all(|name| name.addresses == count));
     token.cancel();
     following.await.unwrap().unwrap();
-    drop((owner, index, shown, reports));
+    drop((controller, index, shown, reports));
     let each = |bytes: usize| bytes as f64 / NAMES as f64;
     (each(bytes), each(most - before))
 }

@@ -13,7 +13,8 @@ use std::{
 
 use collector::{
     guards::Guards,
-    resolve::{self, Config, Inputs, OwnQueries, Request, Server, Servers},
+    lookup::{self, Config, Inputs, Request, Server, Servers},
+    query_origin::OwnQueries,
 };
 use proto::api::DnsName;
 use runtime::clock::Clock;
@@ -35,7 +36,7 @@ async fn run(servers: Vec<Server>, known: usize) {
     let (round_sender, mut rounds) = mpsc::channel(1024);
     let (_servers, servers) = watch::channel(Servers::from(servers));
     let shutdown = CancellationToken::new();
-    let task = tokio::spawn(resolve::run(
+    let task = tokio::spawn(lookup::run(
         Config::default(),
         Inputs { servers, requests },
         round_sender,

@@ -17,16 +17,15 @@ use std::{
 
 use collector::{
     clients::Clients,
-    owner::ManageObjects,
-    owner::{Config, Owner},
-    policy::{self, Inputs, Outputs, TermsRules, Wanted},
+    controller::{Config, ManageObjects, StatusController},
+    rules::{self, Inputs, Outputs, RetentionRules, Wanted},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use proto::api::EgressFirewall;
 use runtime::{
     admin::Health,
     clock::Timestamp,
-    report::Reporter,
+    kube_events::Reporter,
     store::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError},
 };
 use serde_json::json;
@@ -101,7 +100,7 @@ struct Cluster {
     edits: Vec<usize>,
     store: mpsc::UnboundedSender<Event<EgressFirewall>>,
     wanted: watch::Receiver<Wanted>,
-    owner: Owner,
+    controller: StatusController,
     _others: Box<dyn Any>,
 }
 
@@ -115,9 +114,9 @@ impl Cluster {
         let (notices, left_out) = mpsc::channel(1);
         let (asking, questions) = mpsc::channel(1);
         let health = Health::new();
-        let task = policy::run(
+        let task = rules::run(
             Scripted(Arc::new(Mutex::new(Some(events)))),
-            TermsRules::default(),
+            RetentionRules::default(),
             Clients::default(),
             Outputs {
                 wanted,
@@ -133,11 +132,11 @@ impl Cluster {
             CancellationToken::new(),
         );
         tokio::spawn(task);
-        let mut owner = Owner::new(Config {
+        let mut controller = StatusController::new(Config {
             manage_objects: ManageObjects::Never,
             ..Config::default()
         });
-        owner.event(Event::Synced(Vec::new()), at());
+        controller.event(Event::Synced(Vec::new()), at());
         let all = (0..namespaces).map(|i| firewall(i, 0)).collect();
         store.send(Event::Synced(all)).unwrap();
         let mut cluster = Self {
@@ -145,7 +144,7 @@ impl Cluster {
             edits: vec![0; namespaces],
             store,
             wanted: names,
-            owner,
+            controller,
             _others: Box::new((shown, reports, rebinding, notices, asking, health)),
         };
         cluster.take_in().await;
@@ -155,10 +154,10 @@ impl Cluster {
     /// The owner and the readers take in what changed.
     async fn take_in(&mut self) {
         self.wanted.changed().await.unwrap();
-        self.owner.want(&self.wanted.borrow_and_update(), at());
+        self.controller.want(&self.wanted.borrow_and_update(), at());
         // Without a store its names are written nowhere.
-        self.owner.writes(at());
-        assert!(self.owner.take_index().is_some());
+        self.controller.writes(at());
+        assert!(self.controller.take_index().is_some());
     }
 
     /// So many edits, one after the other, of EgressFirewalls all over the cluster.

@@ -13,16 +13,15 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use collector::{
     clients::{Clients, Namespace},
-    observation::Addresses,
-    observation::{Observation, Source},
-    owner::{Config, Owner, Shared},
-    policy::{Terms, Wanted},
+    controller::{Config, Shared, StatusController},
+    observation::{Addresses, Observation, Provenance},
+    rules::{RetentionPolicy, Wanted},
     state::Limits,
 };
 use proto::api::{DnsName, Family};
 use runtime::{
     clock::Timestamp,
-    networks::{Networks, Purpose},
+    cluster_cidrs::{Networks, Purpose},
     store::{Event, ObjectKey},
 };
 
@@ -59,8 +58,8 @@ fn pod(namespace: usize) -> IpAddr {
         .into()
 }
 
-fn owner(clients: &Clients) -> Owner {
-    let mut owner = Owner::new(Config {
+fn controller(clients: &Clients) -> StatusController {
+    let mut controller = StatusController::new(Config {
         namespace: "ovn".to_owned(),
         limits: Limits {
             lookups: true,
@@ -72,16 +71,16 @@ fn owner(clients: &Clients) -> Owner {
         },
         ..Config::default()
     });
-    owner.event(Event::Synced(Vec::new()), at(0));
-    owner.lead(true, at(0));
-    owner
+    controller.event(Event::Synced(Vec::new()), at(0));
+    controller.lead(true, at(0));
+    controller
 }
 
 /// Namespaces of ten names each, and wildcards that some of them share.
 fn wanted(numbers: &[Namespace]) -> Wanted {
-    let terms = Terms {
+    let terms = RetentionPolicy {
         allowed: true,
-        ..Terms::default()
+        ..RetentionPolicy::default()
     };
     let mut wanted = Wanted {
         in_sync: true,
@@ -119,21 +118,21 @@ fn answer(asked: &str, i: usize, client: IpAddr) -> Observation {
         given: at(0),
         client: Some(client),
         truncated: false,
-        source: Source::STREAM,
+        source: Provenance::STREAM,
     }
 }
 
-fn fill(owner: &mut Owner) {
+fn fill(controller: &mut StatusController) {
     for i in 0..NAMES {
         let asked = format!("n{i}.example.com");
-        owner.observe(&answer(&asked, i, pod(i % NAMESPACES)));
+        controller.observe(&answer(&asked, i, pod(i % NAMESPACES)));
     }
     for wildcard in 0..WILDCARDS {
         for found in 0..FOUND {
             let asked = format!("f{found}.w{wildcard}.example.com");
             let i = NAMES + wildcard * FOUND + found;
             for client in 0..SHARING {
-                owner.observe(&answer(&asked, i, pod(wildcard * SHARING + client)));
+                controller.observe(&answer(&asked, i, pod(wildcard * SHARING + client)));
             }
         }
     }
@@ -161,20 +160,25 @@ fn main() {
             number
         })
         .collect();
-    let mut owner = owner(&clients);
-    owner.want(&wanted(&numbers), at(0));
-    fill(&mut owner);
+    let mut controller = controller(&clients);
+    controller.want(&wanted(&numbers), at(0));
+    fill(&mut controller);
     let [mut looks, mut reports] = [Vec::new(), Vec::new()];
     for turn in 1..=TURNS {
         let now = at(turn as i64 * 1_000);
         let began = Instant::now();
-        owner.tick(now);
+        controller.tick(now);
         looks.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
-        owner.report(now);
+        controller.report(now);
         reports.push(began.elapsed().as_secs_f64() * 1e3);
     }
-    let known: usize = owner.view(at(0)).names.iter().map(|it| it.addresses).sum();
+    let known: usize = controller
+        .view(at(0))
+        .names
+        .iter()
+        .map(|it| it.addresses)
+        .sum();
     assert_eq!(known, 2 * (NAMES + WILDCARDS * FOUND));
     let (look, report) = (median(looks), median(reports));
     println!("a look at what each namespace has          {look:>10.1} ms a second");

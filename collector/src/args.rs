@@ -2,8 +2,8 @@
 
 mod cli;
 mod flush;
-mod keep;
 mod listen;
+mod retention;
 mod shutdown;
 
 use std::{num::NonZeroU32, time::Duration};
@@ -20,14 +20,14 @@ use runtime::{
 pub use self::{
     cli::{CaptureArgs, Cli, Format, ReplayArgs},
     flush::FlushArgs,
-    keep::KeepArgs,
     listen::{Following, ListenArgs},
+    retention::KeepArgs,
     shutdown::ShutdownArgs,
 };
 use crate::{
+    controller::{ManageObjects, Rates},
     corefile::args::LiveCorefileArgs,
-    owner::{ManageObjects, Rates},
-    resolve::ResolverSpec,
+    lookup::ResolverSpec,
     state::Limits,
 };
 

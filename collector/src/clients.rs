@@ -8,7 +8,7 @@ use std::{
 };
 
 use runtime::{
-    networks::{Networks, Purpose},
+    cluster_cidrs::{Networks, Purpose},
     store::{ObjectKey, Scope},
 };
 

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
-use runtime::networks::{Networks, Purpose};
+use runtime::cluster_cidrs::{Networks, Purpose};
 
 /// The addresses that the collector refuses in every answer. [`proto::address`] names some, the administrator denies some, and
 /// some are the cluster's own.

@@ -68,7 +68,7 @@ impl Signs<'_> {
     fn is_heard(&self, server: IpAddr) -> bool {
         let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
         let mut blocks = self.blocks.iter().filter(of_server);
-        if blocks.any(|block| matches!(block.state, State::Searching | State::Blind)) {
+        if blocks.any(|block| matches!(block.state, State::Searching | State::NotReporting)) {
             return false;
         }
         let mut blocks = self.blocks.iter().filter(of_server);
@@ -151,7 +151,10 @@ mod tests {
             look(&mut Tracker::new(true), &[Some(9)], &[1], &flushed),
             [false; 3]
         );
-        let one_blind = [block(1, State::Flushed, 1), block(1, State::Blind, 0)];
+        let one_blind = [
+            block(1, State::Flushed, 1),
+            block(1, State::NotReporting, 0),
+        ];
         let found = look(&mut Tracker::new(true), &[Some(1)], &[1], &one_blind);
         assert_eq!(found, [false, true, false]);
     }

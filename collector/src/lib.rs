@@ -16,27 +16,25 @@
 pub mod args;
 pub mod capture;
 pub mod clients;
+pub mod controller;
 pub mod corefile;
+pub mod event_history;
 pub mod explain;
 pub mod failure;
 pub mod flush;
 pub mod guards;
 pub mod hearing;
-pub mod ingest;
 pub mod inspect;
-pub mod names;
+pub mod lookup;
 pub mod namespaces;
-pub mod new_names;
 pub mod notices;
 pub mod observation;
-pub mod owner;
+pub mod observe;
 pub mod pods;
-pub mod policy;
 pub mod publish;
-pub mod recent;
-pub mod remember;
+pub mod query_origin;
 pub mod replay;
-pub mod resolve;
+pub mod rules;
 mod run;
 pub mod state;
 
@@ -46,17 +44,17 @@ pub use self::run::run;
 
 /// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[
-    ingest::metrics::METRICS,
+    observe::metrics::METRICS,
     flush::METRICS,
-    resolve::metrics::METRICS,
-    owner::METRICS,
-    policy::METRICS,
+    lookup::metrics::METRICS,
+    controller::METRICS,
+    rules::METRICS,
     corefile::live::METRICS,
     pods::METRICS,
     namespaces::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
     runtime::reload::METRICS,
-    runtime::report::METRICS,
-    runtime::expiry::METRICS,
+    runtime::kube_events::METRICS,
+    runtime::certificate_expiry::METRICS,
 ];

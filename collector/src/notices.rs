@@ -1,4 +1,4 @@
-//! What the authors of rules are to be told, from the tasks that find it to the one that [knows the rules](crate::policy).
+//! What the authors of rules are to be told, from the tasks that find it to the one that [knows the rules](crate::rules).
 
 use std::net::IpAddr;
 
@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use crate::{
     clients::Namespace,
+    event_history::{EventHistory, EventKind, HistoryEntry},
     namespaces::NamespaceQuota,
-    observation::Source,
-    recent::{Note, Recent, What},
+    observation::Provenance,
 };
 
 /// What waits to be told of. There is no need for each.
@@ -73,7 +73,7 @@ pub struct Rebinding {
     /// Why the address is refused, in a word.
     pub reason: &'static str,
     /// Where the answer was seen.
-    pub source: Source,
+    pub source: Provenance,
 }
 
 /// Takes attempts and never blocks. Clones share the queue; the default has none, and only counts.
@@ -83,7 +83,7 @@ pub struct Rebindings(Option<Telling>);
 #[derive(Clone, Debug)]
 struct Telling {
     queue: mpsc::Sender<Rebinding>,
-    recent: Recent,
+    recent: EventHistory,
     clock: Clock,
 }
 
@@ -91,7 +91,7 @@ impl Rebindings {
     /// The sender, and the receiver for the task that tells the authors.
     ///
     /// Each is noted in `recent` too.
-    pub fn channel(recent: Recent, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
+    pub fn channel(recent: EventHistory, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let telling = Telling {
             queue,
@@ -108,10 +108,10 @@ impl Rebindings {
             return;
         };
         for rebinding in rebindings {
-            telling.recent.note(Note {
+            telling.recent.note(HistoryEntry {
                 name: rebinding.name.clone(),
                 address: Some(rebinding.address),
-                what: What::Refused(rebinding.reason),
+                what: EventKind::Refused(rebinding.reason),
                 source: rebinding.source,
                 at: telling.clock.now(),
             });

@@ -29,14 +29,14 @@ pub struct Observation {
     /// The answer was cut off: there may be more addresses.
     pub truncated: bool,
     /// Where it was seen.
-    pub source: Source,
+    pub source: Provenance,
 }
 
 /// Where an address was seen: two bytes, since it is kept for each.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Source(u16);
+pub struct Provenance(u16);
 
-impl Source {
+impl Provenance {
     /// In the status of an object, as another replica or an earlier life of this one wrote it.
     pub const STATUS: Self = Self(0);
     /// In the reply to one of this replica's own look-ups.
@@ -49,7 +49,7 @@ impl Source {
     /// The peers of streams that are told apart.
     pub const PEERS: usize = (u16::MAX - Self::STREAM.0) as usize;
 
-    /// The dnstap stream of a peer, by its number; [`Source::STREAM`] for those beyond [`Source::PEERS`].
+    /// The dnstap stream of a peer, by its number; [`Provenance::STREAM`] for those beyond [`Provenance::PEERS`].
     pub fn peer(number: usize) -> Self {
         let number = u16::try_from(number).ok();
         let source = number.and_then(|number| number.checked_add(Self::STREAM.0 + 1));
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn every_peer_that_has_a_number_is_told_from_all_other_sources() {
-        for number in [0, 1, Source::PEERS - 1] {
-            assert_eq!(Source::peer(number).number(), Some(number));
+        for number in [0, 1, Provenance::PEERS - 1] {
+            assert_eq!(Provenance::peer(number).number(), Some(number));
         }
-        for number in [Source::PEERS, usize::MAX] {
-            assert_eq!(Source::peer(number), Source::STREAM);
+        for number in [Provenance::PEERS, usize::MAX] {
+            assert_eq!(Provenance::peer(number), Provenance::STREAM);
         }
         for source in [
-            Source::STATUS,
-            Source::LOOKUP,
-            Source::REMEMBERED,
-            Source::STREAM,
+            Provenance::STATUS,
+            Provenance::LOOKUP,
+            Provenance::REMEMBERED,
+            Provenance::STREAM,
         ] {
             assert_eq!(source.number(), None);
         }

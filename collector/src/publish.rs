@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::api::DnsNameResolver;
 use runtime::{
-    sparse::Sparse,
+    log_rate_limiter::LogRateLimiter,
     store::{ObjectKey, Precondition, Store, StoreError},
 };
 use tracing::{debug, warn};
@@ -56,7 +56,7 @@ impl Write {
 
     /// Tries it once. After a conflict the object is read, so that the next attempt stands on what is there. `outage` decides
     /// whether the log tells of a store that takes no writes.
-    pub async fn attempt<S: Store>(self, store: &S, outage: &Sparse) -> Outcome {
+    pub async fn attempt<S: Store>(self, store: &S, outage: &LogRateLimiter) -> Outcome {
         let (key, label) = (self.key(), self.label());
         let result = match &self {
             Self::Status(object) => store.replace_status(object.as_ref()).await.map(Some),
@@ -85,10 +85,15 @@ impl Write {
     }
 }
 
-fn failed(key: &ObjectKey, label: &'static str, error: &StoreError, outage: &Sparse) -> Outcome {
+fn failed(
+    key: &ObjectKey,
+    label: &'static str,
+    error: &StoreError,
+    outage: &LogRateLimiter,
+) -> Outcome {
     if let StoreError::Unavailable { retry_after, .. } = error {
         // An outage concerns all objects.
-        if let Some(left_out) = outage.pass() {
+        if let Some(left_out) = outage.allow() {
             warn!(object = %key, write = label, %error, left_out, "the store takes no writes for now");
         }
         return Outcome::Failed(*retry_after);

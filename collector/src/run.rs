@@ -12,13 +12,13 @@ use runtime::{
     OpenStore,
     admin::{Admin, Health},
     args::StoreAddress,
+    certificate_expiry,
     clock::Clock,
+    cluster_cidrs::{Networks, Reading},
     endpoints::{Discovery, Endpoints},
-    expiry,
     inspect::Inspect,
-    networks::{Networks, Reading},
+    kube_events::Reporter,
     reload::Reloaded,
-    report::Reporter,
     shutdown::Tasks,
     telemetry,
 };
@@ -31,23 +31,22 @@ use self::{farewell::Farewell, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
-    guards::{Guards, SharedGuards},
-    ingest::{
-        Admission, DnsServers, Ingest, Listener, Losses, Seats, Sources, Taps, host_network, queue,
-        secret::Secrets,
-    },
-    inspect,
-    names::SharedIndex,
-    namespaces::NamespaceQuotas,
-    new_names::NewNames,
-    notices::{Notices, Rebindings},
-    owner::{
+    controller::{
         self, Shared,
         task::{Channels, Gates},
     },
-    policy::{self, Wanted},
-    remember::Remembered,
-    resolve::{self, Beside, OwnQueries, ResolverSpec, Round},
+    guards::{Guards, SharedGuards},
+    inspect,
+    lookup::{self, AuxiliaryServers, LookupResult, ResolverSpec},
+    namespaces::NamespaceQuotas,
+    notices::{Notices, Rebindings},
+    observe::{
+        CaptureSubscribers, ConnectionTable, DnsServers, Ingest, Listener, LossTracker, PeerAcl,
+        PeerIds, answer_cache::AnswerCache, host_network, names::SharedIndex, new_names::NewNames,
+        queue, secret::Secrets,
+    },
+    query_origin::OwnQueries,
+    rules::{self, Wanted},
     state::Limits,
 };
 
@@ -84,7 +83,7 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let clock = Clock::system();
     let (notices, left_out) = Notices::channel();
     let shared = Shared {
-        remembered: Remembered::new(Remembered::NAMES, args.keep.max_ttl),
+        remembered: AnswerCache::new(AnswerCache::NAMES, args.keep.max_ttl),
         notices,
         quotas: match &store {
             OpenStore::Dir(_) => NamespaceQuotas::default(),
@@ -98,9 +97,9 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         rebindings,
         new_names: NewNames::new(args.listen.new_names(), &shared.known, &shared.notices),
         shared,
-        sources: Sources::default(),
-        losses: Losses::default(),
-        taps: Taps::default(),
+        peer_ids: PeerIds::default(),
+        loss_tracker: LossTracker::default(),
+        taps: CaptureSubscribers::default(),
         guards: Guards::new(args.keep.deny_answer.clone())
             .allow_nodes(args.allow_node_addresses)
             .shared(),
@@ -113,12 +112,12 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         reporter,
     };
     let (asked_of_rules, questions) = mpsc::channel(inspect::QUEUE);
-    let inputs = policy::Inputs {
+    let inputs = rules::Inputs {
         rebindings: attempts,
         left_out,
         questions,
     };
-    let (wanted, overview) = program.policy(inputs, &mut tasks);
+    let (wanted, overview) = program.rules(inputs, &mut tasks);
     program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
@@ -140,11 +139,11 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let pods = program.pods(
         &overview, &endpoints, &networks, &leader, trusted, &mut tasks,
     );
-    let (observations, seats) =
-        program.ingest(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
+    let (observations, connections) =
+        program.observe(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
     let channels = Channels {
         observations,
-        losses: program.losses.clone(),
+        loss_tracker: program.loss_tracker.clone(),
         wanted,
         networks: networks.clone(),
         rounds,
@@ -158,17 +157,17 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
         reporter: program.reporter.clone(),
         questions,
     };
-    program.owner(limits, channels, &mut tasks);
+    program.controller(limits, channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
-        let sources = inspect::Sources {
-            owner: asked_of_owner,
+        let sources = inspect::InspectSources {
+            controller: asked_of_owner,
             rules: asked_of_rules,
             wanted: names_in_use,
             recent: program.shared.recent.clone(),
             remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
-            peers: program.sources.clone(),
-            seats,
+            peers: program.peer_ids.clone(),
+            connections,
             clock: program.clock.clone(),
             overview,
             taps: program.taps.clone(),
@@ -210,8 +209,8 @@ impl Sockets {
             dnstap.push(listener.await?);
         }
         if let Some(certificate) = args.listen.certificate.clone() {
-            let files = vec![(expiry::Role::Listener, certificate)];
-            tasks.spawn("expiry", expiry::run(files, tasks.token()));
+            let files = vec![(certificate_expiry::Role::Listener, certificate)];
+            tasks.spawn("expiry", certificate_expiry::run(files, tasks.token()));
         }
         let secrets = keep_up("secret", args.listen.secrets()?, tasks);
         let inspect = match &args.inspect {
@@ -239,24 +238,24 @@ struct Program {
     shared: Shared,
     rebindings: Rebindings,
     new_names: NewNames,
-    sources: Sources,
-    losses: Losses,
-    taps: Taps,
+    peer_ids: PeerIds,
+    loss_tracker: LossTracker,
+    taps: CaptureSubscribers,
 }
 
 impl Program {
     /// The names in use, and what there is to say of their rules.
-    fn policy(
+    fn rules(
         &self,
-        inputs: policy::Inputs,
+        inputs: rules::Inputs,
         tasks: &mut Tasks,
     ) -> (
         watch::Receiver<Wanted>,
-        watch::Receiver<Arc<policy::Overview>>,
+        watch::Receiver<Arc<rules::Overview>>,
     ) {
         let (wanted, wanted_names) = watch::channel(Wanted::default());
         let (overview, shown) = watch::channel(Arc::default());
-        let outputs = policy::Outputs {
+        let outputs = rules::Outputs {
             wanted,
             overview,
             reporter: self.reporter.clone(),
@@ -266,7 +265,7 @@ impl Program {
             .gate("egress-firewalls", "they were not listed yet");
         tasks.spawn(
             "policy",
-            policy::run(
+            rules::run(
                 self.store.clone(),
                 self.args.keep.terms(),
                 self.shared.clients.clone(),
@@ -332,23 +331,23 @@ impl Program {
     /// What is to be looked up, and what that gave.
     fn resolver(
         &self,
-        servers: Option<watch::Receiver<resolve::Servers>>,
-        beside: Option<Beside>,
+        servers: Option<watch::Receiver<lookup::Servers>>,
+        beside: Option<AuxiliaryServers>,
         tasks: &mut Tasks,
-    ) -> (mpsc::Sender<resolve::Request>, mpsc::Receiver<Round>) {
-        let (requests, requested) = mpsc::channel(resolve::QUEUE);
-        let (rounds, resolved) = mpsc::channel(resolve::CONCURRENCY);
+    ) -> (mpsc::Sender<lookup::Request>, mpsc::Receiver<LookupResult>) {
+        let (requests, requested) = mpsc::channel(lookup::QUEUE);
+        let (rounds, resolved) = mpsc::channel(lookup::CONCURRENCY);
         if let Some(servers) = servers {
-            let config = resolve::Config {
+            let config = lookup::Config {
                 rebindings: self.rebindings.clone(),
-                beside,
-                ..resolve::Config::default()
+                auxiliary_servers: beside,
+                ..lookup::Config::default()
             };
-            let inputs = resolve::Inputs {
+            let inputs = lookup::Inputs {
                 servers,
                 requests: requested,
             };
-            let resolver = resolve::run(
+            let resolver = lookup::run(
                 config,
                 inputs,
                 rounds,
@@ -363,29 +362,29 @@ impl Program {
     }
 
     /// What the streams say of wanted names. Ends when the last reader has ended, so that the owner drains until then.
-    fn ingest(
+    fn observe(
         &self,
         listeners: Vec<Listener>,
         secrets: Option<Reloaded<Secrets>>,
         probed: crate::flush::Streams,
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
-    ) -> (queue::Receiver, Seats) {
+    ) -> (queue::Receiver, ConnectionTable) {
         let listen = &self.args.listen;
         let (observations, observed) = queue::channel(listen.observation_queue);
-        let seats = Seats::new(listen.seat_limits(), observations);
-        let ingest = Ingest {
+        let connections = ConnectionTable::new(listen.seat_limits(), observations);
+        let observe = Ingest {
             names: Arc::clone(&self.index),
             guards: Arc::clone(&self.guards),
             clock: self.clock.clone(),
             remembered: self.shared.remembered.clone(),
             own: self.own.clone(),
             probed,
-            seats: seats.clone(),
-            losses: self.losses.clone(),
-            sources: self.sources.clone(),
+            connections: connections.clone(),
+            loss_tracker: self.loss_tracker.clone(),
+            peer_ids: self.peer_ids.clone(),
             taps: self.taps.clone(),
-            admission: Admission {
+            peer_acl: PeerAcl {
                 anyone: listen.insecure_listen,
                 allowed: listen.allow_peer.clone().into(),
                 servers,
@@ -399,18 +398,18 @@ impl Program {
             bad_events: Arc::default(),
         };
         for listener in listeners {
-            tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
+            tasks.spawn("listener", listener.run(observe.clone(), tasks.token()));
         }
-        (observed, seats)
+        (observed, connections)
     }
 
-    fn owner(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
+    fn controller(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
         let rates = self.args.rates();
         info!(
             bytes_a_second = rates.bytes.round(),
             "statuses are written as fast as etcd has room for (--status-write-bytes)"
         );
-        let config = owner::Config {
+        let config = controller::Config {
             namespace: self.args.common.objects_namespace.clone(),
             manage_objects: self.args.manage_objects,
             create_after: match &self.store {
@@ -437,7 +436,7 @@ impl Program {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
             "owner",
-            owner::task::run(config, store, clock, channels, gates, tasks.token()),
+            controller::task::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
 }

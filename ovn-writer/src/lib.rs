@@ -34,8 +34,8 @@ use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
     args::LogFormat,
+    certificate_expiry,
     clock::Clock,
-    expiry,
     inspect::Inspect,
     leader::{Leader, Leadership},
     shutdown::Tasks,
@@ -127,7 +127,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     let certificates = northbound.certificates();
     if !certificates.is_empty() {
-        tasks.spawn("expiry", expiry::run(certificates, tasks.token()));
+        tasks.spawn(
+            "expiry",
+            certificate_expiry::run(certificates, tasks.token()),
+        );
     }
     tasks.spawn_alone("writer", writer.run(objects, tasks.token()));
     tasks.run().await

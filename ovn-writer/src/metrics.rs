@@ -79,7 +79,7 @@ pub const METRICS: &[&[Metric]] = &[
     WRITER,
     runtime::store::METRICS,
     runtime::leader::METRICS,
-    runtime::expiry::METRICS,
+    runtime::certificate_expiry::METRICS,
 ];
 
 const WRITER: &[Metric] = &[
@@ -263,7 +263,7 @@ pub(crate) fn state(state: &State<'_>) {
     set(OBJECTS, desired.objects());
     set(UNUSABLE, desired.unusable());
     set(REFUSED, sync.refused());
-    set(CLASHES, sync.clashes());
+    set(CLASHES, sync.name_conflicts());
     set(MANAGED, usize::from(sync.is_managed()));
     set(ABSENT, absent);
     set(SUSPECT, usize::from(is_suspect));

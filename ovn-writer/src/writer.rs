@@ -317,7 +317,7 @@ impl Writer {
                 self.database_gate.not_ready(reason.to_string());
                 match reason {
                     StartOver::Unknown(_) => self.client.restart(),
-                    StartOver::Ghost(_) => self.client.start_over(),
+                    StartOver::ReplicaMismatch(_) => self.client.start_over(),
                 }
                 for _ in self.in_flight.drain(..) {
                     metrics::transaction(OutcomeLabel::Unknown);

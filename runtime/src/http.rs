@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 use crate::{
     listen::{Listener, Stream},
-    sparse::Sparse,
+    log_rate_limiter::LogRateLimiter,
 };
 
 /// How long an answer under way may take once the server was told to end.
@@ -77,7 +77,7 @@ pub async fn serve(
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let permits = Arc::new(Semaphore::new(limits.connections));
-    let complaints = Sparse::default();
+    let complaints = LogRateLimiter::default();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -94,7 +94,7 @@ pub async fn serve(
             }
             // Out of file descriptors, or the client left before it was accepted.
             Err(error) => {
-                if let Some(left_out) = complaints.pass() {
+                if let Some(left_out) = complaints.allow() {
                     let listen = listener.address();
                     warn!(%listen, %error, left_out, "cannot accept a connection");
                 }

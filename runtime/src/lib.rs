@@ -6,21 +6,21 @@
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
-//! - [`coalesce`]: fewer wake-ups by streams that flow fast.
+//! - [`read_coalescing`]: fewer wake-ups by streams that flow fast.
 //! - [`args`]: flags that both programs have.
 //! - [`endpoints`]: where the servers behind a Service are.
-//! - [`expiry`]: until when certificates are valid.
+//! - [`certificate_expiry`]: until when certificates are valid.
 //! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
 //! - [`inspect`]: what a program knows, for who runs it.
 //! - [`leader`]: which replica leads.
 //! - [`memory`]: how much memory the process may have.
 //! - [`metrics`]: what the metrics are.
-//! - [`networks`]: which networks are a cluster's own.
+//! - [`cluster_cidrs`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
 //! - [`peers`]: the other instances of a program, by the addresses that they ask DNS servers from.
-//! - [`report`]: what users are told about their objects.
+//! - [`kube_events`]: what users are told about their objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
-//! - [`sparse`]: log lines that anybody outside can cause.
+//! - [`log_rate_limiter`]: log lines that anybody outside can cause.
 //! - [`telemetry`]: logs and metrics.
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
@@ -28,26 +28,26 @@
 pub mod absence;
 pub mod admin;
 pub mod args;
+pub mod certificate_expiry;
 pub mod changes;
 pub mod clock;
 pub mod cluster;
-pub mod coalesce;
+pub mod cluster_cidrs;
 pub mod endpoints;
-pub mod expiry;
 pub mod http;
 pub mod inspect;
+pub mod kube_events;
 pub mod leader;
 pub mod listen;
+pub mod log_rate_limiter;
 pub mod memory;
 pub mod metrics;
-pub mod networks;
 mod open_store;
 pub mod peers;
 mod program;
+pub mod read_coalescing;
 pub mod reload;
-pub mod report;
 pub mod shutdown;
-pub mod sparse;
 pub mod store;
 pub mod telemetry;
 mod threads;

@@ -24,7 +24,7 @@ const SECONDS: [f64; 18] = [
 /// send any number.
 const DEFAULT_FILTER: &str = "info,kube_client=off,hickory_net=error,hickory_proto=error";
 
-/// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::ingest=debug`); `info` and above
+/// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::observe=debug`); `info` and above
 /// without it. A second call changes nothing.
 pub fn init_logging(format: LogFormat) {
     let filter = filter(&env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default());
@@ -85,7 +85,7 @@ mod tests {
         tracing::subscriber::with_default(logged, || {
             [
                 tracing::enabled!(target: "hickory_net::udp::udp_client_stream", tracing::Level::WARN),
-                tracing::enabled!(target: "collector::resolve", tracing::Level::WARN),
+                tracing::enabled!(target: "collector::lookup", tracing::Level::WARN),
             ]
         })
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::coalesce;
+use crate::read_coalescing;
 
 /// After so many polls of tasks a busy thread looks at the sockets. tokio's own 61 is for short polls: with a few tasks that have
 /// much to do in each, a new connection would wait for seconds.
@@ -30,7 +30,7 @@ pub fn with_threads(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads)
         .event_interval(POLLS)
-        .on_thread_park(coalesce::before_park)
+        .on_thread_park(read_coalescing::before_park)
         .enable_all()
         .build()
 }

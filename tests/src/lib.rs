@@ -30,9 +30,9 @@
 
 pub mod admin;
 pub mod allowed;
-pub mod awake;
 pub mod chart;
 pub mod coredns;
+pub mod cpu_wakeup;
 pub mod datapath;
 pub mod dns;
 pub mod dnstap;

@@ -24,26 +24,29 @@ use std::{
 
 use collector::{
     clients::{Clients, Namespace},
+    controller::{self, Rates},
     guards::Guards,
-    ingest::{Ingest, Listener, Losses, SeatLimits, Seats, queue},
-    names::SharedIndex,
-    new_names::{NewNameLimits, NewNames},
-    owner::{self, Rates},
-    policy::{Terms, Wanted},
+    observe::{
+        ConnectionTable, Ingest, Listener, LossTracker, MaxConnections,
+        names::SharedIndex,
+        new_names::{NewNameLimits, NewNames},
+        queue,
+    },
+    rules::{RetentionPolicy, Wanted},
     state::Limits,
 };
 use proto::api::DnsName;
 use runtime::{
     admin::Health,
     clock::Clock,
+    cluster_cidrs::{Networks, Purpose},
+    kube_events::Reporter,
     leader::Leader,
-    networks::{Networks, Purpose},
-    report::Reporter,
     store::ObjectKey,
 };
 use sender::{ATTACKER, Honest, RANDOM_LABELS, Sender};
 use store::Scripted;
-use tests::{awake::Awake, workdir::Workdir};
+use tests::{cpu_wakeup::Awake, workdir::Workdir};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -95,15 +98,15 @@ fn rules(clients: &Clients) -> Wanted {
     clients.set(pod("noisy", "pod".to_owned()), &[ATTACKER.into()]);
     let mut namespaces: Vec<Namespace> = ["team", "noisy"].map(|it| clients.number(it)).into();
     namespaces.sort_unstable();
-    let terms = Terms {
+    let terms = RetentionPolicy {
         grace: Duration::from_secs(5),
         min_ttl: Duration::from_secs(5),
         allowed: true,
-        ..Terms::default()
+        ..RetentionPolicy::default()
     };
     let zones = (0..ZONES).map(|i| format!("*.zone{i}.example.net."));
     let names = zones.chain([format!("*.{FULL}")]);
-    let names: BTreeMap<DnsName, Terms> = names
+    let names: BTreeMap<DnsName, RetentionPolicy> = names
         .map(|name| (DnsName::parse(&name).unwrap(), terms))
         .collect();
     let with_rule = |name: &DnsName| (name.clone(), namespaces.clone().into());
@@ -117,7 +120,7 @@ fn rules(clients: &Clients) -> Wanted {
 
 /// A collector as the program has it, which looks nothing up.
 async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> JoinSet<()> {
-    let shared = owner::Shared::default();
+    let shared = controller::Shared::default();
     let (rules, mut wanted) = watch::channel(rules(&shared.clients));
     wanted.mark_changed();
     let limits = NewNameLimits {
@@ -126,19 +129,23 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         exempt: Vec::new(),
     };
     let (observations, observed) = queue::channel(16 << 20);
-    let (index, clock, losses) = (SharedIndex::default(), Clock::system(), Losses::default());
-    let seats = SeatLimits {
+    let (index, clock, loss_tracker) = (
+        SharedIndex::default(),
+        Clock::system(),
+        LossTracker::default(),
+    );
+    let connections = MaxConnections {
         connections: 8,
         of_peer: 8,
         frames_per_second: 200_000,
     };
-    let ingest = Ingest {
-        losses: losses.clone(),
+    let observe = Ingest {
+        loss_tracker: loss_tracker.clone(),
         new_names: NewNames::new(limits, &shared.known, &shared.notices),
         ..Ingest::new(
             index.clone(),
             clock.clone(),
-            Seats::new(seats, observations),
+            ConnectionTable::new(connections, observations),
         )
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
@@ -146,10 +153,10 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let listener = listener.await.unwrap();
     let health = Health::new();
     let mut tasks = JoinSet::new();
-    let channels = owner::task::Channels {
+    let channels = controller::task::Channels {
         beside: mpsc::channel(1).1,
         observations: observed,
-        losses,
+        loss_tracker,
         wanted,
         networks: watch::channel(Some(Arc::default())).1,
         rounds: mpsc::channel(1).1,
@@ -162,12 +169,12 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         reporter: Reporter::with_queue(1).0,
         questions: mpsc::channel(1).1,
     };
-    let gates = owner::task::Gates {
+    let gates = controller::task::Gates {
         objects: health.gate("objects", "not yet"),
         writes: health.gate("writes", "not yet"),
         held: health.gate("held", "not yet"),
     };
-    let config = owner::Config {
+    let config = controller::Config {
         limits: Limits {
             lookups: false,
             ..Limits::default()
@@ -178,14 +185,14 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
             ..Rates::default()
         },
         shared,
-        ..owner::Config::default()
+        ..controller::Config::default()
     };
     let ends = token.clone();
     tasks.spawn(async move {
-        listener.run(ingest, ends).await.unwrap();
+        listener.run(observe, ends).await.unwrap();
     });
     tasks.spawn(async move {
-        let ran = owner::task::run(config, store, clock, channels, gates, token).await;
+        let ran = controller::task::run(config, store, clock, channels, gates, token).await;
         ran.unwrap();
         drop(rules);
     });

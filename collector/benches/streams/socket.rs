@@ -13,14 +13,15 @@ use std::{
     time::Instant,
 };
 
-use collector::{
-    ingest::{Ingest, Listener, SeatLimits, Seats, queue},
+use collector::observe::{
+    ConnectionTable, Ingest, Listener, MaxConnections,
+    answer_cache::AnswerCache,
     names::{NameIndex, SharedIndex},
-    remember::Remembered,
+    queue,
 };
 use runtime::clock::Clock;
 use tests::{
-    awake::Awake,
+    cpu_wakeup::Awake,
     dnstap::{Control, DNSTAP, control},
     process::Process,
     wait::eventually,
@@ -138,14 +139,14 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let names: NameIndex = traffic::wanted(NAMES).iter().collect();
     let index = SharedIndex::default();
     index.store(Arc::new(names));
-    let limits = SeatLimits {
+    let limits = MaxConnections {
         connections: 8,
         of_peer: 8,
         frames_per_second: 0,
     };
-    let ingest = Ingest {
-        remembered: Remembered::new(remembered, std::time::Duration::MAX),
-        ..Ingest::new(index, Clock::system(), Seats::new(limits, sender))
+    let observe = Ingest {
+        remembered: AnswerCache::new(remembered, std::time::Duration::MAX),
+        ..Ingest::new(index, Clock::system(), ConnectionTable::new(limits, sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
     let keep_alive = std::time::Duration::from_secs(15);
@@ -153,7 +154,7 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         listener
-            .run(ingest, CancellationToken::new())
+            .run(observe, CancellationToken::new())
             .await
             .unwrap();
     });

@@ -13,10 +13,7 @@ use runtime::{
 };
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::{
-    ingest::{ConnectionLimits, SeatLimits, secret::Secrets},
-    new_names::NewNameLimits,
-};
+use crate::observe::{ConnectionLimits, MaxConnections, new_names::NewNameLimits, secret::Secrets};
 
 /// What the program is told of its listeners.
 #[derive(Args, Clone, Debug)]
@@ -190,8 +187,8 @@ impl ListenArgs {
     }
 
     /// The bounds of all connections.
-    pub fn seat_limits(&self) -> SeatLimits {
-        SeatLimits {
+    pub fn seat_limits(&self) -> MaxConnections {
+        MaxConnections {
             connections: self.max_connections.get(),
             of_peer: self.max_connections_per_peer.get(),
             frames_per_second: self.max_frames_per_peer,

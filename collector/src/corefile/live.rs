@@ -12,9 +12,9 @@ use k8s_openapi::api::{
 use kube::Resource;
 use runtime::{
     cluster::Cluster,
+    kube_events::{AGAIN, BUSY, Reporter, Severity},
     leader::Leader,
     metrics::{Label, Metric, Series},
-    report::{AGAIN, BUSY, Reporter, Severity},
     store::{Event, ObjectKey},
 };
 use serde::Serialize;
@@ -157,7 +157,7 @@ pub async fn run(
         Duty::Stream(..) => stream::pending().boxed(),
         Duty::Forward(daemon_set) => cluster.watch_one::<DaemonSet>(daemon_set).boxed(),
     };
-    let mut speaker = Speaker {
+    let mut speaker = RuleEvents {
         config: &config,
         reporter,
         about: reference(&config.config_map),
@@ -187,7 +187,7 @@ pub async fn run(
     }
 }
 
-struct Speaker<'a> {
+struct RuleEvents<'a> {
     config: &'a Config,
     reporter: Reporter,
     about: ObjectReference,
@@ -200,7 +200,7 @@ struct Speaker<'a> {
     series: Series,
 }
 
-impl Speaker<'_> {
+impl RuleEvents<'_> {
     fn take(&mut self, event: Event<ConfigMap>) {
         self.state = match event {
             Event::Synced(maps) => match maps.first() {

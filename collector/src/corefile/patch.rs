@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    look::{Effective, INDENT, Imports, Line, Scope, said},
+    lint::{Effective, INDENT, Imports, Line, Scope, said},
     parse::{Block, Corefile, Directive, SyntaxError, parse},
 };
 
@@ -234,5 +234,4 @@ pub fn forward_to_cluster(
 }
 
 #[cfg(test)]
-#[path = "patch_tests.rs"]
 mod tests;

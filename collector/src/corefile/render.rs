@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::look::{INDENT, Line, Scope};
+use super::lint::{INDENT, Line, Scope};
 
 /// Upstreams of a server, at most.
 const MAX_UPSTREAMS: usize = 15;

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::{Known, near_misses};
 use crate::{
+    controller::{NameFacts, NamespaceShare},
+    event_history::{EventKind, HistoryEntry},
     guards::advice,
-    ingest::Sources,
-    owner::{NameFacts, NamespaceShare},
-    recent::{Note, What},
+    observe::PeerIds,
 };
 
 /// A reason.
@@ -47,7 +47,7 @@ impl Reason {
 pub(super) fn reasons(
     asked: &Asked,
     known: &Known,
-    sources: &Sources,
+    sources: &PeerIds,
     is_there: bool,
 ) -> Vec<Reason> {
     let mut reasons = Vec::new();
@@ -292,8 +292,8 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
 }
 
 /// What a note says happened was undone since.
-fn is_over(note: &Note, known: &Known) -> bool {
-    if matches!(note.what, What::Refused(_)) {
+fn is_over(note: &HistoryEntry, known: &Known) -> bool {
+    if matches!(note.what, EventKind::Refused(_)) {
         return false;
     }
     let facts = known.facts.iter().flat_map(|facts| &facts.names);
@@ -305,12 +305,12 @@ fn is_over(note: &Note, known: &Known) -> bool {
     })
 }
 
-fn of_note(note: &Note, sources: &Sources) -> Reason {
-    let Note { name, address, .. } = note;
+fn of_note(note: &HistoryEntry, sources: &PeerIds) -> Reason {
+    let HistoryEntry { name, address, .. } = note;
     let address = address.map(|address| address.to_string());
     let shown = address.as_deref().unwrap_or_default();
     let (reason, words) = match note.what {
-        What::Refused(guard) => (
+        EventKind::Refused(guard) => (
             "Refused",
             format!(
                 "{name} was answered with {shown}, seen {}: {}",
@@ -318,19 +318,19 @@ fn of_note(note: &Note, sources: &Sources) -> Reason {
                 refused(guard)
             ),
         ),
-        What::Evicted => (
+        EventKind::Evicted => (
             "Evicted",
             format!("{shown} of {name} was thrown out, since a limit was reached"),
         ),
-        What::Expired => (
+        EventKind::Expired => (
             "Expired",
             format!("{shown} of {name} went: its time was over, and no answer had it again"),
         ),
-        What::LookupFailed(failure) => (
+        EventKind::LookupFailed(failure) => (
             "LookupFailed",
             format!("a look-up of {name} failed: {failure}"),
         ),
-        What::NoAddress => (
+        EventKind::NoAddress => (
             "NoAddress",
             format!("the DNS servers said that {name} has no address"),
         ),

@@ -4,13 +4,13 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
-use crate::policy::RuleUse;
+use crate::rules::RuleUse;
 use crate::{
+    controller::{FailureView, NamespaceShare},
+    event_history::EventKind,
     failure::Failure,
     namespaces::NamespaceQuota,
-    observation::Source,
-    owner::{FailureView, NamespaceShare},
-    recent::What,
+    observation::Provenance,
 };
 
 const WWW: &str = "www.example.com.";
@@ -31,7 +31,7 @@ fn address(of: &str, ip: &str, seen: i64, ttl: u32) -> AddressFacts {
         ttl,
         looked_up: at(seen),
         seen: at(seen),
-        source: Source::LOOKUP,
+        source: Provenance::LOOKUP,
         first_client: None,
         expires,
         goes: expires + Duration::from_secs(5),
@@ -96,18 +96,18 @@ fn rule(known: &mut Known, of: &str) {
     uses.rules.push(rule);
 }
 
-fn note(of: &str, ip: Option<&str>, what: What, seconds: i64) -> Note {
-    Note {
+fn note(of: &str, ip: Option<&str>, what: EventKind, seconds: i64) -> HistoryEntry {
+    HistoryEntry {
         name: name(of),
         address: ip.map(|ip| ip.parse().unwrap()),
         what,
-        source: Source::LOOKUP,
+        source: Provenance::LOOKUP,
         at: at(seconds),
     }
 }
 
 fn explain(about: &str, known: &Known) -> Explanation {
-    Explanation::new(&Asked::new(about, None), known, &Sources::default())
+    Explanation::new(&Asked::new(about, None), known, &PeerIds::default())
 }
 
 fn text(about: &str, known: &Known) -> String {
@@ -201,7 +201,12 @@ fn a_name_that_no_answer_had_says_what_is_done_about_it() {
     rule(&mut it, WWW);
     assert_eq!(reasons(WWW, &it), ["NeverSeen", "NotLookedUp"]);
     it.facts.as_mut().unwrap().names = vec![empty(3)];
-    it.notes = vec![note(WWW, None, What::LookupFailed(Failure::NXDOMAIN), -2)];
+    it.notes = vec![note(
+        WWW,
+        None,
+        EventKind::LookupFailed(Failure::NXDOMAIN),
+        -2,
+    )];
     assert_eq!(reasons(WWW, &it), ["FruitlessLookups", "LookupFailed"]);
     assert!(text(WWW, &it).contains("the DNS server answered NXDOMAIN (2027-01-15T07:59:58Z)"));
     it.facts.as_mut().unwrap().leader = false;
@@ -219,12 +224,12 @@ fn what_happened_of_late_is_told_unless_it_was_undone() {
     let mut known = known(vec![facts(WWW, shown)]);
     rule(&mut known, WWW);
     known.notes = vec![
-        note(WWW, Some("127.0.0.1"), What::Refused("loopback"), -20),
-        note(WWW, Some("192.0.2.9"), What::Evicted, -20),
-        note(WWW, Some("192.0.2.8"), What::Expired, -20),
+        note(WWW, Some("127.0.0.1"), EventKind::Refused("loopback"), -20),
+        note(WWW, Some("192.0.2.9"), EventKind::Evicted, -20),
+        note(WWW, Some("192.0.2.8"), EventKind::Expired, -20),
         // It came back, and so did an answer.
-        note(WWW, Some("192.0.2.1"), What::Expired, -20),
-        note(WWW, None, What::NoAddress, -20),
+        note(WWW, Some("192.0.2.1"), EventKind::Expired, -20),
+        note(WWW, None, EventKind::NoAddress, -20),
     ];
     assert_eq!(reasons(WWW, &known), ["Refused", "Evicted", "Expired"]);
     let text = text(WWW, &known);
@@ -248,7 +253,12 @@ fn an_address_that_a_guard_refuses_says_which() {
         words.contains("the guard `node` refuses it") && words.contains("--allow-node-addresses")
     );
     it.facts.as_mut().unwrap().guarded = None;
-    it.notes = vec![note(WWW, Some("198.51.100.1"), What::Refused("node"), -1)];
+    it.notes = vec![note(
+        WWW,
+        Some("198.51.100.1"),
+        EventKind::Refused("node"),
+        -1,
+    )];
     assert!(text(WWW, &it).contains("--allow-node-addresses"));
 }
 
@@ -264,7 +274,7 @@ fn what_is_there_for_another_namespace_is_not_there_for_this_one() {
         },
     );
     let asked = Asked::new(WWW, Some("mine".to_owned()));
-    let explanation = Explanation::new(&asked, &known, &Sources::default());
+    let explanation = Explanation::new(&asked, &known, &PeerIds::default());
     assert!(!explanation.is_there);
     let text = explanation.text.join("\n");
     assert!(
@@ -322,7 +332,7 @@ fn an_unwanted_answer_and_an_object_without_a_rule_are_told() {
         given: at(-3),
         client: None,
         truncated: false,
-        source: Source::REMEMBERED,
+        source: Provenance::REMEMBERED,
     }];
     assert_eq!(
         reasons(WWW, &known),
@@ -375,9 +385,12 @@ fn however_much_there_is_the_lines_are_few() {
     );
     for i in 0..1_000 {
         rule(&mut known, &format!("n{i}.example.com"));
-        known
-            .notes
-            .push(note(WWW, Some("127.0.0.1"), What::Refused("loopback"), -i));
+        known.notes.push(note(
+            WWW,
+            Some("127.0.0.1"),
+            EventKind::Refused("loopback"),
+            -i,
+        ));
     }
     let lines = explain("192.0.2.1", &known).text;
     assert!(lines.len() < 2_000, "{}", lines.len());
@@ -427,7 +440,7 @@ fn the_limits_of_a_namespace_are_told_and_to_a_namespace_only_its_own() {
     };
     let words = |known: &Known, namespace: Option<&str>| {
         let asked = Asked::new("a.example.com", namespace.map(str::to_owned));
-        let found = Explanation::new(&asked, known, &Sources::default()).reasons;
+        let found = Explanation::new(&asked, known, &PeerIds::default()).reasons;
         let found = found.into_iter().filter(|it| it.reason == "LimitExceeded");
         let words: Vec<_> = found.map(|it| it.words).collect();
         words.join("\n")

@@ -52,9 +52,9 @@ pub enum Notice {
     /// This one sends probes on, and gets no more.
     Forwards(Key),
     /// This one has not reported for [`BLIND`](super::target::BLIND).
-    Blind(Key),
+    NotReporting(Key),
     /// This one was named, and reports again, or is nobody's concern any more.
-    Sighted(Key),
+    Reporting(Key),
 }
 
 /// How things stand with a server's block.
@@ -71,7 +71,7 @@ pub enum State {
     /// It has not reported yet, or not for a while.
     Searching,
     /// It has not reported for [`BLIND`](super::target::BLIND).
-    Blind,
+    NotReporting,
     /// It sends probes on: nothing pushes its stream out.
     Forwards,
 }
@@ -119,7 +119,7 @@ impl Plan {
         self.targets.retain(|key, target| {
             let stays = servers.contains(&key.0);
             if !stays && target.is_named {
-                notices.push(Notice::Sighted(*key));
+                notices.push(Notice::Reporting(*key));
             }
             stays
         });
@@ -183,7 +183,7 @@ impl Plan {
             }
         };
         if std::mem::take(&mut target.is_named) {
-            self.notices.push(Notice::Sighted(key));
+            self.notices.push(Notice::Reporting(key));
         }
         if seen.is_forwarded && target.verdict != Verdict::Forwards {
             target.verdict = Verdict::Forwards;
@@ -206,7 +206,7 @@ impl Plan {
             for (key, target) in &mut self.targets {
                 target.rest();
                 if std::mem::take(&mut target.is_named) {
-                    self.notices.push(Notice::Sighted(*key));
+                    self.notices.push(Notice::Reporting(*key));
                 }
             }
             return (Vec::new(), None);
@@ -223,11 +223,11 @@ impl Plan {
             match target.blind_at().filter(|_| is_ours) {
                 Some(at) if at > now => later(at),
                 Some(_) if !std::mem::replace(&mut target.is_named, true) => {
-                    self.notices.push(Notice::Blind(*key));
+                    self.notices.push(Notice::NotReporting(*key));
                 }
                 Some(_) => {}
                 None if !is_ours && std::mem::take(&mut target.is_named) => {
-                    self.notices.push(Notice::Sighted(*key));
+                    self.notices.push(Notice::Reporting(*key));
                 }
                 None => {}
             }
@@ -306,7 +306,7 @@ impl Plan {
             }
             match target.purpose() {
                 None => State::Forwards,
-                _ if target.is_named => State::Blind,
+                _ if target.is_named => State::NotReporting,
                 _ if target.trial_end().is_some() => State::Trying,
                 Some(Purpose::Flush) => State::Flushed,
                 Some(Purpose::Standby) => State::Standby,

@@ -15,7 +15,7 @@ use super::{
     plan::Probe,
     probe::{Mark, Template},
 };
-use crate::resolve::{OwnQueries, OwnSocket};
+use crate::query_origin::{OwnQueries, OwnSocket};
 
 /// Probes that were not answered yet. A server that is behind gets no more.
 pub const IN_FLIGHT: usize = 16;

@@ -26,7 +26,7 @@ use super::{
     streams::Told,
     view::{self, BlockView},
 };
-use crate::{policy::Wanted, resolve::OwnQueries};
+use crate::{query_origin::OwnQueries, rules::Wanted};
 
 /// How often what is known is shown to others.
 const SHOW: Duration = Duration::from_secs(1);
@@ -194,7 +194,7 @@ impl Task {
     }
 
     fn say(&self, notice: Notice) {
-        let (Notice::Forwards(key) | Notice::Blind(key) | Notice::Sighted(key)) = notice;
+        let (Notice::Forwards(key) | Notice::NotReporting(key) | Notice::Reporting(key)) = notice;
         let Some((server, name)) = self.plan.block(key) else {
             return;
         };
@@ -204,11 +204,11 @@ impl Task {
                 "the DNS server sends the flush probe on: it gets no more of them, and its stream may be a second late; \
                  give a name that it answers by itself (--flush-name)"
             ),
-            Notice::Blind(_) => warn!(
+            Notice::NotReporting(_) => warn!(
                 %server, %name,
                 "a DNS server is not heard: its dnstap stream shows no probe for 30 s; what pods learn from it is not seen"
             ),
-            Notice::Sighted(_) => {
+            Notice::Reporting(_) => {
                 info!(%server, %name, "the DNS server is no longer named as not heard");
             }
         }
@@ -247,7 +247,7 @@ impl Metrics {
             gauge!("collector_dns_blocks", "state" => state.as_str()).set(those as f64);
         }
         self.blind.replace(blocks.iter().map(|block| {
-            let is_blind = block.state == State::Blind;
+            let is_blind = block.state == State::NotReporting;
             let labels = [block.server.to_string(), block.name.clone()];
             (labels, f64::from(u8::from(is_blind)))
         }));

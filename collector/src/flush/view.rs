@@ -40,7 +40,7 @@ impl State {
         Self::Flushed,
         Self::Standby,
         Self::Searching,
-        Self::Blind,
+        Self::NotReporting,
         Self::Forwards,
     ];
 
@@ -63,7 +63,7 @@ impl State {
             Self::Flushed => "flushed",
             Self::Standby => "standby",
             Self::Searching => "searching",
-            Self::Blind => "blind",
+            Self::NotReporting => "blind",
             Self::Forwards => "forwards",
         }
     }

@@ -11,25 +11,25 @@ use proto::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use crate::ingest::Tap;
+use crate::observe::CaptureSubscriber;
 
 /// A capture takes at most so long.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
 /// What the tap gives in so much time, but no more bytes than those.
-pub(super) fn body(tap: Tap, duration: Duration, bytes: usize) -> Body {
+pub(super) fn body(tap: CaptureSubscriber, duration: Duration, bytes: usize) -> Body {
     Body::from_stream(stream(tap, duration, bytes))
 }
 
 enum Part {
-    Start(Tap),
-    Frames(Tap),
+    Start(CaptureSubscriber),
+    Frames(CaptureSubscriber),
     Stop,
     End,
 }
 
 fn stream(
-    tap: Tap,
+    tap: CaptureSubscriber,
     duration: Duration,
     bytes: usize,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
@@ -90,7 +90,7 @@ mod tests {
     use futures_util::StreamExt;
 
     use super::*;
-    use crate::ingest::Taps;
+    use crate::observe::CaptureSubscribers;
 
     #[tokio::test]
     async fn a_capture_holds_as_many_whole_frames_as_fit_however_many_come_at_once() {
@@ -101,7 +101,7 @@ mod tests {
             (&[2, 2, 2], 40, 5),
             (&[2, 2], 1000, 4),
         ] {
-            let taps = Taps::default();
+            let taps = CaptureSubscribers::default();
             let tap = taps.open().unwrap();
             for frames in reads {
                 taps.offer(&frame.repeat(*frames), false);

@@ -13,11 +13,11 @@ use runtime::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Inspector, PATIENCE, PROGRAM, Sources};
+use super::{InspectSources, Inspector, PATIENCE, PROGRAM};
 use crate::{
+    controller::Question,
     explain::{Explanation, Known, near_misses},
-    owner::Question,
-    policy::{Overview, UsesAsked, faults::Fault},
+    rules::{Overview, UsesAsked, validation::Fault},
 };
 
 pub(super) async fn in_json(
@@ -52,7 +52,7 @@ impl Inspector {
     }
 }
 
-impl Sources {
+impl InspectSources {
     async fn known(&self, asked: &Asked) -> Option<Known> {
         let overview = Arc::clone(&self.overview.borrow());
         let mut known = Known {
@@ -75,7 +75,7 @@ impl Sources {
         };
         let (sender, told) = oneshot::channel();
         let question = Question::Facts(subject.clone(), sender);
-        self.owner.send(question).await.ok()?;
+        self.controller.send(question).await.ok()?;
         let facts = told.await.ok()?;
         let mut names: Vec<DnsName> = facts.names.iter().map(|it| it.name.clone()).collect();
         match subject {

@@ -5,9 +5,9 @@ use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
 use super::status::{Status, is_troubled};
 use crate::{
+    controller::{FailureView, NameView},
     corefile::live::State as CorefileState,
     flush::{BlockView, plan::State as BlockState},
-    owner::{FailureView, NameView},
     pods::Whose,
 };
 
@@ -113,7 +113,9 @@ fn bad_objects(status: &Status) -> Markup {
 
 fn dns_blocks(status: &Status) -> Markup {
     let mut rows: Vec<&BlockView> = status.dns_blocks.iter().collect();
-    rows.sort_by_key(|block| !matches!(block.state, BlockState::Blind | BlockState::Forwards));
+    rows.sort_by_key(|block| {
+        !matches!(block.state, BlockState::NotReporting | BlockState::Forwards)
+    });
     html! {
         @if !rows.is_empty() {
             h2 { "DNS servers" }
@@ -198,11 +200,11 @@ fn block_trouble(block: &BlockView) -> &'static str {
         (BlockState::Forwards, _) => {
             "it sends the probe on, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
         }
-        (BlockState::Blind, None) => "not heard for 30 s, and it does not answer",
-        (BlockState::Blind, Some(REFUSED)) => {
+        (BlockState::NotReporting, None) => "not heard for 30 s, and it does not answer",
+        (BlockState::NotReporting, Some(REFUSED)) => {
             "not heard for 30 s: it has no server block for this name"
         }
-        (BlockState::Blind, Some(_)) => {
+        (BlockState::NotReporting, Some(_)) => {
             "not heard for 30 s, though it answers: is there a `dnstap` line in this server block?"
         }
         _ => "",

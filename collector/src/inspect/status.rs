@@ -9,12 +9,12 @@ use runtime::{
 use serde::Serialize;
 
 use crate::{
+    controller::{NameView, View},
     corefile::live::LiveView,
     flush::BlockView,
-    ingest::{Drops, PeerView, host_network::ADVICE},
-    owner::{NameView, View},
+    observe::{Drops, PeerView, host_network::ADVICE},
     pods::PodsView,
-    policy::Overview,
+    rules::Overview,
 };
 
 /// So many namespaces are shown.

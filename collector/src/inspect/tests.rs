@@ -14,6 +14,7 @@ use tokio::{
 
 use super::*;
 use crate::{
+    controller::{Evictions, FailureView, NameView, NamespaceShare, View},
     corefile::{
         Finding,
         live::{self, LiveView},
@@ -21,9 +22,8 @@ use crate::{
     failure::Failure,
     flush::plan::State,
     namespaces::NamespaceQuota,
-    owner::{Evictions, FailureView, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
-    policy::faults::{Fault, Faults},
+    rules::validation::{Fault, Faults},
 };
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
@@ -94,8 +94,8 @@ fn overview() -> Overview {
 }
 
 /// Sources with an owner that tells the view to whoever asks.
-fn sources(names: Vec<NameView>) -> Sources {
-    let (owner, mut questions) = mpsc::channel(QUEUE);
+fn sources(names: Vec<NameView>) -> InspectSources {
+    let (controller, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
             if let Question::View(viewer) = question {
@@ -105,30 +105,30 @@ fn sources(names: Vec<NameView>) -> Sources {
     });
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
-    Sources {
+    InspectSources {
         overview: watch::channel(Arc::new(overview())).1,
         health,
         blocks: watch::channel(Arc::new(blocks())).1,
         corefiles: vec![watch::channel(Some(corefile())).1],
         pods: watch::channel(Some(Arc::new(pods()))).1,
         dns_servers: Some(dns_servers()),
-        ..sources_of(owner)
+        ..sources_of(controller)
     }
 }
 
-fn sources_of(owner: mpsc::Sender<Question>) -> Sources {
-    Sources {
-        owner,
+fn sources_of(controller: mpsc::Sender<Question>) -> InspectSources {
+    InspectSources {
+        controller,
         rules: mpsc::channel(1).0,
         wanted: watch::channel(Wanted::default()).1,
-        recent: Recent::default(),
-        remembered: Remembered::default(),
-        new_names: crate::new_names::NewNames::default(),
-        peers: ingest::Sources::default(),
-        seats: seats(),
+        recent: EventHistory::default(),
+        remembered: AnswerCache::default(),
+        new_names: crate::observe::new_names::NewNames::default(),
+        peers: observe::PeerIds::default(),
+        connections: connections(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         overview: watch::channel(Arc::default()).1,
-        taps: Taps::default(),
+        taps: CaptureSubscribers::default(),
         health: Health::new(),
         bad_objects: BadObjects::default(),
         blocks: watch::channel(Arc::default()).1,
@@ -159,13 +159,13 @@ fn corefile() -> LiveView {
     }
 }
 
-fn seats() -> Seats {
-    let limits = ingest::SeatLimits {
+fn connections() -> ConnectionTable {
+    let limits = observe::MaxConnections {
         connections: 1,
         of_peer: 1,
         frames_per_second: 0,
     };
-    Seats::new(limits, ingest::queue::channel(1 << 20).0)
+    ConnectionTable::new(limits, observe::queue::channel(1 << 20).0)
 }
 
 fn pods() -> PodsView {
@@ -183,7 +183,7 @@ fn blocks() -> Vec<BlockView> {
     vec![BlockView {
         server: "10.0.0.1:53".parse().unwrap(),
         name: "flush.cluster.local.".to_owned(),
-        state: State::Blind,
+        state: State::NotReporting,
         streams: 0,
         reported: Some(Duration::from_secs(31)),
         delay: Some(Duration::from_micros(1_500)),
@@ -424,9 +424,9 @@ fn a_filter_finds_names_in_any_case_and_its_pages_follow_each_other() {
     );
 }
 
-fn inspector(owner: mpsc::Sender<Question>) -> Inspector {
+fn inspector(controller: mpsc::Sender<Question>) -> Inspector {
     Inspector {
-        sources: sources_of(owner),
+        sources: sources_of(controller),
         shown: Mutex::default(),
         turns: Turns::default(),
     }
@@ -434,8 +434,8 @@ fn inspector(owner: mpsc::Sender<Question>) -> Inspector {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
-    let (owner, questions) = mpsc::channel(QUEUE);
-    let inspector = inspector(owner);
+    let (controller, questions) = mpsc::channel(QUEUE);
+    let inspector = inspector(controller);
     let start = Instant::now();
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), PATIENCE);
@@ -447,8 +447,8 @@ async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn many_who_look_ask_the_owner_once_a_second() {
-    let (owner, mut questions) = mpsc::channel(QUEUE);
-    let inspector = Arc::new(inspector(owner));
+    let (controller, mut questions) = mpsc::channel(QUEUE);
+    let inspector = Arc::new(inspector(controller));
     let counting = tokio::spawn(async move {
         let mut asked = 0;
         while let Some(Question::View(viewer)) = questions.recv().await {

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use metrics::gauge;
 use runtime::{
-    report::{PendingReports, Reporter, Severity},
+    kube_events::{PendingReports, Reporter, Severity},
     store::Event,
 };
 use tokio::time::{Instant, sleep_until};

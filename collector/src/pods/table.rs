@@ -11,7 +11,7 @@ use std::{
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
-    networks::{Networks, Purpose},
+    cluster_cidrs::{Networks, Purpose},
     store::{ObjectKey, Scope},
 };
 use serde::Serialize;

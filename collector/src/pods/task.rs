@@ -17,11 +17,11 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use runtime::{
     changes::send_if_changed,
     cluster::Cluster,
+    cluster_cidrs::Networks,
     endpoints::Endpoints,
+    kube_events::{AGAIN, BUSY, Reporter, Severity},
     leader::Leader,
     metrics::Series,
-    networks::Networks,
-    report::{AGAIN, BUSY, Reporter, Severity},
     store::{Event, ObjectKey, Scope},
 };
 use tokio::{
@@ -40,8 +40,8 @@ use super::{
 };
 use crate::{
     clients::Clients,
-    policy::Overview,
-    resolve::{Server, Servers},
+    lookup::{Server, Servers},
+    rules::Overview,
 };
 
 /// What changes within this time is looked at together.

@@ -5,7 +5,7 @@ use proto::dnstap::pb;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ingest::pipeline::tests::wanted_frame;
+use crate::observe::pipeline::tests::wanted_frame;
 
 const START: &[u8] = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
 const STOP: &[u8] = b"\0\0\0\0\0\0\0\x04\0\0\0\x03";
@@ -20,13 +20,13 @@ fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
         lookups: false,
         ..Limits::default()
     };
-    let config = owner::Config {
+    let config = controller::Config {
         namespace: String::new(),
         limits,
-        ..owner::Config::default()
+        ..controller::Config::default()
     };
     let names = ["*.example.com", "quiet.example.org"].map(|it| DnsName::parse(it).unwrap());
-    let names = names.map(|name| (name, crate::policy::Terms::default()));
+    let names = names.map(|name| (name, crate::rules::RetentionPolicy::default()));
     let mut out = Vec::new();
     let mut replay = Replay::new(config, names.into(), format, &mut out);
     let read = replay.read(&mut Cursor::new(parts.concat()));

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use runtime::{OpenStore, leader::Leader, networks::Networks, shutdown::Tasks, store::ObjectKey};
+use runtime::{
+    OpenStore, cluster_cidrs::Networks, leader::Leader, shutdown::Tasks, store::ObjectKey,
+};
 use tokio::sync::{mpsc, watch};
 
 use super::{Found, Program};
 use crate::{
     corefile::live::{self, LiveView},
+    lookup::{AuxiliaryServers, CONCURRENCY, LookupResult, Servers},
     namespaces,
     pods::{self, PodsView},
-    policy::Overview,
-    resolve::{Beside, CONCURRENCY, Round, Servers},
+    rules::Overview,
 };
 
 /// What is known of the pods; `None` while another replica leads.
@@ -118,12 +120,16 @@ impl Program {
         &self,
     ) -> (
         watch::Sender<Servers>,
-        Option<Beside>,
-        mpsc::Receiver<Round>,
+        Option<AuxiliaryServers>,
+        mpsc::Receiver<LookupResult>,
     ) {
         let (trusted, servers) = watch::channel(Servers::default());
         let (rounds, said) = mpsc::channel(CONCURRENCY);
         let may_be = !self.args.trusted_nameserver.is_empty();
-        (trusted, may_be.then_some(Beside { servers, rounds }), said)
+        (
+            trusted,
+            may_be.then_some(AuxiliaryServers { servers, rounds }),
+            said,
+        )
     }
 }

@@ -16,7 +16,7 @@ use super::{Program, follow, probes::Probing};
 use crate::{
     args::Args,
     hearing::{Hearing, Signs, Tracker},
-    resolve::OwnQueries,
+    query_origin::OwnQueries,
 };
 
 /// The pod's addresses, as its manifest passes them on (`status.podIPs`).

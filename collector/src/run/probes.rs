@@ -13,8 +13,8 @@ use crate::{
         streams::{Open, Told},
         task::Inputs,
     },
-    policy::Wanted,
-    resolve,
+    lookup,
+    rules::Wanted,
 };
 
 pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
@@ -35,7 +35,7 @@ impl Program {
     pub(super) fn probed_servers(
         &self,
         endpoints: &Option<Found>,
-        asked: &Option<watch::Receiver<resolve::Servers>>,
+        asked: &Option<watch::Receiver<lookup::Servers>>,
         tasks: &mut Tasks,
     ) -> watch::Receiver<BTreeSet<SocketAddr>> {
         let (sender, servers) = watch::channel(BTreeSet::new());
@@ -52,7 +52,7 @@ impl Program {
                 tasks.spawn("probed servers", following);
             }
             (None, Some(asked)) => {
-                let pass_on = move |servers: resolve::Servers| {
+                let pass_on = move |servers: lookup::Servers| {
                     send(&sender, servers.iter().map(|server| server.address));
                 };
                 let following = follow(asked.clone(), tasks.token(), pass_on);

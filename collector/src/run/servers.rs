@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Found, follow};
 use crate::{
     args::Args,
-    resolve::{self, ResolverSpec, Server},
+    lookup::{self, ResolverSpec, Server},
 };
 
 /// Where the servers to ask are listed; nothing if nothing is looked up.
@@ -15,8 +15,8 @@ pub(super) fn servers(
     args: &Args,
     endpoints: Option<Found>,
     tasks: &mut Tasks,
-) -> anyhow::Result<Option<watch::Receiver<resolve::Servers>>> {
-    let (sender, servers) = watch::channel(resolve::Servers::default());
+) -> anyhow::Result<Option<watch::Receiver<lookup::Servers>>> {
+    let (sender, servers) = watch::channel(lookup::Servers::default());
     match (args.resolver(), endpoints) {
         (ResolverSpec::None, _) => return Ok(None),
         (ResolverSpec::Kube, Some(found)) => {
@@ -26,7 +26,7 @@ pub(super) fn servers(
             return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
         }
         (resolver, _) => {
-            if let Some(source) = resolve::Source::of(&resolver) {
+            if let Some(source) = lookup::ServerSource::of(&resolver) {
                 tasks.spawn("resolver servers", source.run(sender, tasks.token()));
             }
         }
@@ -37,7 +37,7 @@ pub(super) fn servers(
 /// Passes on the DNS servers that are found and ready.
 async fn list(
     found: Found,
-    servers: watch::Sender<resolve::Servers>,
+    servers: watch::Sender<lookup::Servers>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let pass_on = |endpoints: Option<Endpoints>| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use runtime::clock::Timestamp;
 
-use super::{Limits, Memory, name::Name};
+use super::{Limits, NameState, name::Name};
 use crate::clients::Namespace;
 
 /// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
@@ -70,7 +70,7 @@ impl Kept<'_> {
     }
 }
 
-impl Memory {
+impl NameState {
     /// The addresses of the name that all this is of: not of names that a wildcard found.
     pub fn own(&self, kept: &Kept<'_>) -> Count {
         let own = self.name(&self.spec);

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Crowd, Learned, Limits, Memory,
+    Crowd, Limits, NameState, UpdateEffect,
     leaving::Leaving,
     name::{Address, Name},
 };
@@ -30,8 +30,8 @@ const SLACK: usize = 8;
 /// loss. Those of the object's own name go last.
 type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 
-impl Memory {
-    /// Whether a limit is exceeded by so much that [`Memory::enforce`] must not wait for the next write. Cheap.
+impl NameState {
+    /// Whether a limit is exceeded by so much that [`NameState::enforce`] must not wait for the next write. Cheap.
     pub fn is_crowded(&self, limits: &Limits) -> bool {
         let with_slack = |most: usize| most.saturating_add(most / SLACK);
         let names = limits.names_per_wildcard;
@@ -39,7 +39,7 @@ impl Memory {
             || self.at_most_bytes > with_slack(self.most_bytes(limits))
     }
 
-    /// Whether the object is at a limit of names or bytes, as of the last [`Memory::enforce`].
+    /// Whether the object is at a limit of names or bytes, as of the last [`NameState::enforce`].
     pub fn is_full(&self, limits: &Limits) -> bool {
         let names = self.spec.is_wildcard() && self.names.len() >= limits.names_per_wildcard;
         names || self.at_most_bytes.saturating_add(2 * NAME_BYTES) >= self.most_bytes(limits)
@@ -51,8 +51,8 @@ impl Memory {
     }
 
     /// Brings the memory back into the limits: before each write, and when it [is crowded](Memory::is_crowded).
-    pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> Learned {
-        let mut learned = Learned::default();
+    pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
         learned.evicted_addresses += self.enforce_addresses(limits, now, &mut learned);
         learned.evicted_names += self.enforce_names(limits, now, crowd, &mut learned);
         learned.evicted_addresses += self.enforce_bytes(limits, now, crowd, &mut learned);
@@ -61,10 +61,10 @@ impl Memory {
     }
 
     /// The store says that the object is too large: evicts a tenth, and never again lets the object grow beyond what is left.
-    pub fn shrink(&mut self, now: Timestamp, limits: &Limits, crowd: Crowd<'_>) -> Learned {
+    pub fn shrink(&mut self, now: Timestamp, limits: &Limits, crowd: Crowd<'_>) -> UpdateEffect {
         let bytes = self.bytes();
         if bytes <= NEVER_TOO_LARGE {
-            return Learned::default();
+            return UpdateEffect::default();
         }
         self.most_bytes = u32::try_from(bytes - bytes / 10).unwrap_or(u32::MAX);
         self.enforce(limits, now, crowd)
@@ -75,7 +75,7 @@ impl Memory {
         &mut self,
         limits: &Limits,
         now: Timestamp,
-        learned: &mut Learned,
+        learned: &mut UpdateEffect,
     ) -> usize {
         let mut going = Vec::new();
         for name in &self.names {
@@ -90,7 +90,7 @@ impl Memory {
         dns_name: &DnsName,
         limits: &Limits,
         now: Timestamp,
-        learned: &mut Learned,
+        learned: &mut UpdateEffect,
     ) {
         let mut going = Vec::new();
         if let Some(name) = self.name(dns_name) {
@@ -128,7 +128,7 @@ impl Memory {
         limits: &Limits,
         now: Timestamp,
         crowd: Crowd<'_>,
-        learned: &mut Learned,
+        learned: &mut UpdateEffect,
     ) -> usize {
         let regular = self.names.iter().filter(|it| it.dns_name != self.spec);
         let surplus = regular.count().saturating_sub(limits.names_per_wildcard);
@@ -151,7 +151,7 @@ impl Memory {
         limits: &Limits,
         now: Timestamp,
         crowd: Crowd<'_>,
-        learned: &mut Learned,
+        learned: &mut UpdateEffect,
     ) -> usize {
         let bytes = self.bytes();
         self.at_most_bytes = bytes;
@@ -182,7 +182,7 @@ impl Memory {
         &mut self,
         mut going: Vec<(DnsName, IpAddr)>,
         now: Timestamp,
-        learned: &mut Learned,
+        learned: &mut UpdateEffect,
     ) -> usize {
         if going.is_empty() {
             return 0;

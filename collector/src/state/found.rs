@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, net::IpAddr};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{Count, Crowd, Kept, Memory, leaving::Leaving};
+use super::{Count, Crowd, Kept, NameState, leaving::Leaving};
 
-impl Memory {
+impl NameState {
     /// The clients and the number of addresses of each name that the wildcard found.
     pub fn found(&self, kept: &Kept<'_>) -> impl Iterator<Item = (&[IpAddr], Count)> {
         let found = self.names.iter().filter(|it| it.dns_name != self.spec);

@@ -21,7 +21,7 @@ use std::{
 
 use runtime::clock::Timestamp;
 
-use super::{Crowd, Memory, name::Name};
+use super::{Crowd, NameState, name::Name};
 
 /// A client that uses a name asks for it within this time.
 const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(90 * 60);
@@ -78,7 +78,7 @@ impl<T: Eq + Hash> Places<T> {
 impl<'a> Leaving<'a> {
     /// The names of the memory but for its own. `weigh`: how much each takes of what is scarce.
     pub(super) fn of(
-        memory: &'a Memory,
+        memory: &'a NameState,
         crowd: Crowd<'_>,
         now: Timestamp,
         weigh: impl Fn(&Name) -> usize,

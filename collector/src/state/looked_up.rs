@@ -3,7 +3,7 @@
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use super::{Learned, Limits, Memory, name::Verdict};
+use super::{Limits, NameState, UpdateEffect, name::Verdict};
 use crate::failure::Failure;
 
 /// From this many failures in a row on, nothing is extended any more.
@@ -31,7 +31,7 @@ pub struct LookupSummary {
     pub started: Timestamp,
 }
 
-impl Memory {
+impl NameState {
     /// Takes in a look-up of a name. Only a name with addresses, or one that lost them, has failures.
     pub fn looked_up(
         &mut self,
@@ -39,8 +39,8 @@ impl Memory {
         look_up: LookupSummary,
         now: Timestamp,
         limits: &Limits,
-    ) -> Learned {
-        let mut learned = Learned::default();
+    ) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
         let LookupSummary {
             results,
             failure,

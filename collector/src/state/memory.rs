@@ -13,11 +13,11 @@ use super::{
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
-use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
+use crate::{guards::Guards, observation::Observation, observe::new_names::KnownNames};
 
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct NameState {
     pub(super) spec: DnsName,
     /// In their order, each once, with at least one address.
     pub(super) names: Vec<Name>,
@@ -47,7 +47,7 @@ pub enum After {
 
 /// What an observation brought.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Learned {
+pub struct UpdateEffect {
     /// The status lacks an address, has one too many, or says wrongly whether the name is degraded.
     pub urgent: bool,
     /// Times in the status are off by more than the tolerance.
@@ -64,7 +64,7 @@ pub struct Learned {
     pub from_others: Vec<DnsName>,
 }
 
-impl Memory {
+impl NameState {
     /// Nothing is known yet of what `spec` wants.
     pub fn new(spec: DnsName) -> Self {
         Self {
@@ -124,8 +124,8 @@ impl Memory {
         observation: &Observation,
         limits: &Limits,
         crowd: Crowd<'_>,
-    ) -> Learned {
-        let mut learned = Learned::default();
+    ) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
         if observation.addresses.is_empty() || !self.spec.matches(&observation.name) {
             return learned;
         }
@@ -206,7 +206,7 @@ impl Memory {
     ///
     /// Times in the future count as now. After a gap, or where nothing is looked up, an address that was not known lives one more
     /// TTL and grace from now, since nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
-    /// under a name that `spec.name` does not want is not taken in, so the next [`Memory::render`] removes it.
+    /// under a name that `spec.name` does not want is not taken in, so the next [`NameState::render`] removes it.
     ///
     /// A status that tells of the end of the last rule says nothing of addresses.
     pub fn absorb(
@@ -216,9 +216,9 @@ impl Memory {
         limits: &Limits,
         guards: &Guards,
         after: After,
-    ) -> Learned {
+    ) -> UpdateEffect {
         self.removed.forget(now);
-        let mut learned = Learned::default();
+        let mut learned = UpdateEffect::default();
         if stored.is_no_rule(&self.spec) {
             return learned;
         }
@@ -303,7 +303,7 @@ impl Memory {
         now: Timestamp,
         limits: &Limits,
         guards: &Guards,
-    ) -> Learned {
+    ) -> UpdateEffect {
         self.removed = Removed::default();
         let learned = self.absorb(stored, now, limits, guards, After::Gap);
         if stored.is_no_rule(&self.spec) {
@@ -368,8 +368,8 @@ impl Memory {
     }
 
     /// Takes in what another object's memory knows of a name that this one wants too.
-    pub fn adopt(&mut self, known: Known, crowd: Crowd<'_>) -> Learned {
-        let mut learned = Learned::default();
+    pub fn adopt(&mut self, known: Known, crowd: Crowd<'_>) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
         let Known(known) = known;
         if !self.spec.matches(&known.dns_name) {
             return learned;

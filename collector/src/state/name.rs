@@ -8,7 +8,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{Limits, askers::Askers, make_room, tolerance};
-use crate::{failure::Failure, observation::Source};
+use crate::{failure::Failure, observation::Provenance};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -69,11 +69,11 @@ pub(super) struct Address {
     /// When it was last in an answer, whatever the TTL: what eviction goes by.
     pub(super) seen: Timestamp,
     /// It is not removed before: answers may have been missed.
-    pub(super) hold_until: Timestamp,
+    pub(super) not_before: Timestamp,
     /// The latest expiry that was compared with the status, or that a status had; zero for an address that was in none.
     pub(super) rendered: Timestamp,
     /// Where it was last seen.
-    pub(super) source: Source,
+    pub(super) source: Provenance,
 }
 
 // There are hundreds of thousands of them: where one was seen takes bytes that were padding.
@@ -81,7 +81,7 @@ const _: () = assert!(size_of::<Address>() == 56);
 
 /// What a name did not have before.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
+pub(super) struct MergeEffect {
     /// Addresses that were not known.
     pub(super) added: usize,
     /// Expiries in the status are off by more than the tolerance.
@@ -119,8 +119,8 @@ impl Name {
     }
 
     /// Takes in addresses.
-    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>) -> News {
-        let mut news = News::default();
+    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>) -> MergeEffect {
+        let mut news = MergeEffect::default();
         let before = self.addresses.len();
         for address in addresses {
             let (known, _) = self.addresses.split_at_mut(before);
@@ -226,9 +226,9 @@ impl Address {
             ttl,
             looked_up: at,
             seen: at,
-            hold_until: Timestamp::default(),
+            not_before: Timestamp::default(),
             rendered: Timestamp::default(),
-            source: Source::STATUS,
+            source: Provenance::STATUS,
         }
     }
 
@@ -266,7 +266,7 @@ impl Address {
 
     /// It stays one more TTL and grace from now.
     pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
-        self.hold_until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
+        self.not_before = now + Duration::from_secs(u64::from(self.ttl)) + grace;
     }
 
     /// A look-up failed: what expires about now lives one more minimum TTL, if that is longer. Returns whether it does.
@@ -284,7 +284,8 @@ impl Address {
     /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
     fn extend(&mut self, other: &Self) {
         // A status only repeats what somebody saw.
-        if other.seen > self.seen || (other.seen == self.seen && other.source != Source::STATUS) {
+        if other.seen > self.seen || (other.seen == self.seen && other.source != Provenance::STATUS)
+        {
             self.source = other.source;
         }
         self.seen = self.seen.max(other.seen);

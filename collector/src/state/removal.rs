@@ -6,13 +6,13 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Limits, Memory,
+    Limits, NameState,
     looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, Verdict},
 };
 use crate::guards::Guards;
 
-impl Memory {
+impl NameState {
     /// Forgets the addresses whose time is over, and the names that have none left. Returns what went.
     ///
     /// An address leaves at max(expiry + grace, last seen + retain), and not before its name was looked up again after
@@ -43,7 +43,7 @@ impl Memory {
         purged
     }
 
-    /// When [`Memory::expire`] will next find something, if nothing is learned until then.
+    /// When [`NameState::expire`] will next find something, if nothing is learned until then.
     pub fn next_removal(&self, limits: &Limits) -> Option<Timestamp> {
         let of_name = |name| {
             let found = self.is_found(name);
@@ -78,7 +78,7 @@ pub(super) fn removal(
     found: bool,
     limits: &Limits,
 ) -> Option<Timestamp> {
-    let earliest = address.earliest_removal(limits).max(address.hold_until);
+    let earliest = address.earliest_removal(limits).max(address.not_before);
     if !limits.lookups {
         return Some(earliest);
     }

@@ -6,7 +6,7 @@ use proto::api::{DnsName, DnsNameResolverStatus};
 use runtime::clock::Timestamp;
 
 use super::{
-    Memory, Stored,
+    NameState, Stored,
     condition::Told,
     name::{Address, Name},
     stored::{StoredAddress, StoredName},
@@ -39,7 +39,7 @@ impl Change {
     }
 }
 
-impl Memory {
+impl NameState {
     /// The status that the store should have instead of `stored`, or nothing if that one will do.
     ///
     /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and

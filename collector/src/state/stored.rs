@@ -7,7 +7,7 @@ use runtime::clock::Timestamp;
 use smol_str::ToSmolStr;
 
 use super::{
-    Memory,
+    NameState,
     condition::{LIMIT_EXCEEDED, NO_RULE, Told, time},
     name::Verdict,
 };
@@ -49,7 +49,7 @@ impl StoredAddress {
 
 impl Stored {
     /// What the status says. Names that `memory` knows are shared with it.
-    pub fn new(status: &DnsNameResolverStatus, memory: &Memory) -> Self {
+    pub fn new(status: &DnsNameResolverStatus, memory: &NameState) -> Self {
         let mut rubbish = 0;
         let mut names = Vec::with_capacity(status.resolved_names.len());
         for entry in &status.resolved_names {
@@ -132,7 +132,7 @@ impl Stored {
 
     /// Whether `after`, the next status of the object, lacks an address that `memory` knows to live on while its time here was over:
     /// somebody removed it who goes by what is stored.
-    pub fn was_reaped(&self, after: &Self, memory: &Memory, now: Timestamp) -> bool {
+    pub fn was_reaped(&self, after: &Self, memory: &NameState, now: Timestamp) -> bool {
         if after.count().1 >= self.count().1 {
             return false;
         }

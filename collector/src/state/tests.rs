@@ -1,3 +1,6 @@
+mod lookup;
+mod table;
+
 use std::{net::IpAddr, time::Duration};
 
 use proto::api::{DnsName, DnsNameResolverStatus, Family};
@@ -8,7 +11,7 @@ mod churn;
 mod limits;
 mod properties;
 
-use super::{After, Crowd, FamilyResult, Learned, Limits, LookupSummary, Memory, Stored};
+use super::{After, Crowd, FamilyResult, Limits, LookupSummary, NameState, Stored, UpdateEffect};
 use crate::{failure::Failure, guards::Guards, observation::Observation};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
@@ -34,14 +37,14 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
         given: at(seconds),
         client: None,
         truncated: false,
-        source: crate::observation::Source::STREAM,
+        source: crate::observation::Provenance::STREAM,
     }
 }
 
-pub(super) fn join(one: Learned, mut other: Learned) -> Learned {
+pub(super) fn join(one: UpdateEffect, mut other: UpdateEffect) -> UpdateEffect {
     other.evicted_addresses += one.evicted_addresses;
     other.evicted_names += one.evicted_names;
-    Learned {
+    UpdateEffect {
         evicted: [one.evicted, other.evicted].concat(),
         gone: [one.gone, other.gone].concat(),
         urgent: one.urgent || other.urgent,
@@ -52,7 +55,7 @@ pub(super) fn join(one: Learned, mut other: Learned) -> Learned {
 
 /// A memory with the status that the store has.
 pub(super) struct Known {
-    pub(super) memory: Memory,
+    pub(super) memory: NameState,
     pub(super) stored: DnsNameResolverStatus,
     pub(super) limits: Limits,
 }
@@ -60,7 +63,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn new(spec: &str) -> Self {
         Self {
-            memory: Memory::new(name(spec)),
+            memory: NameState::new(name(spec)),
             stored: DnsNameResolverStatus::default(),
             limits: Limits {
                 lookups: false,
@@ -80,13 +83,13 @@ impl Known {
     }
 
     /// Takes in an answer and brings the memory into its limits, as before a write.
-    pub(super) fn hear(&mut self, observation: &Observation) -> Learned {
+    pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
         let crowd = Crowd::default();
         let learned = self.memory.observe(observation, &self.limits, crowd);
         join(learned, self.enforce(observation.at))
     }
 
-    pub(super) fn enforce(&mut self, now: Timestamp) -> Learned {
+    pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
         self.memory.enforce(&self.limits, now, Crowd::default())
     }
 
@@ -106,12 +109,17 @@ impl Known {
         asked: &str,
         results: [FamilyResult; 2],
         seconds: f64,
-    ) -> Learned {
+    ) -> UpdateEffect {
         self.take_in(asked, results, None, seconds)
     }
 
     /// Takes in a look-up for which no server said NOERROR, for a reason of its own in each family.
-    pub(super) fn failed(&mut self, asked: &str, [v4, v6]: [Failure; 2], seconds: f64) -> Learned {
+    pub(super) fn failed(
+        &mut self,
+        asked: &str,
+        [v4, v6]: [Failure; 2],
+        seconds: f64,
+    ) -> UpdateEffect {
         let result = |failure| match failure == Failure::NXDOMAIN {
             true => FamilyResult::Absent,
             false => FamilyResult::Unknown,
@@ -126,7 +134,7 @@ impl Known {
         results: [FamilyResult; 2],
         failure: Option<Failure>,
         seconds: f64,
-    ) -> Learned {
+    ) -> UpdateEffect {
         let summary = LookupSummary {
             results,
             failure,
@@ -186,7 +194,7 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
     // All of it is over: a client asked, and that is all.
     late.given = at(-30.0);
     let learned = known.hear(&late);
-    assert_eq!(learned, Learned::default());
+    assert_eq!(learned, UpdateEffect::default());
     let mut empty = Known::new("www.example.com");
     empty.hear(&late);
     assert!(empty.memory.is_empty());

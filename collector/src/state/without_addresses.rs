@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Memory, Stored,
+    NameState, Stored,
     condition::Told,
     looked_up::{FamilyResult, LookupSummary},
     name::Verdict,
@@ -23,7 +23,7 @@ pub(super) struct WithoutAddresses {
     pub(super) failures: i32,
 }
 
-impl Memory {
+impl NameState {
     /// Forgets the names that have no address left. `cause` took their last ones, unless look-ups told why. If no name is left
     /// the object has lost its last address.
     pub(super) fn forget_emptied(&mut self, cause: Verdict) {

@@ -38,7 +38,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tests::awake::Awake;
+use tests::cpu_wakeup::Awake;
 
 use self::{figures::Verdicts, signals::Signals};
 

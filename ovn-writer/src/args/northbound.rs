@@ -7,7 +7,7 @@ use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions, Ver
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
-    expiry::Role,
+    certificate_expiry::Role,
     memory,
 };
 

@@ -11,7 +11,7 @@ use crate::{
     desired::Wanted,
     references::{NorthboundReplica, SetName},
     report::{Action, Kind, NameReport, SetReport, short_duration},
-    sync::journal::Cause,
+    sync::change_log::Cause,
 };
 
 /// So many sets are shown; of those that the others are of, the names are counted.

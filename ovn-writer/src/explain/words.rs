@@ -10,7 +10,7 @@ use runtime::inspect::{
 use super::{Changed, Explanation, NameExplained, RowExplained};
 use crate::{
     report::{Effect, RuleReport},
-    sync::journal::{Cause, Entry},
+    sync::change_log::{Cause, Entry},
 };
 
 /// So many lines of a kind; the others are counted. The JSON has more.

@@ -40,7 +40,7 @@ impl Reconciler {
         let repairs: Vec<_> = findings.iter().filter(is_repair).cloned().collect();
         if !repairs.is_empty() {
             self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
-            if let Some(left_out) = self.repair_log.pass() {
+            if let Some(left_out) = self.repair_log.allow() {
                 tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
             }
         }

@@ -21,7 +21,7 @@ use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 pub use self::options::{Delays, PlanOptions};
-use super::{change::Change, clashes::Taken, set_of::SetOf};
+use super::{change::Change, name_conflicts::Taken, set_of::SetOf};
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
     addresses::AddressesRef,
@@ -161,7 +161,7 @@ pub enum Reason {
     /// Sets are not to be made.
     NoCreation,
     /// Another client has a set of the same name.
-    Clash,
+    NameConflict,
     /// The set was emptied here, and another client put addresses in since.
     Refilled,
 }
@@ -177,7 +177,7 @@ impl Reason {
             Self::Starting => "not all names were compared yet",
             Self::Unknown => "the store never had the name",
             Self::NoCreation => "sets are not to be made",
-            Self::Clash => "another client has a set of its name",
+            Self::NameConflict => "another client has a set of its name",
             Self::Refilled => "another client filled it after it was emptied here",
         }
     }
@@ -326,7 +326,7 @@ impl<'a> Planner<'a, '_> {
                 (Creation::Never, _) => Verdict::Left(Reason::NoCreation),
                 (_, Some(taken)) if taken.until.is_none_or(|until| self.now < until) => {
                     taken.until.into_iter().for_each(|at| self.look_again(at));
-                    Verdict::Left(Reason::Clash)
+                    Verdict::Left(Reason::NameConflict)
                 }
                 _ => Verdict::Now,
             };

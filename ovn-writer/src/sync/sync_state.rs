@@ -15,8 +15,8 @@ use super::{
     CreateSets, Differences, Policy,
     absence::{Absence, AbsenceLimit},
     change::Change,
-    clashes::Clashes,
     index::Index,
+    name_conflicts::NameConflicts,
     plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetRow, Trigger, plan},
     set_of::SetOf,
 };
@@ -33,7 +33,7 @@ pub(super) struct SyncState {
     pub(super) desired: Desired,
     pub(super) references: References,
     pub(super) differences: Differences,
-    pub(super) clashes: Clashes,
+    pub(super) name_conflicts: NameConflicts,
     absence: AbsenceLimit,
     /// See [`Case::closes_from`].
     closes_from: Option<Instant>,
@@ -66,7 +66,7 @@ impl SyncState {
             policy,
             references: References::default(),
             differences: Differences::default(),
-            clashes: Clashes::default(),
+            name_conflicts: NameConflicts::default(),
             absence: AbsenceLimit::default(),
             closes_from: None,
             is_managed: false,
@@ -269,7 +269,7 @@ impl SyncState {
         let plan = self.plan(name, &rows, &mut state.clocks, now);
         let wanted = self.desired.wanted(name);
         let is_absent = plan.is_in_use && wanted.as_ref().is_some_and(is_absent);
-        self.clashes.retain(name, |set| {
+        self.name_conflicts.retain(name, |set| {
             let mut changes = plan.findings.iter().map(|finding| &finding.change);
             changes.any(
                 |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
@@ -365,7 +365,7 @@ impl SyncState {
             wanted: wanted.as_ref(),
             rows,
             missed: &missed,
-            taken: &self.clashes.of(name, self.index.sets(name)),
+            taken: &self.name_conflicts.of(name, self.index.sets(name)),
             creation: self.creation(now),
             is_managed: self.is_managed(),
             absence_hold: self.absence_hold(),

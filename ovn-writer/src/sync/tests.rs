@@ -6,7 +6,7 @@ mod drift;
 mod explain;
 mod model;
 mod random;
-mod refusals;
+mod rejected_transactions;
 mod removal;
 mod world;
 
@@ -193,6 +193,6 @@ fn a_row_that_only_the_replica_has_starts_over() {
     let outcome = world.model.transact(&operations);
     assert!(matches!(
         world.finish(outcome),
-        Finished::StartOver(StartOver::Ghost(_))
+        Finished::StartOver(StartOver::ReplicaMismatch(_))
     ));
 }

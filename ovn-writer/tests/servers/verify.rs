@@ -220,13 +220,13 @@ async fn rows_of_nat_that_refer_to_a_set_are_named() {
     assert_eq!(lines, expected);
     let json = serde_json::to_value(&found).unwrap();
     let rules = json["names"][0]["sets"][0]["rules"].as_array().unwrap();
-    let of_nat = |uuid| rules.iter().find(|rule| rule["row"] == uuid).unwrap();
+    let from_nat = |uuid| rules.iter().find(|rule| rule["row"] == uuid).unwrap();
     let expected = serde_json::json!({
         "table": "NAT", "row": allowed, "column": "allowed_ext_ips", "opens": [], "closes": [],
         "changes": ["10.0.0.2", "10.0.0.1"],
     });
-    assert_eq!(of_nat(allowed), &expected);
-    assert_eq!(of_nat(exempted)["column"], "exempted_ext_ips");
+    assert_eq!(from_nat(allowed), &expected);
+    assert_eq!(from_nat(exempted)["column"], "exempted_ext_ips");
     let acl = rules.iter().find(|rule| rule["table"] == "ACL").unwrap();
     assert_eq!(
         (&acl["priority"], &acl["row"]),

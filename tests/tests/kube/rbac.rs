@@ -11,13 +11,12 @@ use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
     OpenStore,
-    cluster::Cluster,
-    cluster::KubeStore,
+    cluster::{Cluster, KubeStore},
+    cluster_cidrs::Reading,
     endpoints::{Discovery, ServiceName},
+    kube_events::{Reporter, Severity},
     leader::Leadership,
-    networks::Reading,
     peers::Peers,
-    report::{Reporter, Severity},
     store::{
         Event, Precondition, Scope, Store, StoreError,
         contract::{next, resolver, status, watch},

@@ -3,7 +3,7 @@
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Resource, api::ListParams};
 use runtime::{
-    report::{Reporter, Severity},
+    kube_events::{Reporter, Severity},
     store::{Store, contract::resolver},
 };
 use tests::{kube::ApiServer, wait::eventually};

@@ -240,10 +240,10 @@ async fn nothing_is_sent_while_no_name_is_wanted_and_nobody_is_named() {
     assert_eq!(world.state(server(1), 0), State::Resting);
     world.plan.set_wanted(true);
     world.run(S * 31, World::silent);
-    assert_eq!(world.state(server(1), 0), State::Blind);
+    assert_eq!(world.state(server(1), 0), State::NotReporting);
     world.plan.set_wanted(false);
     world.run(S, World::silent);
-    let sighted = |notice: &&Notice| matches!(notice, Notice::Sighted(_));
+    let sighted = |notice: &&Notice| matches!(notice, Notice::Reporting(_));
     let notices = world.plan.take_notices();
     assert_eq!(notices.iter().filter(sighted).count(), 3);
     world.count();
@@ -272,15 +272,15 @@ async fn a_server_that_does_not_report_is_named_after_30_seconds_and_no_longer_w
     world.run(S * 29, World::silent);
     assert_eq!(world.plan.take_notices(), []);
     world.run(S * 2, World::silent);
-    assert_eq!(world.plan.take_notices(), [Notice::Blind(key)]);
-    assert_eq!(world.state(server(1), 0), State::Blind);
+    assert_eq!(world.plan.take_notices(), [Notice::NotReporting(key)]);
+    assert_eq!(world.state(server(1), 0), State::NotReporting);
     // A dead server is not asked ten times a second, but at least once a minute.
     world.count();
     world.run(S * 600, World::silent);
     let count = world.count();
     assert!((10..=20).contains(&count), "{count}");
     world.run(COVERAGE + S, World::reports(7));
-    assert_eq!(world.plan.take_notices(), [Notice::Sighted(key)]);
+    assert_eq!(world.plan.take_notices(), [Notice::Reporting(key)]);
     assert_eq!(world.state(server(1), 0), State::Flushed);
 }
 
@@ -290,10 +290,10 @@ async fn a_server_without_a_stream_is_named_and_one_that_left_is_not() {
     world.plan.set_servers(&servers(1..=2));
     let answers = |world: &mut World, probe: Probe| world.plan.answered(&probe, 5, world.now);
     world.run(S * 31, answers);
-    let blind = [1, 2].map(|i| Notice::Blind((server(i), 0)));
+    let blind = [1, 2].map(|i| Notice::NotReporting((server(i), 0)));
     assert_eq!(world.plan.take_notices(), blind);
     world.plan.set_servers(&servers(2..=2));
-    let sighted = Notice::Sighted((server(1), 0));
+    let sighted = Notice::Reporting((server(1), 0));
     assert_eq!(world.plan.take_notices(), [sighted]);
 }
 
@@ -307,7 +307,10 @@ async fn a_new_stream_of_its_address_is_a_reason_to_probe_a_server_at_once() {
     world.open(7, Some(server(1).ip()));
     world.run(MS, World::reports(7));
     assert_eq!(world.count(), 1);
-    assert_eq!(world.plan.take_notices(), [Notice::Sighted((server(1), 0))]);
+    assert_eq!(
+        world.plan.take_notices(),
+        [Notice::Reporting((server(1), 0))]
+    );
     world.run(S * 2, World::silent);
     world.close(7);
     assert!(!world.is_heard(1));
@@ -324,7 +327,7 @@ async fn what_somebody_else_makes_up_is_believed_in_nothing() {
         world.see_from(server(9), 0, nonce(), 7, is_forwarded);
     }
     world.run(S * 31, World::silent);
-    assert_eq!(world.state(server(1), 0), State::Blind);
+    assert_eq!(world.state(server(1), 0), State::NotReporting);
 }
 
 #[tokio::test(start_paused = true)]

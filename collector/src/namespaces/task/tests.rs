@@ -1,5 +1,5 @@
 use runtime::{
-    report::{AGAIN, Reports},
+    kube_events::{AGAIN, Reports},
     store::ObjectKey,
 };
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use proto::api::DnsNameResolverStatus;
 use serde_json::json;
 
-use super::{super::table_tests::check_crd, *};
+use super::{super::tests::table::check_crd, *};
 use crate::failure::Failure;
 
 pub(super) const SPEC: &str = "*.example.com";
@@ -161,7 +161,7 @@ impl Known {
     }
 
     /// The store has this status now.
-    fn read_back(&mut self, status: DnsNameResolverStatus, now: f64) -> Learned {
+    fn read_back(&mut self, status: DnsNameResolverStatus, now: f64) -> UpdateEffect {
         let read = Stored::new(&status, &self.memory);
         self.stored = status;
         let (limits, guards) = (&self.limits, Guards::default());

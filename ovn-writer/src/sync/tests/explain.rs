@@ -6,7 +6,7 @@ use runtime::inspect::Asked;
 
 use super::*;
 use crate::explain::{Explanation, SetShown, Sets, Sides};
-use crate::sync::journal::Cause;
+use crate::sync::change_log::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {

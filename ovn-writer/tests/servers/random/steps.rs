@@ -75,7 +75,7 @@ pub(super) enum Step {
         address: u8,
     },
     /// It makes a row that is for nothing, with the name of a set of ours.
-    Clash {
+    NameConflict {
         name: usize,
     },
     /// The server is killed and starts again.
@@ -121,7 +121,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => (0..16_usize).prop_map(|row| Step::Destroyed { row }),
         2 => (0..16_usize, 0..8_u8).prop_map(|(row, address)| Step::Added { row, address }),
         2 => (0..16_usize, 0..8_u8).prop_map(|(row, address)| Step::Removed { row, address }),
-        1 => name().prop_map(|name| Step::Clash { name }),
+        1 => name().prop_map(|name| Step::NameConflict { name }),
     ];
     let servers = prop_oneof![
         2 => Just(Step::ServerRestarts),

@@ -306,7 +306,7 @@ impl World {
                     let _gone = nbctl(&[verb, "Address_Set", &uuid, "addresses", &address]);
                 }
             }
-            Step::Clash { name: n } => {
+            Step::NameConflict { name: n } => {
                 let column = format!("name={}", set_name(&name(*n), V4));
                 // If the set is there, it is the clash that cannot be made.
                 let _refused = nbctl(&["create", "Address_Set", &column, "addresses=10.9.9.9"]);

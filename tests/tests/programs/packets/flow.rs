@@ -14,8 +14,8 @@ use std::{
 use tests::{datapath::Pod, or_skip, wait::eventually};
 
 use super::{
+    datapath_fixture::{DatapathFixture, ECHO, PORT},
     is_dropped, passes,
-    town::{ECHO, PORT, Town},
 };
 
 const WWW: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
@@ -113,7 +113,7 @@ fn echoes(mut stream: &TcpStream) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_reaches_what_it_looks_up_if_its_rule_allows_the_name_and_only_as_long() {
     let times = ["--min-ttl", "1s", "--grace", "1s", "--flush-probe", "10ms"];
-    let town = or_skip!(Town::start(&zone(FIRST), &NAMES, &times).await);
+    let town = or_skip!(DatapathFixture::start(&zone(FIRST), &NAMES, &times).await);
     let pod = town.pod;
     // The collector knew the address before anybody asked.
     passes(pod, WWW).await;
@@ -141,7 +141,7 @@ async fn a_pod_reaches_what_it_looks_up_if_its_rule_allows_the_name_and_only_as_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_allowed_connection_is_refused_while_everything_is_restarted_in_turn() {
-    let mut town = or_skip!(Town::start(&zone(FIRST), &NAMES, &[]).await);
+    let mut town = or_skip!(DatapathFixture::start(&zone(FIRST), &NAMES, &[]).await);
     passes(town.pod, WWW).await;
     is_dropped(town.pod, OTHER).await;
     let traffic = Traffic::start(town.pod, WWW, OTHER);

@@ -12,7 +12,7 @@ use tests::{
 };
 use tokio::time::sleep;
 
-use crate::packets::town::{PORT, Town};
+use crate::packets::datapath_fixture::{DatapathFixture, PORT};
 
 /// How long one attempt takes where packets are dropped: for less long than the kernel waits before it sends a packet again.
 fn attempt() -> Duration {
@@ -25,7 +25,7 @@ const PROBES: &[&str] = &["0", "100ms", "10ms", "2ms"];
 const WILDCARD: &str = "*.w.example.com.";
 
 /// From the answer to the first connection that succeeds, and whether that was the first attempt.
-async fn first_connection(town: &Town, name: &str) -> (Duration, bool) {
+async fn first_connection(town: &DatapathFixture, name: &str) -> (Duration, bool) {
     let addresses = town.look_up(name);
     let answered = Instant::now();
     let [address]: [Ipv4Addr; 1] = addresses.try_into().unwrap();
@@ -63,7 +63,7 @@ async fn first_connections_of_names_with_a_rule_succeed_at_once_and_under_wildca
         .map(|n| format!("known{n} IN A 192.0.2.{}\n", n + 100))
         .collect();
     let names: Vec<&str> = known.iter().map(String::as_str).chain([WILDCARD]).collect();
-    let mut town = or_skip!(Town::start(&zone, &names, &[]).await);
+    let mut town = or_skip!(DatapathFixture::start(&zone, &names, &[]).await);
     // Nobody asked for these yet but the collector.
     let mut delays = Vec::new();
     let sets = async || {

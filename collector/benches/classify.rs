@@ -1,0 +1,378 @@
+//! The owner of the statuses: how fast it takes in answers, what it remembers an address with, how often it writes, and how
+//! late names are looked up.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod counting;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    hint::black_box,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use collector::{
+    controller::{Config, StatusController},
+    lookup::{FamilyOutcome, LookupResult},
+    observation::{Addresses, Observation, Provenance},
+    publish::{Outcome, Write},
+    rules::{RetentionPolicy, Wanted},
+    state::Limits,
+};
+use proto::api::{DnsName, DnsNameResolver, Family};
+use runtime::{
+    clock::Timestamp,
+    store::{Event, ObjectKey},
+};
+
+const TTL: u32 = 30;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000 + millis)
+}
+
+fn names(count: usize) -> Vec<DnsName> {
+    let text = |i: usize| format!("host{i}.team{}.example.com", i % 100);
+    (0..count)
+        .map(|i| DnsName::parse(&text(i)).unwrap())
+        .collect()
+}
+
+fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
+    (0..count).map(move |i| {
+        let number = 0x0b00_0000 + u32::try_from(name * count + i).unwrap();
+        (IpAddr::from(number.to_be_bytes()), TTL)
+    })
+}
+
+/// An owner that leads and wants these names, which are in use.
+fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
+    let grace = Duration::from_secs(5);
+    let mut controller = StatusController::new(Config {
+        limits: Limits {
+            lookups,
+            ..Limits::default()
+        },
+        ..Config::default()
+    });
+    controller.lead(true, at(0));
+    controller.event(Event::Synced(Vec::new()), at(0));
+    let terms = RetentionPolicy {
+        grace,
+        min_ttl: grace,
+        allowed: true,
+        ..RetentionPolicy::default()
+    };
+    let wanted = Wanted {
+        names: names.iter().map(|name| (name.clone(), terms)).collect(),
+        in_sync: true,
+        ..Wanted::default()
+    };
+    controller.want(&wanted, at(0));
+    (controller, wanted)
+}
+
+fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Observation {
+    Observation {
+        name: name.clone(),
+        family: Family::V4,
+        addresses: addresses(number, count).collect(),
+        at: at(millis),
+        answered_at: None,
+        given: at(millis),
+        client: None,
+        truncated: false,
+        source: Provenance::STREAM,
+    }
+}
+
+/// A store that is as fast as can be, and says of every write what a cluster's says.
+#[derive(Default)]
+struct Store {
+    objects: HashMap<ObjectKey, DnsNameResolver>,
+    versions: u64,
+    writes: usize,
+}
+
+impl Store {
+    /// Returns how many writes there were.
+    fn carry_out(&mut self, controller: &mut StatusController, now: Timestamp) -> usize {
+        let writes = controller.writes(now);
+        for write in &writes {
+            let key = write.key();
+            let stored = match write {
+                Write::Create(_) if self.objects.contains_key(&key) => {
+                    // Of so many names two may have the same object name.
+                    let stale = Outcome::Stale(Box::new(self.objects[&key].clone()));
+                    controller.written(&key, write, stale, now);
+                    continue;
+                }
+                Write::Create(object) => {
+                    let mut object = object.as_ref().clone();
+                    object.metadata.uid = Some(format!("{:036}", self.versions));
+                    object
+                }
+                Write::Status(object) => {
+                    self.writes += 1;
+                    DnsNameResolver {
+                        status: object.status.clone(),
+                        ..self.objects[&key].clone()
+                    }
+                }
+                Write::Delete(..) => panic!("nothing is to be deleted: {write:?}"),
+            };
+            self.versions += 1;
+            let object = self.objects.entry(key.clone()).or_insert(stored.clone());
+            *object = stored;
+            object.metadata.resource_version = Some(format!("{:010}", self.versions));
+            let stored = Outcome::Stored(Box::new(object.clone()));
+            controller.written(&key, write, stored, now);
+            controller.event(Event::Applied(object.clone()), now);
+        }
+        writes.len()
+    }
+
+    /// Writes all there is to write, until there was nothing for two seconds.
+    fn settle(controller: &mut StatusController, millis: i64) {
+        let (mut store, mut now, mut wrote) = (Self::default(), millis, millis);
+        while now < wrote + 2000 {
+            controller.tick(at(now));
+            if store.carry_out(controller, at(now)) > 0 {
+                wrote = now;
+            }
+            now += 1;
+        }
+    }
+}
+
+/// What a look-up of the name gave that has this many addresses, from this number on.
+fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupResult {
+    let addresses: Addresses = addresses(number, count).collect();
+    let v4 = match addresses.is_empty() {
+        true => FamilyOutcome::NoData,
+        false => FamilyOutcome::Addresses {
+            addresses,
+            at: now,
+            complete: true,
+        },
+    };
+    LookupResult {
+        name,
+        started: now,
+        finished: now,
+        v4,
+        v6: FamilyOutcome::NoData,
+    }
+}
+
+/// Answers from caches, which change nothing.
+fn unchanged_answers() {
+    const NAMES: usize = 10_000;
+    const ROUNDS: i64 = 100;
+    let names = names(NAMES);
+    let (mut controller, _) = controller(&names, false);
+    let list: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| observation(name, i, 2, 0))
+        .collect();
+    for observation in &list {
+        controller.observe(observation);
+    }
+    Store::settle(&mut controller, 1);
+    let start = Instant::now();
+    for _ in 0..ROUNDS {
+        for observation in &list {
+            controller.observe(black_box(observation));
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = f64::from(u32::try_from(ROUNDS).unwrap()) * NAMES as f64 / seconds / 1e6;
+    println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
+}
+
+/// Answers that bring a new address each, or a new name under a wildcard, for which an old one has to go.
+fn rotating_answers() {
+    const ANSWERS: usize = 20_000;
+    let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
+        let (mut controller, _) = controller(&[DnsName::parse(wanted).unwrap()], false);
+        let mut start = Instant::now();
+        for i in 0..2 * ANSWERS {
+            if i == ANSWERS {
+                start = Instant::now();
+            }
+            controller.observe(&observation(&asked(i), i, 1, i64::try_from(i).unwrap()));
+        }
+        ANSWERS as f64 / start.elapsed().as_secs_f64() / 1e3
+    };
+    let one = DnsName::parse("www.example.com").unwrap();
+    let name = rate("www.example.com", &|_| one.clone());
+    let many = |i: usize| DnsName::parse(&format!("host{i}.example.com")).unwrap();
+    let wildcard = rate("*.example.com", &many);
+    println!("answers of ever new addresses, 1,000 kept  {name:>10.0} k/s");
+    println!("answers for ever new names, 1,024 kept     {wildcard:>10.0} k/s");
+}
+
+/// What each of 100,000 names takes with so many addresses, once all are looked up and written: the texts of the names, those
+/// in use, the index of the readers, and all that the owner keeps. They are in use, or a hundred wildcards above them are.
+fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
+    const NAMES: usize = 100_000;
+    let before = counting::allocated();
+    let names = names(NAMES);
+    let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
+    let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
+    let in_use = Vec::from_iter(in_use);
+    let (mut controller, wanted) = controller(if wildcards { &in_use } else { &names }, true);
+    let index = controller.take_index();
+    let mut millis = 2000;
+    if wildcards {
+        for (i, name) in names.iter().enumerate() {
+            let mut seen = observation(name, i, addresses, millis);
+            seen.client = Some(IpAddr::from([10, 0, 0, 1]));
+            controller.observe(&seen);
+        }
+    }
+    // New names are looked up at a rate, and some come due again meanwhile.
+    let mut numbers: HashMap<DnsName, usize> = HashMap::new();
+    while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
+        controller.lookup_is_due(at(millis));
+        match controller.next_request(at(millis)) {
+            Some(request) => {
+                let next = numbers.len();
+                let number = *numbers.entry(request.name.clone()).or_insert(next);
+                let count = if wildcards { 0 } else { addresses };
+                controller.round(&round(request.name, number, count, at(millis)), at(millis));
+            }
+            None => millis += 1,
+        }
+    }
+    drop(numbers);
+    drop((names, in_use));
+    Store::settle(&mut controller, millis);
+    let bytes = counting::allocated() - before;
+    drop((controller, wanted, index));
+    bytes as f64 / NAMES as f64
+}
+
+fn memory() {
+    let [one, nine] = [1, 9].map(|addresses| bytes_a_name(false, addresses));
+    let address = (nine - one) / 8.0;
+    let found = bytes_a_name(true, 1);
+    println!(
+        "memory of an address, 100,000 names        {address:>10.0} bytes          (at most 200)"
+    );
+    println!(
+        "memory of a name but for its address       {:>10.0} bytes          (at most 1,024)",
+        one - address
+    );
+    println!(
+        "the same of one found under a wildcard     {:>10.0} bytes          (at most 1,024)",
+        found - address
+    );
+}
+
+/// An hour of a simulated clock, in which 1,000 names keep their addresses.
+fn writes_in_an_hour() {
+    const NAMES: usize = 1_000;
+    let names = names(NAMES);
+    let numbers: HashMap<_, _> = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| (name.clone(), i))
+        .collect();
+    let (mut controller, _) = controller(&names, true);
+    let mut store = Store::default();
+    let (mut now, mut lookups) = (0_i64, 0);
+    while now < 3_600_000 {
+        let time = at(now);
+        controller.tick(time);
+        while let Some(request) = controller.next_request(time) {
+            lookups += 1;
+            let number = numbers[&request.name];
+            let round = round(request.name, number, 2, time);
+            controller.round(&round, time);
+        }
+        store.carry_out(&mut controller, time);
+        now += controller.next_wake().map_or(1000, |wake| {
+            i64::try_from(wake.since(time).as_millis())
+                .unwrap()
+                .clamp(1, 1000)
+        });
+    }
+    let each = store.writes as f64 / NAMES as f64;
+    println!(
+        "writes a name in an hour, TTL 30 s         {each:>10.2} ({} look-ups) (at most 7; 120 of who writes at every refresh)",
+        lookups / NAMES
+    );
+}
+
+/// Random labels under a full wildcard, of eight clients each and of one, beside unchanged answers in the same wildcard.
+fn full_wildcard() {
+    const FULL: usize = 1024;
+    const NEW: usize = 20_000;
+    let wildcard = DnsName::parse("*.wild.example.com").unwrap();
+    let label = |i: usize| DnsName::parse(&format!("x{i}.wild.example.com")).unwrap();
+    for (addresses, clients) in [(1, 1), (8, 1), (1, 100)] {
+        let (mut controller, _) = controller(std::slice::from_ref(&wildcard), false);
+        let (mut store, mut millis) = (Store::default(), 0);
+        let seen = |controller: &mut StatusController, name: &DnsName, number: usize, millis| {
+            let mut observation = observation(name, number, addresses, millis);
+            let client = u8::try_from(number % clients).unwrap();
+            observation.client = Some([10, 0, 0, client].into());
+            controller.observe(&observation);
+        };
+        for i in 0..FULL {
+            seen(&mut controller, &label(i), i, 0);
+        }
+        let names: Vec<DnsName> = (0..NEW).map(|i| label(FULL + i)).collect();
+        let kept: Vec<DnsName> = (FULL / 2..FULL).map(label).collect();
+        store.carry_out(&mut controller, at(millis));
+        let began = Instant::now();
+        for i in 0..NEW {
+            let number = FULL / 2 + i % (FULL / 2);
+            seen(&mut controller, &kept[i % kept.len()], number, millis);
+        }
+        let unchanged = began.elapsed() / NEW as u32;
+        let (mut taken, mut written) = (Duration::ZERO, Duration::ZERO);
+        for (i, name) in names.iter().enumerate() {
+            let began = Instant::now();
+            seen(&mut controller, name, FULL + i, millis);
+            taken += began.elapsed();
+            if i % 50 == 49 {
+                // A twentieth of a second of a thousand new names, with what there is to write.
+                millis += 50;
+                let began = Instant::now();
+                controller.tick(at(millis));
+                store.carry_out(&mut controller, at(millis));
+                written += began.elapsed();
+            }
+        }
+        let (new, written) = (taken / NEW as u32, written / NEW as u32);
+        let ratio = new.as_secs_f64() / unchanged.as_secs_f64();
+        println!(
+            "new name, full wildcard, {addresses} addresses, {clients} clients  {:>7} ns, {ratio:.1} times an unchanged answer of {} ns (at most 20), and {} ns for what is written",
+            new.as_nanos(),
+            unchanged.as_nanos(),
+            written.as_nanos()
+        );
+        black_box(&controller);
+    }
+}
+
+fn main() {
+    println!("classify: the owner of the statuses");
+    full_wildcard();
+    unchanged_answers();
+    rotating_answers();
+    memory();
+    writes_in_an_hour();
+}

@@ -1,0 +1,505 @@
+mod absence;
+mod crowd;
+mod gap_backfill;
+pub(in crate::controller) mod lookup;
+mod share;
+pub(in crate::controller) mod standby;
+mod take_over;
+mod truncation;
+mod write;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use kube::ResourceExt;
+use proto::api::{DnsName, DnsNameResolver, Family, object_name};
+use runtime::{
+    clock::Timestamp,
+    store::{Event, ObjectKey},
+};
+
+use super::{Config, Shared, StatusController};
+use crate::{
+    controller::ManageObjects,
+    event_history::EventHistory,
+    observation::Observation,
+    observe::answer_cache::AnswerCache,
+    publish::{Outcome, Write},
+    rules::{RetentionPolicy, Wanted},
+    state::Limits,
+};
+
+pub(super) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000 + millis)
+}
+
+pub(super) fn name(text: &str) -> DnsName {
+    DnsName::parse(text).unwrap()
+}
+
+pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
+    Observation {
+        name: name(asked),
+        family: Family::V4,
+        addresses: [(ip.parse().unwrap(), 30)].into_iter().collect(),
+        at: at(millis),
+        answered_at: None,
+        given: at(millis),
+        client: None,
+        truncated: false,
+        source: crate::observation::Provenance::STREAM,
+    }
+}
+
+/// The names, used with addresses that are retained for so many seconds.
+pub(super) fn wanted(names: &[&str], retain: u64) -> Wanted {
+    let seconds = Duration::from_secs;
+    let terms = RetentionPolicy {
+        grace: seconds(5),
+        min_ttl: seconds(5),
+        retain: seconds(retain),
+        allowed: true,
+        ..RetentionPolicy::default()
+    };
+    let names = names.iter().map(|text| (name(text), terms)).collect();
+    Wanted {
+        names,
+        in_sync: true,
+        ..Wanted::default()
+    }
+}
+
+/// An owner, and a store that its writes are carried out on when the test says so.
+pub(super) struct World {
+    pub(super) owner: StatusController,
+    pub(super) remembered: AnswerCache,
+    pub(super) recent: EventHistory,
+    pub(super) store: BTreeMap<ObjectKey, DnsNameResolver>,
+    versions: u64,
+    pub(super) now: i64,
+    /// A status of more bytes of JSON is too large.
+    pub(super) takes: usize,
+}
+
+impl World {
+    pub(super) fn new(manage_objects: ManageObjects) -> Self {
+        Self::with(manage_objects, |_| {})
+    }
+
+    pub(super) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
+        let remembered = AnswerCache::new(64, Limits::default().max_ttl);
+        let recent = EventHistory::default();
+        let mut config = Config {
+            namespace: "ovn".to_owned(),
+            manage_objects,
+            limits: Limits {
+                lookups: false,
+                ..Limits::default()
+            },
+            shared: Shared {
+                remembered: remembered.clone(),
+                recent: recent.clone(),
+                ..Shared::default()
+            },
+            ..Config::default()
+        };
+        change(&mut config);
+        let mut world = Self {
+            owner: StatusController::new(config),
+            remembered,
+            recent,
+            store: BTreeMap::new(),
+            versions: 0,
+            now: 0,
+            takes: usize::MAX,
+        };
+        world.owner.lead(true, at(0));
+        world.owner.event(Event::Synced(Vec::new()), at(0));
+        world
+    }
+
+    pub(super) fn want(&mut self, names: &[&str]) {
+        self.owner.want(&wanted(names, 0), at(self.now));
+    }
+
+    pub(super) fn observe(&mut self, asked: &str, ip: &str) {
+        self.observe_as(asked, ip, None);
+    }
+
+    pub(super) fn observe_as(&mut self, asked: &str, ip: &str, client: Option<&str>) {
+        let mut observation = answer(asked, ip, self.now);
+        observation.client = client.map(|client| client.parse().unwrap());
+        self.owner.observe(&observation);
+    }
+
+    fn version(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+        self.versions += 1;
+        object.metadata.resource_version = Some(self.versions.to_string());
+        object
+    }
+
+    /// Puts an object into the store as somebody else.
+    pub(super) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+        object.metadata.namespace = Some("ovn".to_owned());
+        object
+            .metadata
+            .uid
+            .get_or_insert_with(|| format!("uid-{}", self.versions));
+        let object = self.version(object);
+        self.store.insert(ObjectKey::of(&object), object.clone());
+        object
+    }
+
+    pub(super) fn carry_out(&mut self, write: &Write) -> Outcome {
+        let key = write.key();
+        if let Write::Status(object) = write
+            && serde_json::to_vec(&object.status).unwrap().len() > self.takes
+        {
+            return Outcome::TooLarge;
+        }
+        match (write, self.store.get(&key).cloned()) {
+            (Write::Status(object), Some(stored))
+                if stored.resource_version() == object.resource_version() =>
+            {
+                let status = object.status.clone();
+                Outcome::Stored(Box::new(self.put(DnsNameResolver { status, ..stored })))
+            }
+            (Write::Create(object), None) => {
+                Outcome::Stored(Box::new(self.put(object.as_ref().clone())))
+            }
+            (Write::Delete(_, precondition), Some(stored))
+                if stored.resource_version() == precondition.resource_version =>
+            {
+                self.store.remove(&key);
+                Outcome::Gone
+            }
+            (_, Some(stored)) => Outcome::Stale(Box::new(stored)),
+            (_, None) => Outcome::Gone,
+        }
+    }
+
+    /// Writes until there is nothing to write; returns how many writes there were.
+    pub(super) fn settle(&mut self) -> usize {
+        let (mut count, mut waits) = (0, 0);
+        let most = 100 + 2 * self.owner.entries.len();
+        loop {
+            self.owner.tick(at(self.now));
+            self.owner.recall(at(self.now), Duration::MAX);
+            let writes = self.owner.writes(at(self.now));
+            if writes.is_empty() {
+                // Writes of one object are a few milliseconds apart.
+                match self.owner.next_wake() {
+                    Some(wake) if wake <= at(self.now + 5) && waits < 2 => {
+                        self.now += 5;
+                        waits += 1;
+                    }
+                    _ => return count,
+                }
+            }
+            let keys: BTreeSet<_> = writes.iter().map(Write::key).collect();
+            assert_eq!(keys.len(), writes.len(), "two writes of an object");
+            for write in writes {
+                count += 1;
+                assert!(count < most, "it does not settle: {write:?}");
+                let outcome = self.carry_out(&write);
+                self.owner
+                    .written(&write.key(), &write, outcome, at(self.now));
+            }
+        }
+    }
+
+    /// Settles, also what waits for a status that tells of the end of rules to be seen.
+    pub(super) fn settle_deletions(&mut self) -> usize {
+        let written = self.settle();
+        self.now += 2_000;
+        written + self.settle()
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let text = |object: &DnsNameResolver| {
+            let entries = object
+                .status
+                .iter()
+                .flat_map(|status| &status.resolved_names);
+            let addresses = entries.flat_map(|entry| {
+                entry
+                    .resolved_addresses
+                    .iter()
+                    .map(|address| address.ip.clone())
+            });
+            format!(
+                "{} {}",
+                object.spec.name,
+                addresses.collect::<Vec<_>>().join(" ")
+            )
+            .trim_end()
+            .to_owned()
+        };
+        let mut all: Vec<_> = self.store.values().map(text).collect();
+        all.sort();
+        all
+    }
+}
+
+#[test]
+fn a_wanted_name_gets_an_object_and_its_addresses_a_status() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    assert_eq!(world.settle(), 1);
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn an_answer_that_comes_before_its_object_is_not_lost() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn a_name_updates_its_own_object_and_the_wildcards() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com", "*.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.observe("api.example.com", "2.2.2.2");
+    world.observe("a.b.example.com", "3.3.3.3");
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.com. 2.2.2.2 1.1.1.1", "www.example.com. 1.1.1.1"]
+    );
+}
+
+#[test]
+fn an_unused_object_is_deleted_only_if_it_is_ours() {
+    let mut world = World::new(ManageObjects::Auto);
+    let foreign = DnsNameResolver::new(
+        "foreign",
+        proto::api::DnsNameResolverSpec {
+            name: "foreign.example.com.".to_owned(),
+        },
+    );
+    let foreign = world.put(foreign);
+    world.owner.event(Event::Applied(foreign), at(0));
+    world.want(&["www.example.com", "foreign.example.com"]);
+    world.observe("foreign.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(
+        world.store.len(),
+        2,
+        "the foreign object is used, not doubled"
+    );
+    world.want(&[]);
+    world.settle_deletions();
+    assert_eq!(world.addresses(), ["foreign.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn nothing_is_made_or_deleted_with_manage_objects_never() {
+    let mut world = World::new(ManageObjects::Never);
+    world.want(&["www.example.com"]);
+    assert_eq!(world.settle(), 0);
+}
+
+#[test]
+fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.owner.want(&Wanted::default(), at(0));
+    assert_eq!(world.settle(), 0);
+    assert_eq!(world.store.len(), 1);
+    // And not while the objects are not.
+    world
+        .owner
+        .event(Event::OutOfSync("the folder is gone".to_owned()), at(0));
+    world.want(&[]);
+    assert_eq!(world.settle(), 0);
+    let objects = world.store.values().cloned().collect();
+    world.owner.event(Event::Synced(objects), at(0));
+    assert_eq!(world.settle_deletions(), 2);
+    assert!(world.store.is_empty());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let key = world.store.keys().next().unwrap().clone();
+    let unreadable = Event::Undecodable([key.clone()].into());
+    world.owner.event(unreadable, at(0));
+    world.owner.event(Event::Synced(Vec::new()), at(0));
+    assert_eq!(world.settle(), 0);
+    // And once it is gone, it is.
+    world.store.clear();
+    world
+        .owner
+        .event(Event::Undecodable(BTreeSet::new()), at(0));
+    world.owner.event(Event::Synced(Vec::new()), at(0));
+    world.settle();
+    assert!(world.store.contains_key(&key));
+}
+
+#[test]
+fn a_conflict_is_computed_again_on_what_is_there() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["*.example.com"]);
+    world.observe("a.example.com", "1.1.1.1");
+    world.settle();
+    // Another replica writes an address that this one has not seen.
+    let mut object = world.store.values().next().unwrap().clone();
+    let mut other = object.status.clone().unwrap();
+    other.resolved_names[0].dns_name = "b.example.com.".to_owned();
+    other.resolved_names[0].resolved_addresses[0].ip = "2.2.2.2".into();
+    object
+        .status
+        .as_mut()
+        .unwrap()
+        .resolved_names
+        .push(other.resolved_names[0].clone());
+    world.put(object);
+    world.observe("c.example.com", "3.3.3.3");
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.com. 1.1.1.1 2.2.2.2 3.3.3.3"]
+    );
+}
+
+#[test]
+fn an_object_that_vanishes_comes_back_with_its_addresses() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    let (key, old) = world.store.pop_first().unwrap();
+    world.owner.event(Event::Deleted(key), at(1));
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
+}
+
+#[test]
+fn a_late_watch_event_undoes_nothing() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let empty = world.store.values().next().unwrap().clone();
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    world.owner.event(Event::Applied(empty), at(1));
+    assert_eq!(world.settle(), 0);
+}
+
+#[test]
+fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    let writes = world.owner.writes(at(0));
+    let [write] = writes.as_slice() else {
+        panic!("{writes:?}")
+    };
+    let outcome = world.carry_out(write);
+    // The object is deleted just after the write, and the watch is faster than the write's reply.
+    let (key, _) = world.store.pop_first().unwrap();
+    world.owner.event(Event::Deleted(key.clone()), at(0));
+    assert!(
+        world.owner.writes(at(0)).is_empty(),
+        "one write in flight for an object"
+    );
+    world.owner.written(&key, write, outcome, at(0));
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn a_name_that_is_taken_by_chance_gets_the_next_one() {
+    let mut world = World::new(ManageObjects::Auto);
+    let taken = object_name(&name("www.example.com"), 0);
+    let other = DnsNameResolver::new(
+        &taken,
+        proto::api::DnsNameResolverSpec {
+            name: "other.example.com.".to_owned(),
+        },
+    );
+    world.put(other);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let next = ObjectKey {
+        namespace: "ovn".to_owned(),
+        name: object_name(&name("www.example.com"), 1),
+    };
+    assert_eq!(world.store[&next].spec.name, "www.example.com.");
+}
+
+#[test]
+fn a_failed_write_is_tried_again_after_a_while() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    for _ in 0..3 {
+        let writes = world.owner.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        world
+            .owner
+            .written(&write.key(), write, Outcome::Failed(None), at(world.now));
+        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        let wake = world.owner.next_wake().unwrap();
+        assert!(wake > at(world.now) && wake <= at(world.now + 400));
+        world.now += 400;
+        world.owner.tick(at(world.now));
+    }
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(world.owner.next_wake(), Some(at(35_000)));
+    world.now = 35_000;
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com."]);
+    assert_eq!(world.owner.next_wake(), None);
+    world.want(&[]);
+    world.settle_deletions();
+    assert!(world.owner.entries.is_empty());
+}
+
+#[test]
+fn the_index_has_names_in_use_and_names_of_objects() {
+    let wants = |world: &mut World, asked: &str| {
+        let index = world.owner.take_index().unwrap();
+        index
+            .find(&proto::dns::Name::from_text(asked).unwrap())
+            .is_some()
+    };
+    let mut world = World::new(ManageObjects::Never);
+    world.want(&["www.example.com"]);
+    assert!(wants(&mut world, "www.example.com"));
+    assert!(world.owner.take_index().is_none());
+    let foreign = DnsNameResolver::new(
+        "foreign",
+        proto::api::DnsNameResolverSpec {
+            name: "*.example.net.".to_owned(),
+        },
+    );
+    let foreign = world.put(foreign);
+    world.owner.event(Event::Applied(foreign), at(0));
+    assert!(wants(&mut world, "a.example.net"));
+}

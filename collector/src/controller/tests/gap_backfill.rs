@@ -1,0 +1,192 @@
+//! Asking again for what was missed, on the owner.
+
+use crate::controller::tests::{at, lookup::world, name};
+use crate::{
+    controller::{ManageObjects, tests::World},
+    observe::Backfill,
+};
+
+fn anything() -> Backfill {
+    Backfill {
+        anything: true,
+        ..Backfill::default()
+    }
+}
+
+fn lost(names: &[&str]) -> Backfill {
+    Backfill {
+        names: names.iter().map(|text| name(text)).collect(),
+        anything: false,
+    }
+}
+
+/// A world that knows `n0.example.com` to `n9.example.com`, the last one best, each for a long time.
+fn known() -> World {
+    let mut world = world();
+    let names: Vec<String> = (0..10).map(|i| format!("n{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.want(&names);
+    world.now += 1000;
+    world.due();
+    for name in names {
+        world.now += 100;
+        world.answer(name, &["192.0.2.1"]);
+    }
+    world.settle();
+    // Nothing is asked again so soon after it was.
+    world.now += 10_000;
+    assert!(world.due().is_empty());
+    world
+}
+
+fn missed(world: &mut World, missing: Backfill) {
+    world.owner.missed(missing, at(world.now));
+    world.owner.tick(at(world.now));
+}
+
+#[test]
+fn after_a_gap_every_wanted_name_is_asked_for_within_ten_seconds_the_last_seen_first() {
+    let mut world = known();
+    missed(&mut world, anything());
+    for i in (0..10).rev() {
+        assert_eq!(world.due(), [format!("n{i}.example.com.")], "{i}");
+        world.now += 1000;
+    }
+    assert!(world.due().is_empty(), "each of them once");
+}
+
+#[test]
+fn what_is_still_to_be_asked_for_when_the_lead_changes_is_asked_for_all_the_same() {
+    for leads in [true, false] {
+        let mut world = known();
+        world.owner.lead(leads, at(world.now));
+        world.settle();
+        missed(&mut world, anything());
+        assert_eq!(
+            world.due().len(),
+            usize::from(leads),
+            "a standby asks nobody"
+        );
+        for leads in [false, true] {
+            world.owner.lead(leads, at(world.now));
+        }
+        world.owner.tick(at(world.now));
+        let mut asked = world.due();
+        for _ in 0..10 {
+            world.now += 1000;
+            asked.extend(world.due());
+        }
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), 10 - usize::from(leads), "{asked:?}");
+    }
+}
+
+#[test]
+fn gaps_that_follow_each_other_are_one_and_many_are_rare() {
+    let mut world = known();
+    let asked = |world: &mut World| {
+        missed(world, anything());
+        let due = world.due();
+        for name in &due {
+            world.answer(name, &["192.0.2.1"]);
+        }
+        world.now += 500;
+        due.len()
+    };
+    // Ten names in each round; their own expiry, every 30 s, asks for them too.
+    let minutes = |world: &mut World, minutes: usize| -> usize {
+        (0..minutes * 120).map(|_| asked(world)).sum()
+    };
+    let first = minutes(&mut world, 1);
+    assert!((50..=80).contains(&first), "{first}");
+    minutes(&mut world, 9);
+    let later = minutes(&mut world, 10);
+    assert!((200..=320).contains(&later), "{later}");
+}
+
+#[test]
+fn a_gap_before_the_names_are_known_waits_for_them() {
+    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+    missed(&mut world, anything());
+    assert_eq!(world.owner.next_wake(), None);
+    world.want(&["www.example.com"]);
+    assert!(world.owner.next_wake().is_some());
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_at_once() {
+    let mut world = known();
+    missed(&mut world, lost(&["n3.example.com", "nobody.example.org"]));
+    assert_eq!(world.due(), ["n3.example.com."]);
+    world.answer("n3.example.com", &["192.0.2.77"]);
+    world.settle();
+    let entry = "n3.example.com. 192.0.2.1 192.0.2.77".to_owned();
+    assert!(world.addresses().contains(&entry));
+}
+
+#[test]
+fn a_lost_answer_under_a_wildcard_is_asked_for_though_nothing_is_known_of_the_name() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    missed(&mut world, lost(&["new.example.com"]));
+    assert_eq!(world.due(), ["new.example.com."]);
+    world.answer("new.example.com", &["192.0.2.1"]);
+    world.settle();
+    assert_eq!(world.addresses(), ["*.example.com. 192.0.2.1"]);
+    // One that does not exist leaves nothing behind.
+    missed(&mut world, lost(&["gone.example.com"]));
+    assert_eq!(world.due(), ["gone.example.com."]);
+    world.round("gone.example.com", crate::lookup::FamilyOutcome::NoData);
+    assert_eq!(world.owner.schedule.due(&name("gone.example.com")), None);
+}
+
+#[test]
+fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    let idle = world.owner.schedule.len();
+    let many = |round: usize| -> Vec<String> {
+        (0..1000)
+            .map(|i| format!("r{round}-{i}.example.com"))
+            .collect()
+    };
+    for round in 0..50 {
+        let names = many(round);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        missed(&mut world, lost(&names));
+    }
+    let waiting = world.owner.schedule.len() - idle;
+    assert!((1000..10_000).contains(&waiting), "{waiting}");
+    // What is asked for makes room.
+    let asked = world.due();
+    assert!(!asked.is_empty());
+    for name in &asked {
+        world.round(name, crate::lookup::FamilyOutcome::NoData);
+    }
+    let left = world.owner.schedule.len() - idle;
+    assert_eq!(left, waiting - asked.len());
+    missed(&mut world, lost(&["after.example.com"]));
+    assert_eq!(world.owner.schedule.len(), left + idle + 1);
+    // After a step of the clock nobody would ask for them again.
+    world.owner.gap(at(world.now));
+    assert_eq!(world.owner.schedule.len(), idle);
+    missed(&mut world, lost(&["after.example.com"]));
+    assert_eq!(world.owner.schedule.len(), idle + 1);
+}
+
+#[test]
+fn without_look_ups_nothing_is_asked() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "192.0.2.1");
+    missed(&mut world, anything());
+    missed(&mut world, lost(&["www.example.com"]));
+    world.now += 20_000;
+    world.owner.tick(at(world.now));
+    assert!(world.due().is_empty());
+}

@@ -1,0 +1,134 @@
+//! Names that two names in use want: what one knows, both know.
+
+use std::time::Duration;
+
+use crate::controller::tests::{World, at, name};
+use crate::{
+    controller::ManageObjects,
+    lookup::Request,
+    state::{FamilyResult, LookupSummary},
+};
+
+const WWW: &str = "www.example.com";
+const WILDCARD: &str = "*.example.com";
+
+fn world() -> World {
+    World::with(ManageObjects::Auto, |config| config.limits.lookups = true)
+}
+
+/// The names that are looked up within so many seconds.
+fn looked_up(world: &mut World, seconds: i64) -> Vec<String> {
+    let mut names = Vec::new();
+    for _ in 0..seconds * 10 {
+        world.now += 100;
+        world.owner.lookup_is_due(at(world.now));
+        while let Some(Request { name, .. }) = world.owner.next_request(at(world.now)) {
+            names.push(name.as_str().to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn a_wildcard_that_is_wanted_later_begins_with_what_the_names_under_it_know() {
+    let mut world = world();
+    world.want(&[WWW, "a.b.example.com"]);
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.observe_as("a.b.example.com", "2.2.2.2", Some("10.0.0.1"));
+    world.settle();
+    world.want(&[WWW, "a.b.example.com", WILDCARD]);
+    world.settle();
+    let expected = [
+        "*.example.com. 1.1.1.1",
+        "a.b.example.com. 2.2.2.2",
+        "www.example.com. 1.1.1.1",
+    ];
+    assert_eq!(world.addresses(), expected);
+}
+
+#[test]
+fn a_name_that_is_wanted_later_begins_with_what_its_wildcard_knows() {
+    let mut world = world();
+    world.want(&[WILDCARD]);
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.observe_as("other.example.com", "2.2.2.2", Some("10.0.0.1"));
+    world.settle();
+    world.want(&[WILDCARD, WWW]);
+    world.settle();
+    let expected = ["*.example.com. 2.2.2.2 1.1.1.1", "www.example.com. 1.1.1.1"];
+    assert_eq!(world.addresses(), expected);
+}
+
+#[test]
+fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.settle();
+    world.want(&[WILDCARD]);
+    world.settle_deletions();
+    assert_eq!(world.addresses(), ["*.example.com. 1.1.1.1"]);
+    let names = looked_up(&mut world, 40);
+    assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
+    // It leaves by the rules of every name: once a look-up after its expiry did not have it.
+    let started = at(world.now);
+    let wildcard = world.owner.entry_mut("*.example.com.").unwrap();
+    let limits = wildcard.limits.clone();
+    assert_eq!(wildcard.memory.expire(started, &limits), []);
+    let look_up = LookupSummary {
+        results: [FamilyResult::Complete; 2],
+        failure: None,
+        started,
+    };
+    let memory = &mut wildcard.memory;
+    memory.looked_up(&name(WWW), look_up, started, &limits);
+    let gone = wildcard
+        .memory
+        .expire(started + Duration::from_secs(5), &limits);
+    assert_eq!(gone.len(), 1);
+}
+
+#[test]
+fn a_name_that_a_wildcard_wants_too_outlives_its_own_rule() {
+    let mut world = world();
+    world.want(&[WWW, WILDCARD]);
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.settle();
+    world.want(&[WILDCARD]);
+    world.settle_deletions();
+    assert_eq!(world.addresses(), ["*.example.com. 1.1.1.1"]);
+    let names = looked_up(&mut world, 40);
+    assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_rule_that_goes_and_comes_back_has_the_addresses_that_pods_still_use() {
+    let mut world = world();
+    world.want(&[WWW, "*.example.net"]);
+    world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
+    world.observe_as(WWW, "2001:db8::1", Some("10.0.0.1"));
+    world.observe_as("a.example.net", "2.2.2.2", Some("10.0.0.1"));
+    world.settle();
+    world.want(&[]);
+    world.settle_deletions();
+    assert_eq!(world.addresses(), [""; 0]);
+    world.now += 20_000;
+    world.want(&[WWW, "*.example.net"]);
+    world.settle();
+    world.now += 10_000;
+    world.settle();
+    let expected = [
+        "*.example.net. 2.2.2.2",
+        "www.example.com. 1.1.1.1 2001:db8::1",
+    ];
+    assert_eq!(world.addresses(), expected);
+    // For no longer than they live.
+    world.want(&[]);
+    world.settle_deletions();
+    world.now += 20_000;
+    world.want(&[WWW]);
+    world.settle();
+    world.now += 10_000;
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com."]);
+}

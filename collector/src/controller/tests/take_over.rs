@@ -1,0 +1,202 @@
+//! What a new leader keeps, and what it forgets.
+
+use runtime::store::Event;
+
+use crate::controller::{
+    StatusController,
+    tests::{
+        answer, at,
+        standby::{BOTH, Pair, WILDCARD, WWW},
+        wanted,
+    },
+};
+
+/// The Lease changes hands after an hour in which the leader looked names up, and one client floods the new leader.
+#[test]
+fn a_flood_after_a_take_over_throws_no_honest_name_out() {
+    let mut pair = Pair::with(|config| config.limits.names_per_wildcard = 20);
+    let ask = |pair: &mut Pair, asked: &str, client: &str| {
+        let mut observation = answer(asked, "1.1.1.1", pair.leader.now);
+        observation.client = Some(client.parse().unwrap());
+        pair.leader.owner.observe(&observation);
+        pair.standby.observe(&observation);
+    };
+    for i in 0..19 {
+        ask(
+            &mut pair,
+            &format!("honest{i}.example.net"),
+            &format!("10.0.0.{i}"),
+        );
+    }
+    for _ in 0..3600 {
+        pair.run(10);
+        pair.leader.now += 990;
+        pair.look_up(&["1.1.1.1"]);
+    }
+    let now = at(pair.leader.now);
+    pair.leader.owner.lead(false, now);
+    pair.standby.lead(true, now);
+    for i in 0..1000 {
+        ask(&mut pair, &format!("flood{i}.example.net"), "10.0.0.99");
+    }
+    let wildcard = pair.standby.entry_mut("*.example.net.").unwrap();
+    let names: Vec<_> = wildcard
+        .memory
+        .names()
+        .map(|it| it.as_str().to_owned())
+        .collect();
+    let honest = names.iter().filter(|it| it.starts_with("honest")).count();
+    assert_eq!(honest, 19, "{names:?}");
+}
+
+/// A new leader goes by times in a status that are up to ten minutes old, and removes nothing by them.
+#[test]
+fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over() {
+    let mut pair = Pair::new();
+    pair.tell(WWW, "1.1.1.1", BOTH);
+    pair.settle();
+    let start = pair.leader.now;
+    // Kept alive by look-ups of the leader that the status does not tell of.
+    while pair.leader.now < start + 300_000 {
+        pair.run(100);
+        pair.look_up(&["1.1.1.1"]);
+    }
+    let mut taken = at(pair.leader.now);
+    pair.leader.owner.lead(false, taken);
+    pair.standby.lead(true, taken);
+    std::mem::swap(&mut pair.leader.owner, &mut pair.standby);
+    // Its server has another address meanwhile.
+    pair.leader.now += 10;
+    pair.look_up(&["2.2.2.2"]);
+    loop {
+        pair.run(100);
+        pair.look_up(&["2.2.2.2"]);
+        if !pair.www().contains("1.1.1.1") {
+            break;
+        }
+        taken = at(pair.leader.now);
+    }
+    let lasted = taken.since(at(start + 300_000));
+    assert!((34_000..60_000).contains(&lasted.as_millis()), "{lasted:?}");
+}
+
+/// The names under a wildcard that are known.
+fn known(owner: &mut StatusController, spec: &str) -> Vec<String> {
+    let entry = owner.entry_mut(spec).unwrap();
+    let names = entry.memory.names();
+    names.map(|it| it.as_str().to_owned()).collect()
+}
+
+#[test]
+fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
+    for is_missing in [true, false] {
+        let mut pair = Pair::new();
+        let hearing = crate::hearing::Hearing {
+            is_missing,
+            ..Default::default()
+        };
+        let now = at(pair.leader.now);
+        pair.leader.owner.hear(hearing, now);
+        pair.tell("a.example.net", "1.1.1.1", BOTH);
+        for _ in 0..25 * 360 {
+            pair.leader.now += 9_000;
+            pair.run(1_000);
+            pair.look_up(&["1.1.1.1"]);
+        }
+        let found = known(&mut pair.leader.owner, "*.example.net.");
+        assert_eq!(found.len(), usize::from(is_missing), "{found:?}");
+    }
+}
+
+/// A client that asks every five minutes for two days, while the collectors are killed in turns and the other one leads.
+#[test]
+fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
+    let mut pair = Pair::new();
+    let config = pair.leader.owner.config.clone();
+    let mut chance = fastrand::Rng::with_seed(7);
+    let (asked, names) = ("a.example.net", [WWW, WILDCARD, "*.example.net"]);
+    pair.tell(asked, "1.1.1.1", BOTH);
+    pair.run(3_000);
+    let end = pair.leader.now + 48 * 3_600_000;
+    while pair.leader.now < end {
+        for _ in 0..30 {
+            pair.leader.now += 9_900;
+            pair.run(100);
+            pair.look_up(&["1.1.1.1"]);
+            let all = pair.leader.addresses();
+            let has_it = |it: &String| it.starts_with("*.example.net.") && it.contains("1.1.1.1");
+            assert!(all.iter().any(has_it), "{}: {all:?}", pair.leader.now);
+        }
+        pair.tell(asked, "1.1.1.1", BOTH);
+        if chance.u8(..10) > 0 {
+            continue;
+        }
+        let mut fresh = StatusController::new(config.clone());
+        let now = at(pair.leader.now);
+        let objects = pair.leader.store.values().cloned().collect();
+        fresh.event(Event::Synced(objects), now);
+        fresh.want(&wanted(&names, 0), now);
+        if chance.bool() {
+            // The leader is killed: the standby leads after some seconds, and the new one follows.
+            pair.leader.owner = std::mem::replace(&mut pair.standby, fresh);
+            pair.leader.now += 14_000;
+            pair.leader.owner.lead(true, at(pair.leader.now));
+        } else {
+            pair.standby = fresh;
+        }
+    }
+}
+
+/// Neither for what the gap holds back, nor when a stream opens.
+#[test]
+fn a_gap_wakes_nobody_until_it_is_over() {
+    let mut pair = Pair::new();
+    pair.tell(WWW, "1.1.1.1", BOTH);
+    pair.run(1_000);
+    let hearing = |is_broken| crate::hearing::Hearing {
+        is_broken,
+        ..Default::default()
+    };
+    pair.leader.owner.hear(hearing(true), at(pair.leader.now));
+    for _ in 0..60 {
+        pair.leader.now += 1_000;
+        pair.look_up(&["2.2.2.2"]);
+        pair.step();
+        let next = pair.leader.owner.next_wake();
+        let soon = at(pair.leader.now + 1);
+        assert!(next.is_none_or(|next| next > soon), "{next:?} at {soon:?}");
+    }
+    assert!(pair.www().contains("1.1.1.1"));
+    pair.leader.owner.hear(hearing(false), at(pair.leader.now));
+    for _ in 0..60 {
+        pair.run(1_000);
+        pair.look_up(&["2.2.2.2"]);
+    }
+    assert_eq!(pair.www(), "www.example.com. 2.2.2.2");
+}
+
+/// OpenShift's operator does. So may the collector that led before, in its last writes.
+#[test]
+fn what_goes_after_a_take_over_shows_no_program_that_goes_by_the_times_of_statuses() {
+    let mut world = crate::controller::tests::lookup::world();
+    world.want(&[WWW]);
+    for (leads_since, foreign_gc_detected) in [(31_000, false), (120_000, true)] {
+        let now = leads_since + if foreign_gc_detected { 35_000 } else { 4_000 };
+        world.now = now - 35_000;
+        world.observe(WWW, "1.1.1.1");
+        world.settle();
+        world.owner.lead(false, at(leads_since));
+        world.owner.lead(true, at(leads_since));
+        world.now = now - 4_000;
+        world.observe(WWW, "1.1.1.1");
+        world.now = now;
+        let mut object = world.store.values().next().unwrap().clone();
+        object.status = None;
+        let object = world.put(object);
+        world.owner.event(Event::Applied(object), at(now));
+        assert_eq!(
+            world.owner.foreign_gc_detected, foreign_gc_detected,
+            "{now}"
+        );
+    }
+}

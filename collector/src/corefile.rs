@@ -1,0 +1,165 @@
+//! Corefiles of a CoreDNS that is to stream to the collector.
+//!
+//! - `lex`, `parse`: server blocks and directives, with where they stand.
+//! - `look`: which blocks answer for names outside of the cluster, whether they stream, and what hides names.
+//! - `patch`: the `dnstap` line put in or taken out; all else stays as it is, byte for byte.
+//! - `render`: a Corefile of named servers with zones and upstreams.
+//! - `config_map`: the same for the ConfigMap that holds it.
+//! - [`live`]: the Corefile in the cluster, looked at whenever it changes.
+
+pub mod args;
+mod config_map;
+mod lex;
+mod lint;
+pub mod live;
+mod parse;
+mod patch;
+mod render;
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use runtime::UsageError;
+
+use self::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
+pub use self::{
+    config_map::ConfigMapError,
+    lint::{Expected, Finding, Imports, Line, Scope, all_findings, bypasses, findings},
+    parse::SyntaxError,
+    patch::{PatchError, add, forward_to_cluster, remove},
+    render::{RenderError, Servers},
+};
+
+/// Does what `collector corefile` is told. Returns whether nothing was found to be wrong.
+///
+/// # Errors
+/// [`UsageError`] for a text that is no Corefile, with the line; what cannot be read or written.
+pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
+    match args.action {
+        CorefileAction::Patch(patch) => {
+            let input = read(patch.input.file.as_deref())?;
+            let output = patched(&patch, &input)?;
+            write(&output)?;
+            Ok(true)
+        }
+        CorefileAction::Check(check) => {
+            let input = read(check.file.as_deref())?;
+            let (corefile, imports) = open(&input, &check)?;
+            let scope = check.scope.scope();
+            let found = usage(all_findings(
+                &corefile,
+                &check.line.lines(),
+                1,
+                &scope,
+                &imports,
+            ))?;
+            let mut out = String::new();
+            for finding in &found {
+                out.push_str(&format!("{finding}\n"));
+            }
+            write(&out)?;
+            Ok(!found.iter().any(|finding| finding.is_fault))
+        }
+        CorefileAction::Render(render) => {
+            let input = read(Some(&render.file))?;
+            let servers = usage(Servers::read(&input))?;
+            let lines = render.line.lines();
+            let scope = render.scope.scope();
+            write(&usage(servers.render(&lines, &scope, render.port))?)?;
+            Ok(true)
+        }
+    }
+}
+
+fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
+    let (corefile, imports) = open(input, &args.input)?;
+    let scope = args.input.scope.scope();
+    let lines = args.input.line.lines();
+    let output = if args.remove {
+        match lines.is_empty() {
+            true => usage(remove(&corefile, None))?,
+            false => fold(corefile, &lines, |text, line| remove(text, Some(line)))?,
+        }
+    } else if args.node_local {
+        usage(forward_to_cluster(
+            &corefile,
+            &scope,
+            args.cluster_dns.as_deref(),
+        ))?
+    } else {
+        if lines.is_empty() {
+            return Err(UsageError("--dnstap is missing".to_owned()).into());
+        }
+        fold(corefile, &lines, |text, line| {
+            add(text, line, &scope, &imports)
+        })?
+    };
+    // What is said of a node-local cache is that it has no dnstap.
+    if !args.remove && !args.node_local {
+        for finding in usage(all_findings(&output, &lines, 1, &scope, &imports))? {
+            let _closed = writeln!(io::stderr(), "{finding}");
+        }
+    }
+    if args.input.configmap {
+        return Ok(usage(config_map::with_corefile(input, &output))?);
+    }
+    Ok(output)
+}
+
+/// Changes a Corefile for each line, the last first: a line is added in front of the others.
+fn fold<E: std::fmt::Display>(
+    corefile: String,
+    lines: &[Line],
+    change: impl Fn(&str, &Line) -> Result<String, E>,
+) -> Result<String, UsageError> {
+    let mut lines = lines.iter().rev();
+    lines.try_fold(corefile, |text, line| usage(change(&text, line)))
+}
+
+/// The Corefile of an input, and where its imports are.
+fn open(input: &str, args: &InputArgs) -> anyhow::Result<(String, Imports)> {
+    if args.configmap {
+        let (corefile, files) = usage(config_map::read(input))?;
+        return Ok((corefile, Imports::Files(files)));
+    }
+    let folder = args.file.as_deref().map(|file| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let imports = folder.map_or(Imports::Unknown, Imports::Folder);
+    Ok((input.to_owned(), imports))
+}
+
+fn read(file: Option<&Path>) -> anyhow::Result<String> {
+    let mut text = String::new();
+    match file.filter(|file| *file != Path::new("-")) {
+        Some(file) => {
+            text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        }
+        None => {
+            io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .context("stdin")?;
+        }
+    }
+    if text.trim().is_empty() {
+        bail!("there is nothing in it");
+    }
+    Ok(text)
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to stdout")
+}
+
+fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
+    result.map_err(|error| UsageError(error.to_string()))
+}

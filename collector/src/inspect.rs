@@ -1,0 +1,212 @@
+//! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`; and what comes, at `/capture`.
+//!
+//! The owner of the statuses is asked for a [`View`](crate::controller::View) at most once a second, however many look; it hands over what it has
+//! and never waits for a reader.
+
+mod capture;
+mod explain;
+mod pages;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Router,
+    extract::{Path, RawQuery, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use runtime::{
+    admin::Health,
+    clock::Clock,
+    http::Exchange,
+    inspect::{Inspect, busy, explain::Turns, json, page, query, refusal},
+    store::BadObjects,
+};
+use tokio::{
+    sync::{Mutex, mpsc, oneshot, watch},
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::status::RefusedDnsServerStatus;
+pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
+use crate::{
+    controller::Question,
+    corefile::live::{LiveView, State as CorefileState},
+    event_history::EventHistory,
+    flush::BlockView,
+    observe::{
+        self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache,
+        new_names::NewNames,
+    },
+    pods::PodsView,
+    rules::{Overview, UsesAsked, Wanted},
+};
+
+/// How many may ask the owner at once; others wait.
+pub const QUEUE: usize = 4;
+
+/// For how long what was told is shown to others who ask.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long the owner may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a capture may take longer than it was asked to last.
+const CAPTURE_PATIENCE: Duration = Duration::from_secs(10);
+
+const PROGRAM: &str = "collector";
+
+/// Whom to ask.
+#[derive(Clone, Debug)]
+pub struct InspectSources {
+    /// The owner of the statuses.
+    pub controller: mpsc::Sender<Question>,
+    /// Who knows the rules.
+    pub rules: mpsc::Sender<UsesAsked>,
+    /// The names in use.
+    pub wanted: watch::Receiver<Wanted>,
+    /// What happened of late.
+    pub recent: EventHistory,
+    /// Answers that nobody wanted.
+    pub remembered: AnswerCache,
+    /// New names that were left out.
+    pub new_names: NewNames,
+    /// Whose streams there were.
+    pub peers: observe::PeerIds,
+    /// Who is connected, and what was dropped.
+    pub connections: ConnectionTable,
+    /// The time, where nobody tells another.
+    pub clock: Clock,
+    /// The EgressFirewalls.
+    pub overview: watch::Receiver<Arc<Overview>>,
+    /// Where captures begin.
+    pub taps: CaptureSubscribers,
+    /// What the readiness of the program depends on.
+    pub health: Health,
+    /// Objects that cannot be read.
+    pub bad_objects: BadObjects,
+    /// The streams of DNS servers.
+    pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
+    /// The Corefiles in the cluster that are looked at.
+    pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
+    /// Pods that bypass the cluster's DNS.
+    pub pods: watch::Receiver<Option<Arc<PodsView>>>,
+    /// The DNS servers of the cluster; `None` if they are not listed.
+    pub dns_servers: Option<DnsServers>,
+}
+
+/// Answers until the token is cancelled.
+///
+/// # Errors
+/// Those of [`Inspect::serve`].
+pub async fn serve(
+    inspect: Inspect,
+    sources: InspectSources,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    inspect.serve(router(sources), token).await
+}
+
+fn router(sources: InspectSources) -> Router {
+    Router::new()
+        .route("/", get(html))
+        .route("/status.json", get(in_json))
+        .route("/explain", get(explain::in_html))
+        .route("/explain.json", get(explain::in_json))
+        .route("/capture/{milliseconds}/{bytes}", get(captured))
+        .with_state(Arc::new(Inspector {
+            sources,
+            shown: Mutex::default(),
+            turns: Turns::default(),
+        }))
+}
+
+/// Asks, and remembers for a moment what was told.
+#[derive(Debug)]
+struct Inspector {
+    sources: InspectSources,
+    shown: Mutex<Option<(Instant, Arc<Status>)>>,
+    turns: Turns,
+}
+
+impl Inspector {
+    /// What is known now; nothing if the owner does not say.
+    async fn status(&self) -> Option<Arc<Status>> {
+        // Who comes meanwhile waits here and gets the same.
+        let mut shown = self.shown.lock().await;
+        if let Some((at, status)) = &*shown
+            && at.elapsed() < FRESH
+        {
+            return Some(Arc::clone(status));
+        }
+        let asked = async {
+            let (sender, told) = oneshot::channel();
+            let question = Question::View(sender);
+            self.sources.controller.send(question).await.ok()?;
+            told.await.ok()
+        };
+        let view = timeout(PATIENCE, asked).await.ok().flatten()?;
+        let overview = Arc::clone(&self.sources.overview.borrow());
+        let mut status = Status::new(view, &overview);
+        status.conditions = self.sources.health.conditions();
+        (status.peers, status.drops) = (
+            self.sources.connections.view(),
+            self.sources.connections.drops(),
+        );
+        status.bad_objects = self.sources.bad_objects.list();
+        status.dns_blocks = Arc::clone(&self.sources.blocks.borrow());
+        let corefiles = self.sources.corefiles.iter();
+        let corefiles = corefiles.filter_map(|it| it.borrow().clone());
+        status.corefiles = corefiles
+            .filter(|it| it.state != CorefileState::Absent)
+            .collect();
+        status.pods = self.sources.pods.borrow().clone();
+        let servers = self.sources.dns_servers.iter();
+        let refused = servers.flat_map(DnsServers::refused);
+        status.refused_dns_servers = refused.map(RefusedDnsServerStatus::new).collect();
+        let status = Arc::new(status);
+        *shown = Some((Instant::now(), Arc::clone(&status)));
+        Some(status)
+    }
+}
+
+async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
+    let view = match query(asked.as_deref(), ["filter", "page"]) {
+        Ok([filter, number]) => pages::Shown {
+            filter: filter.unwrap_or_default(),
+            page: number.and_then(|it| it.parse().ok()).unwrap_or(1),
+        },
+        Err(error) => return error.into_response(),
+    };
+    match inspector.status().await {
+        Some(status) => page(pages::render(&status, &view)),
+        None => busy(PROGRAM),
+    }
+}
+
+async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.status().await {
+        Some(status) => json(&*status),
+        None => busy(PROGRAM),
+    }
+}
+
+async fn captured(
+    State(inspector): State<Arc<Inspector>>,
+    Extension(exchange): Extension<Exchange>,
+    Path((milliseconds, bytes)): Path<(u64, usize)>,
+) -> Response {
+    let Some(tap) = inspector.sources.taps.open() else {
+        let words = "as many captures are under way as there may be";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
+    };
+    let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);
+    exchange.last(duration + CAPTURE_PATIENCE);
+    let body = capture::body(tap, duration, bytes);
+    ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
+}

@@ -1,0 +1,322 @@
+//! Look-ups of the collector's own: a name in, what the DNS servers say of it out.
+//!
+//! When a name is looked up is for the owner to say; here is who is asked, and how. A and AAAA are asked apart and at the
+//! same time, over UDP, and over TCP where the answer does not fit. No server holds up another's names: each has a limit of
+//! queries in flight, and one that is silent is left alone while others answer.
+
+mod ask;
+mod auxiliary_servers;
+mod exchange;
+mod fairness;
+pub mod metrics;
+mod pool;
+mod provider;
+mod result;
+pub mod servers;
+mod spec;
+mod tcp;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use proto::api::DnsName;
+use runtime::clock::Clock;
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use self::{
+    exchange::Exchange,
+    fairness::{Ended, Room, Turn, Turns},
+    metrics::Metrics,
+    pool::Pool,
+};
+pub use self::{
+    result::{FamilyOutcome, LookupResult, Request},
+    servers::{Server, ServerSource, Servers},
+    spec::{ResolverSpec, SpecError},
+};
+use crate::{
+    failure::Failure, guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries,
+};
+
+/// How many requests wait between the owner and the look-ups at most.
+pub const QUEUE: usize = 16;
+
+/// How many names are looked up at the same time by default.
+pub const CONCURRENCY: usize = 256;
+
+/// The limits of look-ups.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many names are looked up at the same time, at least 1.
+    pub concurrency: usize,
+    /// How many queries may be in flight at one server, at least 1. A and AAAA are two.
+    pub per_server: usize,
+    /// How many servers are asked for a name with two or more known addresses. Each server may have an upstream, or a place in a
+    /// rotation, of its own: what one of them gives its pods, the others may not know.
+    pub fanout: usize,
+    /// A datagram without an answer is sent again after this. A server that has answered nothing at all for this long is
+    /// silent.
+    pub resend: Duration,
+    /// How long one server has to answer a question.
+    pub timeout: Duration,
+    /// How long a look-up goes on after the first NOERROR, for the other family and for other servers. More than `resend`,
+    /// so that one lost datagram is no loss.
+    pub patience: Duration,
+    /// How long a look-up takes at most, from its first question that is sent.
+    pub total: Duration,
+    /// Who is told of answers with addresses that are refused.
+    pub rebindings: Rebindings,
+    /// Servers that are asked beside the others.
+    pub auxiliary_servers: Option<AuxiliaryServers>,
+}
+
+impl Config {
+    /// The room at so many servers.
+    fn room(&self, servers: usize) -> Room {
+        let all = self.concurrency.max(1);
+        // A name is two questions.
+        let at_servers = servers
+            .max(1)
+            .saturating_mul(self.per_server / 2)
+            .clamp(1, all);
+        let most = at_servers - at_servers / 4;
+        Room {
+            all,
+            least: (self.per_server / 8).clamp(1, most),
+            most,
+            unanswered: (self.per_server / 4).max(1),
+        }
+    }
+}
+
+/// Servers that are asked for every name beside the others. What they say adds addresses, and nothing else: neither their failure nor
+/// what they do not know means anything.
+#[derive(Clone, Debug)]
+pub struct AuxiliaryServers {
+    /// They; all of them are asked.
+    pub servers: watch::Receiver<Servers>,
+    /// What they said.
+    pub rounds: mpsc::Sender<LookupResult>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            concurrency: CONCURRENCY,
+            per_server: 64,
+            fanout: 5,
+            resend: Duration::from_secs(1),
+            timeout: Duration::from_secs(2),
+            patience: Duration::from_millis(1500),
+            total: Duration::from_secs(5),
+            rebindings: Rebindings::default(),
+            auxiliary_servers: None,
+        }
+    }
+}
+
+/// What the task is fed.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The servers to ask. Look-ups wait for the first list; an empty one that is sent fails them all. A closed channel keeps
+    /// its last list.
+    pub servers: watch::Receiver<Servers>,
+    /// The names to look up, each once until its round has come. Their namespaces take turns.
+    pub requests: mpsc::Receiver<Request>,
+}
+
+/// Looks up each requested name once, and sends what came of it into `rounds`, in the order in which they end. A name
+/// that waits for `rounds` to take it counts as under way. `own` is told of every socket.
+///
+/// Runs until `shutdown`, which drops what is under way.
+///
+/// # Errors
+/// A look-up panicked.
+pub async fn run(
+    config: Config,
+    inputs: Inputs,
+    rounds: mpsc::Sender<LookupResult>,
+    guards: SharedGuards,
+    clock: Clock,
+    own: OwnQueries,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let metrics = Metrics::default();
+    let resolver = Resolver {
+        exchange: Exchange::new(config.clone(), guards, own, metrics.clone()),
+        config,
+        clock,
+        metrics,
+        rounds,
+    };
+    let run = resolver.run(inputs, &shutdown);
+    shutdown.run_until_cancelled(run).await.unwrap_or(Ok(()))
+}
+
+struct Resolver {
+    exchange: Exchange,
+    config: Config,
+    clock: Clock,
+    metrics: Metrics,
+    rounds: mpsc::Sender<LookupResult>,
+}
+
+impl Resolver {
+    async fn run(self, mut inputs: Inputs, shutdown: &CancellationToken) -> anyhow::Result<()> {
+        let this = Arc::new(self);
+        let mut lists_come = true;
+        // Before the first list nobody knows whom to ask, which is no failure of a name.
+        let mut listed = inputs.servers.has_changed().unwrap_or(true);
+        let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
+        listed |= pool.count().0 > 0;
+        let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
+        let (mut auxiliary_servers, mut besides) =
+            (auxiliary_servers::Asking::new(&this.config), JoinSet::new());
+        let mut fairness = Turns::new(this.config.room(pool.count().0));
+        loop {
+            this.metrics.in_flight(rounds.len());
+            tokio::select! {
+                changed = inputs.servers.changed(), if lists_come => {
+                    lists_come = changed.is_ok();
+                    listed = true;
+                    pool = Arc::new(this.pool(&pool, &mut inputs));
+                    fairness.resize(this.config.room(pool.count().0));
+                }
+                Some(ended) = rounds.join_next() => {
+                    fairness.ended(check(ended)?);
+                }
+                Some(ended) = retries.join_next() => check(ended)?,
+                Some(ended) = besides.join_next() => check(ended)?,
+                request = inputs.requests.recv(), if listed => {
+                    let Some(request) = request else { break };
+                    this.retry_silent(&pool, &request.name, &mut retries);
+                    if let Some(left_out) = fairness.take(request) {
+                        this.give_up(left_out, &mut retries);
+                    }
+                }
+            }
+            while let Some(turn) = fairness.next() {
+                this.ask_beside(auxiliary_servers.as_mut(), &turn.request, &mut besides);
+                this.begin(turn, &pool, &mut rounds);
+            }
+        }
+        // The owner has ended, and says why itself. What is under way ends too.
+        while let Some(ended) = rounds.join_next().await {
+            check(ended)?;
+        }
+        shutdown.cancelled().await;
+        Ok(())
+    }
+
+    fn pool(&self, old: &Pool, inputs: &mut Inputs) -> Pool {
+        let servers = Arc::clone(&inputs.servers.borrow_and_update());
+        let pool = old.with(&servers, self.config.per_server.max(1));
+        let (all, silent) = pool.count();
+        self.metrics.servers(all, silent);
+        pool
+    }
+
+    fn begin(self: &Arc<Self>, turn: Turn, pool: &Arc<Pool>, rounds: &mut JoinSet<Ended>) {
+        let (this, pool) = (Arc::clone(self), Arc::clone(pool));
+        rounds.spawn(async move {
+            let failed = this.result(turn.request.clone(), &pool).await;
+            turn.ended(failed == Some(Failure::Timeout))
+        });
+    }
+
+    /// Tells that nobody was asked for a name, as too many others of its namespace waited.
+    fn give_up(self: &Arc<Self>, request: Request, tasks: &mut JoinSet<()>) {
+        let this = Arc::clone(self);
+        let now = self.clock.now();
+        let failed = || FamilyOutcome::Failed(Failure::Timeout);
+        let result = LookupResult {
+            name: request.name,
+            v4: failed(),
+            v6: failed(),
+            started: now,
+            finished: now,
+        };
+        tasks.spawn(async move {
+            // Without a reader, the owner has ended, and says why itself.
+            let _ = this.rounds.send(result).await;
+        });
+    }
+
+    /// Returns why the look-up failed, if it did.
+    async fn result(&self, request: Request, pool: &Pool) -> Option<Failure> {
+        let began = Instant::now();
+        self.metrics.late(self.clock.now().since(request.due));
+        let result = ask::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
+        self.metrics.result(&result, began.elapsed());
+        let failed = result.failed();
+        if let Some(failure) = failed {
+            debug!(name = %result.name, %failure, "look-up failed");
+        }
+        // Without a reader, the owner has ended, and says why itself.
+        let _ = self.rounds.send(result).await;
+        failed
+    }
+
+    /// Asks the servers beside the others, too.
+    fn ask_beside(
+        self: &Arc<Self>,
+        asking: Option<&mut auxiliary_servers::Asking>,
+        request: &Request,
+        besides: &mut JoinSet<()>,
+    ) {
+        let Some((pool, rounds)) = asking.and_then(auxiliary_servers::Asking::pool) else {
+            return;
+        };
+        // Who is silent holds up nobody but his like.
+        if besides.len() >= self.config.concurrency.max(1) {
+            self.metrics.auxiliary_servers("skipped");
+            return;
+        }
+        let (this, request) = (Arc::clone(self), request.clone());
+        besides.spawn(async move {
+            let request = Request {
+                known: usize::MAX,
+                over_tcp: false,
+                ..request
+            };
+            let config = Config {
+                fanout: usize::MAX,
+                ..this.config.clone()
+            };
+            let result = ask::look_up(request, &this.exchange, &pool, &config, &this.clock).await;
+            this.metrics.auxiliary_servers(metrics::outcome(&result));
+            if result.observations().next().is_some() {
+                // Without a reader, the owner has ended, and says why itself.
+                let _ = rounds.send(result).await;
+            }
+        });
+    }
+
+    /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no
+    /// interest, only that they do.
+    fn retry_silent(self: &Arc<Self>, pool: &Arc<Pool>, name: &DnsName, retries: &mut JoinSet<()>) {
+        let (all, silent) = pool.count();
+        self.metrics.servers(all, silent);
+        // If all are silent, the look-ups themselves ask them.
+        if silent == 0 || silent == all {
+            return;
+        }
+        for upstream in pool.take_retries(Instant::now()) {
+            let (this, name) = (Arc::clone(self), name.clone());
+            retries.spawn(async move { this.exchange.retry(&upstream, &name).await });
+        }
+    }
+}
+
+fn check<T>(ended: Result<T, JoinError>) -> anyhow::Result<T> {
+    ended.context("a look-up failed")
+}
+
+#[cfg(test)]
+mod tests;

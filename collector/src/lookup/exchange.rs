@@ -1,0 +1,276 @@
+//! One question to one server: sent, awaited and read.
+
+use std::{io, time::Duration};
+
+use hickory_net::{
+    NetError,
+    proto::{
+        op::{DnsRequest, DnsRequestOptions, DnsResponse, Query},
+        rr::{Name, RecordType},
+    },
+    udp::UdpClientStream,
+    xfer::{DnsRequestSender, FirstAnswer},
+};
+use proto::{
+    api::{DnsName, Family},
+    dns,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    Config,
+    metrics::Metrics,
+    pool::{Pool, Transport, Upstream},
+    provider::Provider,
+    result::Answer,
+    tcp::Dial,
+};
+use crate::{
+    failure::Failure,
+    guards::SharedGuards,
+    notices::Rebinding,
+    observation::{Addresses, Provenance},
+    query_origin::OwnQueries,
+};
+
+/// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
+const PAYLOAD: u16 = 1232;
+
+/// How often a datagram is sent: once, and once more if no answer came.
+const SENDINGS: u8 = 2;
+
+/// What is asked.
+pub(super) struct Question {
+    name: dns::Name,
+    query: Query,
+    qtype: u16,
+}
+
+impl Question {
+    /// Nothing if hickory cannot write the name; it can write every [`DnsName`].
+    pub(super) fn new(name: &DnsName, family: Family) -> Option<Self> {
+        let (record_type, qtype) = match family {
+            Family::V4 => (RecordType::A, dns::TYPE_A),
+            Family::V6 => (RecordType::AAAA, dns::TYPE_AAAA),
+        };
+        let written = Name::from_ascii(name.as_str()).ok()?;
+        Some(Self {
+            name: name.into(),
+            query: Query::query(written, record_type),
+            qtype,
+        })
+    }
+
+    /// A request with an identifier of its own.
+    fn request(&self, resend: Duration) -> DnsRequest {
+        let mut options = DnsRequestOptions::default();
+        options.use_edns = true;
+        options.edns_payload_len = PAYLOAD;
+        options.recursion_desired = true;
+        options.retry_interval = resend;
+        DnsRequest::from_query(self.query.clone(), options)
+    }
+
+    /// Whether it is this that a reply answers.
+    fn is_of(&self, reply: &dns::Response<'_>) -> bool {
+        let question = reply.question();
+        question.name == self.name
+            && question.qtype == self.qtype
+            && question.qclass == dns::CLASS_IN
+    }
+}
+
+/// Sends questions.
+pub(super) struct Exchange {
+    provider: Provider,
+    guards: SharedGuards,
+    config: Config,
+    metrics: Metrics,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        config: Config,
+        guards: SharedGuards,
+        own: OwnQueries,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            provider: Provider::new(own, metrics.datagrams()),
+            guards,
+            config,
+            metrics,
+        }
+    }
+
+    /// Asks one server, within its limits of time and of queries in flight, and tells `sending` when the server has room for
+    /// the question. Gives up early when the server is silent and another of the `pool` is not.
+    pub(super) async fn ask(
+        &self,
+        pool: &Pool,
+        upstream: &Upstream,
+        transport: Transport,
+        question: &Question,
+        sending: &Notify,
+    ) -> Result<Answer, Failure> {
+        let permit = match upstream.permits.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => tokio::select! {
+                // The semaphore is never closed.
+                permit = upstream.permits.acquire() => permit.map_err(|_| Failure::NoServer)?,
+                () = pool.better_elsewhere(upstream) => return self.failed(Failure::Timeout),
+            },
+        };
+        sending.notify_one();
+        let sent = Instant::now();
+        // What answers over UDP is alive, whatever becomes of TCP.
+        let tells = transport == upstream.transport();
+        let silence = async {
+            sleep(self.config.resend).await;
+            if tells {
+                upstream.unanswered_since(sent);
+            }
+            pool.better_elsewhere(upstream).await;
+        };
+        let reply = tokio::select! {
+            reply = timeout(self.config.timeout, self.send(upstream, transport, question)) => {
+                reply.unwrap_or(Err(Failure::Timeout))
+            }
+            () = silence => Err(Failure::Timeout),
+        };
+        drop(permit);
+        match reply {
+            Ok(_) | Err(Failure::BadReply) => upstream.answered(),
+            Err(Failure::Timeout) if tells => upstream.unanswered_since(sent),
+            Err(failure @ Failure::Network(_)) if tells => upstream.fell_silent(failure),
+            Err(_) => {}
+        }
+        match reply {
+            Ok(answer) => {
+                let cut = transport == Transport::Udp && answer.truncated;
+                self.metrics.answered(transport, cut, sent.elapsed());
+                Ok(answer)
+            }
+            Err(failure) => self.failed(failure),
+        }
+    }
+
+    /// Asks a silent server once, only to find out whether it answers again.
+    pub(super) async fn retry(&self, upstream: &Upstream, name: &DnsName) {
+        let Some(question) = Question::new(name, Family::V4) else {
+            return;
+        };
+        let (nobody_else, transport) = (Pool::default(), upstream.transport());
+        // The server's state has the result.
+        let _ = self
+            .ask(&nobody_else, upstream, transport, &question, &Notify::new())
+            .await;
+    }
+
+    fn failed(&self, failure: Failure) -> Result<Answer, Failure> {
+        self.metrics.query_failed(failure);
+        Err(failure)
+    }
+
+    async fn send(
+        &self,
+        upstream: &Upstream,
+        transport: Transport,
+        question: &Question,
+    ) -> Result<Answer, Failure> {
+        let request = question.request(self.config.resend);
+        let response = match transport {
+            Transport::Udp => self.send_udp(upstream, request).await,
+            Transport::Tcp => self.send_tcp(upstream, request, question).await,
+        };
+        self.read(question, &response.map_err(|error| failure(&error))?)
+    }
+
+    /// hickory binds a socket with a port of the system's random choice for each sending, and ignores what has another
+    /// identifier or question.
+    async fn send_udp(
+        &self,
+        upstream: &Upstream,
+        request: DnsRequest,
+    ) -> Result<DnsResponse, NetError> {
+        let mut client = UdpClientStream::builder(upstream.server.address, self.provider.clone())
+            .with_timeout(Some(self.config.timeout))
+            .with_max_retries(SENDINGS)
+            // The system's choice keeps out of the ports that are reserved on the host.
+            .with_os_port_selection(true)
+            .build();
+        client.send_message(request).first_answer().await
+    }
+
+    /// hickory ignores what has another identifier; the question is for us to compare.
+    async fn send_tcp(
+        &self,
+        upstream: &Upstream,
+        request: DnsRequest,
+        question: &Question,
+    ) -> Result<DnsResponse, NetError> {
+        self.metrics.tcp_query();
+        let dial = Dial {
+            provider: &self.provider,
+            server: upstream.server.address,
+            timeout: self.config.timeout,
+        };
+        let fits = |response: &DnsResponse| {
+            dns::Response::parse(response.as_buffer()).is_ok_and(|reply| question.is_of(&reply))
+        };
+        upstream.connections.ask(&dial, &request, fits).await
+    }
+
+    /// Reads the octets with the reader that reads dnstap's, so that both mean the same.
+    fn read(&self, question: &Question, response: &DnsResponse) -> Result<Answer, Failure> {
+        let reply = dns::Response::parse(response.as_buffer()).map_err(|_| Failure::BadReply)?;
+        if !reply.is_response() || reply.opcode() != dns::OPCODE_QUERY || !question.is_of(&reply) {
+            return Err(Failure::BadReply);
+        }
+        // The upper bits stand in the OPT record, which our reader leaves alone.
+        let rcode = u16::from(response.metadata.response_code);
+        let guards = self.guards.load();
+        let mut addresses = Addresses::new();
+        let mut refused = None;
+        if rcode == u16::from(dns::RCODE_NOERROR) {
+            reply
+                .addresses(|address, ttl| match guards.admit(address) {
+                    Ok(address) => addresses.push((address, ttl)),
+                    Err(reason) => {
+                        refused = Some((address, reason));
+                        self.metrics.refused(reason);
+                    }
+                })
+                .map_err(|_| Failure::BadReply)?;
+        }
+        if let (Some((address, reason)), Ok(name)) = (refused, DnsName::try_from(&question.name)) {
+            let rebinding = Rebinding {
+                name,
+                address,
+                reason,
+                source: Provenance::LOOKUP,
+            };
+            self.config.rebindings.tell(vec![rebinding], 1);
+        }
+        Ok(Answer {
+            rcode,
+            truncated: reply.truncated(),
+            addresses,
+            refused: refused.is_some(),
+        })
+    }
+}
+
+fn failure(error: &NetError) -> Failure {
+    match error {
+        NetError::Timeout => Failure::Timeout,
+        NetError::Io(error) => Failure::Network(error.kind()),
+        NetError::Proto(_) => Failure::BadReply,
+        NetError::Busy => Failure::Network(io::ErrorKind::ResourceBusy),
+        // What remains are texts about connections that ended.
+        _ => Failure::Network(io::ErrorKind::ConnectionAborted),
+    }
+}

@@ -1,0 +1,438 @@
+//! Whose turn it is. There is only so much room at a server, and a name that nobody answers for takes all the time that a look-up may have.
+//!
+//! Turns go round the namespaces whose rules have the names: the one that has fewest look-ups under way comes first. How many it may
+//! have grows with each answer and shrinks with each look-up that nobody answered. Names that nobody answered for the last time
+//! wait for each other, and no other name for them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    num::NonZeroUsize,
+    time::Duration,
+};
+
+use lru::LruCache;
+use proto::api::DnsName;
+use tokio::time::Instant;
+
+use super::result::Request;
+use crate::clients::Namespace;
+
+/// How many names that nobody answered for are remembered. A name that is forgotten has its turn with the others once.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+
+/// Of names of which nothing is known one has its turn after so many others.
+const NEW_IN: u32 = 4;
+
+/// A namespace whose look-ups take longer has no more room for it.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// So many requests of a namespace wait at most.
+const MOST_WAITING: usize = 8_192;
+
+/// A request that may begin.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) request: Request,
+    of: Option<Namespace>,
+    /// Whether it takes one of the places for names that nobody answered for.
+    unanswered: bool,
+    began: Instant,
+}
+
+/// What of a look-up that is over says who may begin.
+#[derive(Debug)]
+pub(super) struct Ended {
+    name: DnsName,
+    of: Option<Namespace>,
+    had_place: bool,
+    unanswered: bool,
+    was_slow: bool,
+}
+
+impl Turn {
+    /// It is over; was there no answer of any server in time?
+    pub(super) fn ended(&self, unanswered: bool) -> Ended {
+        Ended {
+            name: self.request.name.clone(),
+            of: self.of,
+            had_place: self.unanswered,
+            unanswered,
+            was_slow: self.began.elapsed() > SLOW,
+        }
+    }
+}
+
+/// How many look-ups may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// In all.
+    pub(super) all: usize,
+    /// Of a namespace before any answer.
+    pub(super) least: usize,
+    /// Of a namespace; the rest is for others.
+    pub(super) most: usize,
+    /// Of names that nobody answered for.
+    pub(super) unanswered: usize,
+}
+
+impl Room {
+    /// Of a namespace before any answer. Names that are nobody's are told from no others.
+    fn least(self, of: Option<Namespace>) -> usize {
+        of.map_or(self.all, |_| self.least)
+    }
+
+    fn most(&self, of: Option<Namespace>) -> usize {
+        of.map_or(self.all, |_| self.most)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    room: Room,
+    running: usize,
+    running_unanswered: usize,
+    unanswered: LruCache<DnsName, ()>,
+    /// Those with something that waits or is under way, or whose room is not that of a new one.
+    groups: BTreeMap<Option<Namespace>, Group>,
+    /// Those of them that may begin one, by how many they have under way, and by when they last began one.
+    ready: BTreeSet<Ready>,
+    /// The same for names that nobody answered for.
+    ready_unanswered: BTreeSet<Ready>,
+    begun: u64,
+}
+
+type Ready = (usize, u64, Option<Namespace>);
+
+/// The names of a namespace.
+#[derive(Debug)]
+struct Group {
+    /// Names of which addresses are known.
+    known: VecDeque<Request>,
+    new: VecDeque<Request>,
+    unanswered: VecDeque<Request>,
+    running: usize,
+    room: usize,
+    taken: u32,
+    began: u64,
+}
+
+impl Group {
+    fn waiting(&self) -> usize {
+        self.known.len() + self.new.len() + self.unanswered.len()
+    }
+
+    /// What waits in vain first.
+    fn oldest(&mut self) -> Option<Request> {
+        let unanswered = self.unanswered.pop_front();
+        unanswered
+            .or_else(|| self.new.pop_front())
+            .or_else(|| self.known.pop_front())
+    }
+
+    fn next(&mut self) -> Option<Request> {
+        self.taken = self.taken.wrapping_add(1);
+        let (first, second) = match self.taken.is_multiple_of(NEW_IN) {
+            true => (&mut self.new, &mut self.known),
+            false => (&mut self.known, &mut self.new),
+        };
+        first.pop_front().or_else(|| second.pop_front())
+    }
+}
+
+impl Turns {
+    pub(super) fn new(room: Room) -> Self {
+        Self {
+            room,
+            running: 0,
+            running_unanswered: 0,
+            unanswered: LruCache::new(REMEMBERED),
+            groups: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            ready_unanswered: BTreeSet::new(),
+            begun: 0,
+        }
+    }
+
+    /// There is room for so many from now on.
+    pub(super) fn resize(&mut self, room: Room) {
+        self.room = room;
+        for of in self.groups.keys().copied().collect::<Vec<_>>() {
+            let (least, most) = (room.least(of), room.most(of));
+            self.change(of, |group, _| {
+                if let Some(group) = group {
+                    group.room = group.room.clamp(least, most);
+                }
+            });
+        }
+    }
+
+    /// Takes a request, and gives one back for which there is no room. Each name comes once: the owner asks for none again before
+    /// it was told of the last time.
+    pub(super) fn take(&mut self, request: Request) -> Option<Request> {
+        // A name of several namespaces is of the one that keeps it waiting least.
+        let load = |of: &Namespace| {
+            let group = self.groups.get(&Some(*of));
+            group.map_or(0, |group| group.running + group.waiting())
+        };
+        let of = request.namespaces.iter().copied().min_by_key(load);
+        let room = self.room.least(of);
+        let mut left_out = None;
+        self.change(of, |group, is_unanswered| {
+            let group = group.get_or_insert_with(|| Group {
+                known: VecDeque::new(),
+                new: VecDeque::new(),
+                unanswered: VecDeque::new(),
+                running: 0,
+                room,
+                taken: 0,
+                began: 0,
+            });
+            let queue = match (is_unanswered(&request.name), request.known) {
+                (true, _) => &mut group.unanswered,
+                (false, 0) => &mut group.new,
+                (false, _) => &mut group.known,
+            };
+            queue.push_back(request);
+            if group.waiting() > MOST_WAITING {
+                left_out = group.oldest();
+            }
+        });
+        left_out
+    }
+
+    /// A look-up is over.
+    pub(super) fn ended(&mut self, ended: Ended) {
+        self.running = self.running.saturating_sub(1);
+        if ended.had_place {
+            self.running_unanswered = self.running_unanswered.saturating_sub(1);
+        }
+        if ended.unanswered {
+            self.unanswered.put(ended.name, ());
+        } else {
+            self.unanswered.pop(&ended.name);
+        }
+        let (least, most) = (self.room.least(ended.of), self.room.most(ended.of));
+        self.change(ended.of, |group, _| {
+            if let Some(group) = group {
+                group.running = group.running.saturating_sub(1);
+                group.room = match ended.unanswered || ended.was_slow {
+                    true => (group.room / 2).max(least),
+                    false => (group.room + 1).min(most),
+                };
+            }
+        });
+    }
+
+    /// The next request that may begin.
+    pub(super) fn next(&mut self) -> Option<Turn> {
+        if self.running >= self.room.all {
+            return None;
+        }
+        let has_room = self.running_unanswered < self.room.unanswered;
+        let unanswered = self.ready_unanswered.first().filter(|_| has_room).copied();
+        let ready = self.ready.first().copied();
+        let (_, _, of) = [ready, unanswered].into_iter().flatten().min()?;
+        let is_unanswered = ready.is_none_or(|ready| unanswered.is_some_and(|it| it < ready));
+        self.begun += 1;
+        let began = self.begun;
+        let mut taken = None;
+        self.change(of, |group, _| {
+            if let Some(group) = group {
+                taken = match is_unanswered {
+                    true => group.unanswered.pop_front(),
+                    false => group.next(),
+                };
+                group.running += usize::from(taken.is_some());
+                group.began = began;
+            }
+        });
+        let request = taken?;
+        self.running += 1;
+        self.running_unanswered += usize::from(is_unanswered);
+        Some(Turn {
+            request,
+            of,
+            unanswered: is_unanswered,
+            began: Instant::now(),
+        })
+    }
+
+    /// Changes a group, and its place among those that are ready.
+    fn change(
+        &mut self,
+        of: Option<Namespace>,
+        change: impl FnOnce(&mut Option<Group>, &dyn Fn(&DnsName) -> bool),
+    ) {
+        let mut group = self.groups.remove(&of);
+        if let Some(group) = &group {
+            let place = (group.running, group.began, of);
+            self.ready.remove(&place);
+            self.ready_unanswered.remove(&place);
+        }
+        let unanswered = &self.unanswered;
+        change(&mut group, &|name| unanswered.contains(name));
+        let Some(group) = group else {
+            return;
+        };
+        let place = (group.running, group.began, of);
+        if group.running < group.room {
+            if !(group.known.is_empty() && group.new.is_empty()) {
+                self.ready.insert(place);
+            }
+            if !group.unanswered.is_empty() {
+                self.ready_unanswered.insert(place);
+            }
+        }
+        let is_over = group.running + group.waiting() == 0 && group.room == self.room.least(of);
+        if !is_over {
+            self.groups.insert(of, group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::clock::Timestamp;
+
+    use super::*;
+    use crate::clients::Clients;
+
+    const ROOM: Room = Room {
+        all: 16,
+        least: 2,
+        most: 12,
+        unanswered: 3,
+    };
+
+    struct Asking {
+        fairness: Turns,
+        clients: Clients,
+        running: Vec<Turn>,
+        left_out: Vec<Request>,
+    }
+
+    impl Asking {
+        fn new() -> Self {
+            Self {
+                fairness: Turns::new(ROOM),
+                clients: Clients::default(),
+                running: Vec::new(),
+                left_out: Vec::new(),
+            }
+        }
+
+        fn ask(&mut self, name: &str, known: usize, namespaces: &[&str]) {
+            let numbers = namespaces.iter().map(|it| self.clients.number(it));
+            let left_out = self.fairness.take(Request {
+                name: DnsName::parse(&format!("{name}.example.com")).unwrap(),
+                known,
+                over_tcp: false,
+                due: Timestamp::default(),
+                namespaces: numbers.collect(),
+            });
+            self.left_out.extend(left_out);
+        }
+
+        /// Begins what may begin, and returns its names' first labels.
+        fn begin(&mut self) -> Vec<String> {
+            let mut begun = Vec::new();
+            while let Some(turn) = self.fairness.next() {
+                let (label, _) = turn.request.name.as_str().split_once('.').unwrap();
+                begun.push(label.to_owned());
+                self.running.push(turn);
+            }
+            begun
+        }
+
+        /// Everything that is under way ends, of names whose first letter is this without an answer.
+        fn end(&mut self, silent: char) {
+            for turn in std::mem::take(&mut self.running) {
+                let is_silent = turn.request.name.as_str().starts_with(silent);
+                self.fairness.ended(turn.ended(is_silent));
+            }
+        }
+    }
+
+    #[test]
+    fn a_namespace_has_more_room_with_each_answer_and_less_without() {
+        let mut asking = Asking::new();
+        for i in 0..100 {
+            asking.ask(&format!("a{i}"), 0, &["team"]);
+        }
+        let mut counts = Vec::new();
+        for _ in 0..5 {
+            counts.push(asking.begin().len());
+            asking.end('-');
+        }
+        assert_eq!(counts, [2, 4, 8, 12, 12]);
+        asking.begin();
+        asking.end('a');
+        assert_eq!(asking.begin().len(), 2);
+    }
+
+    #[test]
+    fn a_namespace_whose_servers_are_silent_holds_up_no_other() {
+        let mut asking = Asking::new();
+        for i in 0..100 {
+            asking.ask(&format!("s{i}"), 0, &["silent"]);
+        }
+        assert_eq!(asking.begin(), ["s0", "s1"]);
+        asking.ask("k", 1, &["team"]);
+        asking.ask("n", 0, &["team"]);
+        assert_eq!(asking.begin(), ["k", "n"]);
+        asking.end('s');
+        // Those that nobody answered for have places of their own.
+        asking.ask("s0", 0, &["silent"]);
+        asking.ask("s1", 0, &["silent"]);
+        let begun = asking.begin();
+        assert_eq!(begun.len(), 2, "{begun:?}");
+        // A name that others use too has its turn with theirs.
+        asking.ask("shared", 1, &["silent", "team"]);
+        assert_eq!(asking.begin(), ["shared"]);
+        asking.end('s');
+        assert!(asking.fairness.running == 0 && asking.fairness.running_unanswered == 0);
+    }
+
+    #[test]
+    fn turns_go_round_the_namespaces_and_known_names_come_first() {
+        let mut asking = Asking::new();
+        for i in 0..4 {
+            asking.ask(&format!("n{i}"), 0, &["one"]);
+            asking.ask(&format!("k{i}"), 1, &["one"]);
+        }
+        asking.ask("other", 0, &["two"]);
+        asking.ask("folder", 0, &[]);
+        assert_eq!(asking.begin(), ["folder", "k0", "other", "k1"]);
+        asking.end('-');
+        assert_eq!(asking.begin(), ["k2", "n0", "k3", "n1"]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_namespaces_that_have_nothing_to_ask() {
+        let mut asking = Asking::new();
+        for i in 0..1000 {
+            asking.ask(&format!("s{i}"), 0, &[&format!("team{i}")]);
+        }
+        while !asking.begin().is_empty() {
+            asking.end('s');
+        }
+        assert!(asking.fairness.groups.is_empty());
+        assert!(asking.fairness.ready.is_empty() && asking.fairness.ready_unanswered.is_empty());
+    }
+
+    #[test]
+    fn so_many_names_of_a_namespace_wait_and_the_oldest_gives_way() {
+        let mut asking = Asking::new();
+        for i in 0..MOST_WAITING + 3 {
+            asking.ask(&format!("n{i}"), 0, &["silent"]);
+        }
+        let left_out = asking.left_out.iter().map(|it| it.name.as_str());
+        let expected = ["n0.example.com.", "n1.example.com.", "n2.example.com."];
+        assert_eq!(left_out.collect::<Vec<_>>(), expected);
+        // There are fewer servers.
+        asking.fairness.resize(Room { most: 2, ..ROOM });
+        assert_eq!(asking.begin().len(), 2);
+        asking.end('-');
+        assert_eq!(asking.begin().len(), 2);
+    }
+}

@@ -1,0 +1,180 @@
+//! The sockets that hickory asks through: each is in the record of our own queries from before its first packet on.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt,
+    io::{AsyncRead, AsyncWrite},
+};
+use hickory_net::runtime::{DnsTcpStream, DnsUdpSocket, RuntimeProvider, TokioHandle, TokioTime};
+use metrics::Counter;
+use tokio::{io::Interest, net};
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
+
+use crate::query_origin::{OwnQueries, OwnSocket};
+
+/// Opens sockets on tokio. The background tasks of its connections end when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Provider {
+    handle: TokioHandle,
+    own: OwnQueries,
+    datagrams: Counter,
+}
+
+type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
+
+impl Provider {
+    /// `datagrams` counts the UDP queries: there is one socket for each.
+    pub(super) fn new(own: OwnQueries, datagrams: Counter) -> Self {
+        Self {
+            handle: TokioHandle::default(),
+            own,
+            datagrams,
+        }
+    }
+}
+
+impl RuntimeProvider for Provider {
+    type Handle = TokioHandle;
+    type Timer = TokioTime;
+    type Udp = UdpSocket;
+    type Tcp = TcpStream;
+
+    fn create_handle(&self) -> TokioHandle {
+        self.handle.clone()
+    }
+
+    /// The socket is connected, though hickory does without: so the system drops what others send, tells at once that
+    /// nobody listens, and the local address is known. Linux takes `sendto` on it as long as it names the same peer.
+    fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> Opening<UdpSocket> {
+        let own = self.own.clone();
+        let datagrams = self.datagrams.clone();
+        Box::pin(async move {
+            let socket = Arc::new(net::UdpSocket::bind(own.source(server).unwrap_or(local)).await?);
+            socket.connect(server).await?;
+            let _own = own.open(socket.local_addr()?);
+            datagrams.increment(1);
+            let failure = Mutex::new(Box::pin(failure_of(Arc::clone(&socket)).fuse()) as Failing);
+            Ok(UdpSocket {
+                socket,
+                failure,
+                _own,
+            })
+        })
+    }
+
+    /// `limit` plays no part: whoever asks has a time-out for the whole exchange.
+    fn connect_tcp(
+        &self,
+        server: SocketAddr,
+        _bind: Option<SocketAddr>,
+        _limit: Option<Duration>,
+    ) -> Opening<TcpStream> {
+        let own = self.own.clone();
+        Box::pin(async move {
+            let (stream, _own) = own.connect(server).await?;
+            Ok(TcpStream {
+                stream: stream.compat(),
+                _own,
+            })
+        })
+    }
+}
+
+/// The socket of one UDP query.
+pub(super) struct UdpSocket {
+    socket: Arc<net::UdpSocket>,
+    failure: Mutex<Failing>,
+    _own: OwnSocket,
+}
+
+type Failing = Pin<Box<dyn Future<Output = io::Error> + Send>>;
+
+/// Waits until the network says that nobody is there. To tokio, such news alone does not make a socket readable.
+async fn failure_of(socket: Arc<net::UdpSocket>) -> io::Error {
+    loop {
+        if let Err(error) = socket.ready(Interest::ERROR).await {
+            return error;
+        }
+        match socket.take_error() {
+            Ok(Some(error)) | Err(error) => return error,
+            Ok(None) => {
+                // So it was a false alarm, and the next one is waited for.
+                let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                let _ = socket.try_io(Interest::ERROR, nothing);
+            }
+        }
+    }
+}
+
+impl DnsUdpSocket for UdpSocket {
+    type Time = TokioTime;
+
+    fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        let received = DnsUdpSocket::poll_recv_from(&*self.socket, cx, buffer);
+        if received.is_ready() {
+            return received;
+        }
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.as_mut().poll(cx).map(Err)
+    }
+
+    fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+        target: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_send_to(cx, buffer, target)
+    }
+}
+
+/// A TCP connection, shared by the queries to one server.
+pub(super) struct TcpStream {
+    stream: Compat<net::TcpStream>,
+    _own: OwnSocket,
+}
+
+impl DnsTcpStream for TcpStream {
+    type Time = TokioTime;
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}

@@ -1,0 +1,176 @@
+//! How replies of several servers add up.
+
+use std::io;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<Answer, Failure> {
+    let addresses = addresses
+        .iter()
+        .map(|(address, ttl)| (address.parse().unwrap(), *ttl));
+    Ok(Answer {
+        rcode: rcode.into(),
+        truncated: false,
+        addresses: addresses.collect(),
+        refused: false,
+    })
+}
+
+/// NOERROR with an address that the guards refuse.
+fn refused() -> Result<Answer, Failure> {
+    let answer = answer(0, &[]);
+    answer.map(|answer| Answer {
+        refused: true,
+        ..answer
+    })
+}
+
+fn outcome(replies: &[Result<Answer, Failure>]) -> FamilyOutcome {
+    let mut tally = Tally::default();
+    for reply in replies {
+        tally.add(reply.clone(), NOW);
+    }
+    tally.finish(Failure::Timeout)
+}
+
+fn servfail() -> Result<Answer, Failure> {
+    answer(dns::RCODE_SERVFAIL, &[])
+}
+
+fn nxdomain() -> Result<Answer, Failure> {
+    answer(dns::RCODE_NXDOMAIN, &[])
+}
+
+#[test]
+fn the_union_has_each_address_once_with_its_largest_ttl() {
+    let replies = [
+        answer(0, &[("192.0.2.2", 5), ("192.0.2.1", 30)]),
+        answer(0, &[("192.0.2.2", 60), ("192.0.2.3", 1)]),
+    ];
+    let FamilyOutcome::Addresses {
+        addresses,
+        at,
+        complete,
+    } = outcome(&replies)
+    else {
+        panic!("no addresses")
+    };
+    assert!(complete);
+    let expected = answer(0, &[("192.0.2.1", 30), ("192.0.2.2", 60), ("192.0.2.3", 1)]);
+    assert_eq!(addresses, expected.unwrap().addresses);
+    assert_eq!(at, NOW);
+}
+
+#[test]
+fn addresses_win_over_no_data_and_no_data_over_failure() {
+    let found = answer(0, &[("192.0.2.1", 5)]);
+    let empty = answer(0, &[]);
+    for replies in [
+        [nxdomain(), empty.clone(), found.clone()],
+        [found, empty.clone(), nxdomain()],
+    ] {
+        assert!(matches!(outcome(&replies), FamilyOutcome::Addresses { .. }));
+    }
+    assert_eq!(outcome(&[servfail(), empty]), FamilyOutcome::Inconclusive);
+}
+
+#[test]
+fn an_absence_is_what_every_server_that_answered_says() {
+    let empty = || answer(0, &[]);
+    let silent = || Err(Failure::Timeout);
+    for replies in [
+        vec![empty()],
+        vec![empty(), nxdomain()],
+        vec![nxdomain(), silent()],
+        vec![silent(), empty()],
+        vec![
+            Err(Failure::Network(io::ErrorKind::ConnectionRefused)),
+            nxdomain(),
+        ],
+    ] {
+        assert!(outcome(&replies).is_absence(), "{replies:?}");
+    }
+    for replies in [
+        vec![silent()],
+        vec![servfail()],
+        vec![refused()],
+        vec![refused(), empty()],
+        vec![nxdomain(), servfail()],
+        vec![nxdomain(), Err(Failure::BadReply)],
+        vec![empty(), servfail()],
+        vec![empty(), answer(dns::RCODE_REFUSED, &[])],
+        vec![empty(), Err(Failure::BadReply)],
+        vec![nxdomain(), answer(0, &[("192.0.2.1", 5)])],
+    ] {
+        assert!(!outcome(&replies).is_absence(), "{replies:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_no_absence_before_tcp_has_brought_the_rest() {
+    let mut cut_off = Tally::default();
+    cut_off.add_part(answer(0, &[]).ok(), NOW);
+    cut_off.add(nxdomain(), NOW);
+    assert!(!cut_off.finish(Failure::Timeout).is_absence());
+    let mut completed = Tally::default();
+    completed.add_part(None, NOW);
+    completed.completed();
+    completed.add(nxdomain(), NOW);
+    assert!(completed.finish(Failure::Timeout).is_absence());
+}
+
+#[test]
+fn nxdomain_counts_only_if_no_server_says_otherwise() {
+    let failed = |replies: &[_]| match outcome(replies) {
+        FamilyOutcome::Failed(failure) => failure.reason().into_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(failed(&[nxdomain(), servfail()]), "SERVFAIL");
+    assert_eq!(failed(&[servfail(), nxdomain()]), "SERVFAIL");
+    assert_eq!(failed(&[Err(Failure::Timeout), nxdomain()]), "NXDOMAIN");
+    assert_eq!(failed(&[nxdomain(), Err(Failure::BadReply)]), "BadReply");
+    assert_eq!(failed(&[Err(Failure::Timeout)]), "Timeout");
+    assert_eq!(failed(&[]), "Timeout");
+}
+
+#[test]
+fn a_round_fails_when_no_server_says_noerror_for_either_family() {
+    let result = |v4, v6| LookupResult {
+        name: DnsName::parse("www.example.com").unwrap(),
+        started: NOW,
+        finished: NOW,
+        v4,
+        v6,
+    };
+    let failed = FamilyOutcome::Failed;
+    let timeout = failed(Failure::Timeout);
+    let refused = failed(Failure::Rcode(dns::RCODE_REFUSED.into()));
+    assert_eq!(
+        result(timeout.clone(), refused).failed().unwrap().reason(),
+        "REFUSED"
+    );
+    assert_eq!(
+        result(timeout.clone(), FamilyOutcome::NoData).failed(),
+        None
+    );
+    let addresses = outcome(&[answer(0, &[("192.0.2.1", 5)])]);
+    let result = result(addresses, timeout);
+    assert_eq!(result.failed(), None);
+    let observations: Vec<_> = result.observations().collect();
+    assert_eq!(observations.len(), 1);
+    assert_eq!(observations[0].family, Family::V4);
+    assert_eq!(observations[0].client, None);
+}
+
+#[test]
+fn reasons_fit_a_condition_and_labels_are_few() {
+    // RFC 6891: BADVERS.
+    let extended = Failure::Rcode(16);
+    assert_eq!(extended.reason(), "RCODE16");
+    assert_eq!(extended.label(), "OtherRcode");
+    assert_eq!(extended.to_string(), "the DNS server answered RCODE16");
+    assert_eq!(Failure::Rcode(2).label(), "SERVFAIL");
+    assert_eq!(Failure::Timeout.reason(), "Timeout");
+}

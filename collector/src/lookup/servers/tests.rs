@@ -1,0 +1,149 @@
+//! Lists of servers, and the file that changes.
+
+use std::fs;
+
+use tokio::time::timeout;
+
+use super::*;
+
+fn server(text: &str, tcp_only: bool) -> Server {
+    let address = text.parse().unwrap();
+    Server { address, tcp_only }
+}
+
+#[test]
+fn name_servers_are_read_and_malformed_lines_are_named() {
+    let text = "\
+        # nameserver 192.0.2.1\n\
+        ; nameserver 192.0.2.2\n\
+        search example.com\n\
+        nameserver 10.96.0.10\n\
+        nameserver\t 2001:db8::53 # ours\n\
+        nameserver fe80::1%3\n\
+        nameserver 10.96.0.10\n\
+        nameserver dns.example.com\n\
+        nameserver\n\
+        nameserver 0.0.0.0\n\
+        nameservers 192.0.2.3\n\
+        options ndots:5 timeout:1";
+    let (servers, malformed) = parse(text, false);
+    let expected = ["10.96.0.10:53", "[2001:db8::53]:53", "[fe80::1%3]:53"];
+    assert_eq!(servers, expected.map(|text| server(text, false)));
+    let lines: Vec<_> = malformed.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [8, 9, 10]);
+    assert_eq!(malformed[0].1, "`dns.example.com` is no IP address");
+}
+
+#[test]
+fn an_option_or_the_flag_keeps_to_tcp() {
+    let text = "nameserver 10.0.0.1\noptions use-vc\noptions ndots:1\n";
+    assert_eq!(parse(text, false).0, [server("10.0.0.1:53", true)]);
+    let text = "nameserver 10.0.0.1\n#options use-vc\n";
+    assert_eq!(parse(text, false).0, [server("10.0.0.1:53", false)]);
+    assert_eq!(parse(text, true).0, [server("10.0.0.1:53", true)]);
+}
+
+#[test]
+fn a_list_of_servers_is_its_own_source() {
+    let source = |text: &str| ServerSource::of(&text.parse().unwrap());
+    let servers = Servers::from([
+        server("10.0.0.1:53", false),
+        server("[fd00::1]:5353", false),
+    ]);
+    assert_eq!(
+        source("10.0.0.1,[fd00::1]:5353"),
+        Some(ServerSource::Fixed(servers))
+    );
+    assert_eq!(source("kube"), None);
+    assert_eq!(source("none"), None);
+    assert!(matches!(
+        source("resolv.conf-tcp"),
+        Some(ServerSource::ResolvConf { tcp_only: true, .. })
+    ));
+}
+
+async fn expect(servers: &mut watch::Receiver<Servers>, addresses: &[&str]) {
+    let expected: Vec<_> = addresses.iter().map(|text| server(text, false)).collect();
+    timeout(
+        Duration::from_secs(20),
+        servers.wait_for(|servers| **servers == *expected),
+    )
+    .await
+    .unwrap()
+    .unwrap();
+}
+
+#[tokio::test]
+async fn the_file_is_read_again_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("resolv.conf");
+    let (sender, mut servers) = watch::channel(Servers::default());
+    let shutdown = CancellationToken::new();
+    let source = ServerSource::ResolvConf {
+        path: path.clone(),
+        tcp_only: false,
+        interval: Duration::from_millis(1),
+    };
+    let task = tokio::spawn(source.run(sender, shutdown.clone()));
+    // As editors and kubelets do it.
+    let replace = |text: &str| {
+        let new = folder.path().join("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &path).unwrap();
+    };
+    replace("nameserver 10.0.0.1\n");
+    expect(&mut servers, &["10.0.0.1:53"]).await;
+    replace("nameserver 10.0.0.2\nnameserver ::1\n");
+    expect(&mut servers, &["10.0.0.2:53", "[::1]:53"]).await;
+    fs::remove_file(&path).unwrap();
+    replace("nameserver 10.0.0.3\n");
+    expect(&mut servers, &["10.0.0.3:53"]).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_goes_or_is_emptied_leaves_the_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("resolv.conf");
+    let (sender, servers) = watch::channel(Servers::default());
+    let mut file = ResolvConf {
+        path: path.clone(),
+        tcp_only: false,
+        seen: None,
+    };
+    file.read(&sender).await;
+    assert_eq!(**servers.borrow(), []);
+    fs::write(&path, "nameserver 10.0.0.1\n").unwrap();
+    file.read(&sender).await;
+    let known = [server("10.0.0.1:53", false)];
+    assert_eq!(**servers.borrow(), known);
+    for bad in ["", "nameserver x\n", "search example.com\n"] {
+        fs::write(&path, bad).unwrap();
+        file.read(&sender).await;
+        assert_eq!(**servers.borrow(), known, "{bad:?}");
+    }
+    fs::remove_file(&path).unwrap();
+    file.read(&sender).await;
+    assert_eq!(**servers.borrow(), known);
+}
+
+#[tokio::test]
+async fn that_the_file_names_no_server_is_told_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sender, mut servers) = watch::channel(Servers::default());
+    let shutdown = CancellationToken::new();
+    let source = ServerSource::ResolvConf {
+        path: folder.path().join("missing"),
+        tcp_only: false,
+        interval: Duration::from_secs(3600),
+    };
+    let task = tokio::spawn(source.run(sender, shutdown.clone()));
+    timeout(Duration::from_secs(20), servers.changed())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(**servers.borrow(), []);
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}

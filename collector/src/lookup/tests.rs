@@ -1,0 +1,214 @@
+//! Look-ups against servers that do what a test says. Where no time-out is expected, the limits are far; where one is, they
+//! are near.
+
+mod answers;
+mod fairness;
+mod limits;
+mod namespaces;
+mod servers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
+use hickory_proto::op::ResponseCode;
+use smallvec::SmallVec;
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::*;
+use crate::{
+    clients::{Clients, Namespace},
+    guards::Guards,
+};
+
+/// For what must come.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+const A: &str = "192.0.2.1";
+const AAAA: &str = "2001:db8::1";
+
+fn patient() -> Config {
+    Config {
+        resend: Duration::from_secs(10),
+        timeout: Duration::from_secs(20),
+        patience: Duration::from_secs(15),
+        total: DEADLINE,
+        ..Config::default()
+    }
+}
+
+fn hasty() -> Config {
+    Config {
+        resend: Duration::from_millis(200),
+        timeout: Duration::from_millis(400),
+        patience: Duration::from_millis(300),
+        total: Duration::from_millis(1000),
+        ..Config::default()
+    }
+}
+
+/// A scripted server as the resolver is told of it.
+trait AsServer {
+    fn server(&self) -> Server;
+    fn tcp_server(&self) -> Server;
+}
+
+impl AsServer for Scripted {
+    fn server(&self) -> Server {
+        Server::udp(self.address)
+    }
+
+    fn tcp_server(&self) -> Server {
+        Server {
+            address: self.address,
+            tcp_only: true,
+        }
+    }
+}
+
+fn request(name: &str, known: usize) -> Request {
+    Request {
+        name: DnsName::parse(name).unwrap(),
+        known,
+        over_tcp: false,
+        due: Clock::system().now(),
+        namespaces: SmallVec::new(),
+    }
+}
+
+/// The task under test.
+struct Resolving {
+    requests: mpsc::Sender<Request>,
+    rounds: mpsc::Receiver<LookupResult>,
+    servers: watch::Sender<Servers>,
+    own: OwnQueries,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Resolving {
+    fn start(config: Config, servers: &[Server]) -> Self {
+        Self::guarded(config, servers, Guards::default())
+    }
+
+    fn guarded(config: Config, servers: &[Server], guards: Guards) -> Self {
+        let (request_sender, requests) = mpsc::channel(1000);
+        let (round_sender, rounds) = mpsc::channel(1000);
+        let (server_sender, servers) = watch::channel(servers.into());
+        let own = OwnQueries::default();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(run(
+            config,
+            Inputs { servers, requests },
+            round_sender,
+            guards.shared(),
+            Clock::system(),
+            own.clone(),
+            shutdown.clone(),
+        ));
+        Self {
+            requests: request_sender,
+            rounds,
+            servers: server_sender,
+            own,
+            shutdown,
+            task,
+        }
+    }
+
+    async fn request(&self, name: &str, known: usize) {
+        self.request_over(name, known, false).await;
+    }
+
+    async fn request_over(&self, name: &str, known: usize, over_tcp: bool) {
+        let request = Request {
+            over_tcp,
+            ..request(name, known)
+        };
+        self.requests.send(request).await.unwrap();
+    }
+
+    async fn request_of(&self, name: &str, known: usize, namespaces: &[Namespace]) {
+        let request = Request {
+            namespaces: namespaces.into(),
+            ..request(name, known)
+        };
+        self.requests.send(request).await.unwrap();
+    }
+
+    async fn result(&mut self) -> LookupResult {
+        timeout(DEADLINE, self.rounds.recv())
+            .await
+            .expect("no round came")
+            .expect("the task ended")
+    }
+
+    async fn look_up(&mut self, name: &str, known: usize) -> LookupResult {
+        self.request(name, known).await;
+        let result = self.result().await;
+        assert_eq!(result.name.as_str(), format!("{name}."));
+        result
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        timeout(DEADLINE, self.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+    }
+}
+
+/// One look-up of `www.example.com` with nothing known.
+async fn look_up(config: Config, servers: &[Server]) -> LookupResult {
+    let mut resolving = Resolving::start(config, servers);
+    let result = resolving.look_up("www.example.com", 0).await;
+    resolving.end().await;
+    result
+}
+
+async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(DEADLINE, waiting).await.expect(what);
+}
+
+fn found(outcome: &FamilyOutcome) -> Vec<(String, u32)> {
+    let FamilyOutcome::Addresses { addresses, .. } = outcome else {
+        panic!("no addresses: {outcome:?}")
+    };
+    addresses
+        .iter()
+        .map(|(address, ttl)| (address.to_string(), *ttl))
+        .collect()
+}
+
+fn is_complete(outcome: &FamilyOutcome) -> bool {
+    matches!(
+        outcome,
+        FamilyOutcome::Addresses { complete: true, .. } | FamilyOutcome::NoData
+    )
+}
+
+fn failure(outcome: &FamilyOutcome) -> Failure {
+    match outcome {
+        FamilyOutcome::Failed(failure) => *failure,
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+/// A server that knows one address of each family, with a TTL of 30 s.
+async fn good() -> Scripted {
+    Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await
+}
+
+async fn saying(code: ResponseCode) -> Scripted {
+    Scripted::start(move |asked| asked.reply(code).say()).await
+}
+
+async fn black_hole() -> Scripted {
+    Scripted::start(|_| Vec::new()).await
+}

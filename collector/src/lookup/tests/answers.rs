@@ -1,0 +1,438 @@
+//! What is asked, and how answers are read.
+
+use super::*;
+
+#[tokio::test]
+async fn a_and_aaaa_are_asked_apart_with_edns_and_their_answers_are_observations() {
+    let server = good().await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+    assert_eq!(result.failed(), None);
+    assert!(result.started <= result.finished);
+    let observations: Vec<_> = result.observations().collect();
+    assert_eq!(observations.len(), 2);
+    for observation in observations {
+        assert_eq!(observation.name.as_str(), "www.example.com.");
+        assert_eq!(observation.client, None);
+        assert!(observation.at >= result.started && observation.at <= result.finished);
+    }
+
+    let asked = server.asked();
+    let [one, two] = &asked[..] else {
+        panic!("{asked:?}")
+    };
+    assert_ne!(one.is_v6(), two.is_v6());
+    assert_ne!(one.from, two.from, "each query has a port of its own");
+    for asked in [one, two] {
+        assert_eq!(asked.name(), "www.example.com.");
+        assert!(asked.message.metadata.recursion_desired);
+        assert_eq!(asked.message.edns.as_ref().unwrap().max_payload(), 1232);
+        assert!(!asked.tcp);
+    }
+}
+
+#[tokio::test]
+async fn identifiers_and_ports_cannot_be_foreseen() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    for _ in 0..50 {
+        resolving.look_up("www.example.com", 0).await;
+    }
+    let asked = server.asked();
+    let different = |values: Vec<u16>| {
+        let mut values = values;
+        values.sort_unstable();
+        values.dedup();
+        values.len()
+    };
+    assert!(different(asked.iter().map(|asked| asked.message.id).collect()) > 80);
+    assert!(different(asked.iter().map(|asked| asked.from.port()).collect()) > 80);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_wildcard_is_looked_up_by_its_own_name() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    let result = resolving.look_up("*.example.com", 0).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(server.asked()[0].name(), "*.example.com.");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn an_address_has_the_smallest_ttl_of_its_chain() {
+    let server = Scripted::start(|asked| {
+        use hickory_proto::rr::{RData, Record, rdata::CNAME};
+        let mut reply = asked.reply(ResponseCode::NoError);
+        let alias = name("edge.example.net.");
+        let to_alias = RData::CNAME(CNAME(alias.clone()));
+        reply.add_answer(Record::from_rdata(asked.query().name.clone(), 7, to_alias));
+        let stranger = name("other.example.net.");
+        if !asked.is_v6() {
+            reply.add_answer(Record::from_rdata(alias, 300, data(A.parse().unwrap())));
+            reply.add_answer(Record::from_rdata(
+                stranger,
+                300,
+                data("192.0.2.66".parse().unwrap()),
+            ));
+        }
+        reply.say()
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 7)]);
+    assert_eq!(result.v6, FamilyOutcome::NoData);
+}
+
+#[tokio::test]
+async fn what_the_guards_refuse_is_neither_an_address_nor_an_absence() {
+    let server = Scripted::start(|asked| {
+        let addresses = ["127.0.0.1", "10.96.0.1", A, "::1", "fe80::1"];
+        asked.addresses(&addresses, 30).say()
+    })
+    .await;
+    let guards = Guards::new(vec!["10.96.0.0/16".parse().unwrap()]);
+    let mut resolving = Resolving::guarded(patient(), &[server.server()], guards);
+    let result = resolving.look_up("www.example.com", 0).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(result.v6, FamilyOutcome::Inconclusive);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_name_is_asked_for_over_tcp_too_if_that_is_wanted() {
+    let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    resolving.request_over("www.example.com", 0, true).await;
+    let result = resolving.result().await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+    assert_eq!(server.asked().iter().filter(|asked| asked.tcp).count(), 2);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
+    let server = Scripted::start(|asked| {
+        if asked.tcp {
+            asked.addresses(&["192.0.2.2", AAAA], 20).say()
+        } else {
+            asked.addresses(&[A], 30).say_truncated()
+        }
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    let expected = [(A.to_owned(), 30), ("192.0.2.2".to_owned(), 20)];
+    assert_eq!(found(&result.v4), expected);
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 20)]);
+    assert!(is_complete(&result.v4) && is_complete(&result.v6));
+    let asked = server.asked();
+    assert_eq!(asked.iter().filter(|asked| asked.tcp).count(), 2);
+    assert_eq!(asked.iter().filter(|asked| !asked.tcp).count(), 2);
+}
+
+#[tokio::test]
+async fn what_another_server_says_in_full_completes_a_truncated_answer_whose_tcp_fails() {
+    let cut = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say_truncated();
+    let whole = |asked: &Asked| asked.addresses(&["192.0.2.2", AAAA], 20).say();
+    let servers = [
+        Scripted::without_tcp(cut).await,
+        Scripted::without_tcp(cut).await,
+        Scripted::start(whole).await,
+    ];
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    // Whichever is asked first.
+    for _ in 0..10 {
+        let result = look_up(patient(), &list).await;
+        assert!(is_complete(&result.v4) && is_complete(&result.v6));
+        assert!(found(&result.v4).contains(&("192.0.2.2".to_owned(), 20)));
+    }
+    let result = look_up(patient(), &list[..2]).await;
+    assert!(!is_complete(&result.v4) && !is_complete(&result.v6));
+    assert_eq!(result.failed(), None, "a server said NOERROR");
+}
+
+#[tokio::test]
+async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
+    let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert!(!is_complete(&result.v4));
+    // Truncated and empty says that there is something, not that there is nothing.
+    let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(failure(&result.v6), refused);
+}
+
+#[tokio::test]
+async fn a_truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
+    let server = Scripted::start(|asked| {
+        if asked.tcp {
+            Vec::new()
+        } else if asked.is_v6() {
+            asked.addresses(&[AAAA], 30).say()
+        } else {
+            asked.addresses(&[A], 30).say_truncated()
+        }
+    })
+    .await;
+    let result = look_up(hasty(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert!(!is_complete(&result.v4));
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+}
+
+#[tokio::test]
+async fn a_datagram_over_the_size_we_take_is_asked_for_again_over_tcp() {
+    let many: Vec<_> = (0..200).map(|i| format!("198.51.100.{i}")).collect();
+    let server = Scripted::start(move |asked| {
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        asked.addresses(&many, 30).say()
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4).len(), 200);
+    assert_eq!(result.v6, FamilyOutcome::NoData);
+}
+
+#[tokio::test]
+async fn an_answer_of_64_kib_over_tcp_is_read_whole() {
+    const COUNT: u16 = 4090;
+    let server = Scripted::start(|asked| {
+        let mut reply = asked.reply(ResponseCode::NoError);
+        if !asked.tcp {
+            return reply.say_truncated();
+        }
+        reply.edns = None;
+        let mut octets = reply.to_vec().unwrap();
+        if !asked.is_v6() {
+            octets[6..8].copy_from_slice(&COUNT.to_be_bytes());
+            for i in 0..COUNT {
+                // The question's name, A, IN, a TTL of 30 s, and 11.0.x.y.
+                octets.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 11, 0]);
+                octets.extend(i.to_be_bytes());
+            }
+            assert!((65_000..=65_535).contains(&octets.len()));
+        }
+        vec![Say::Octets(octets)]
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4).len(), usize::from(COUNT));
+    assert_eq!(result.v6, FamilyOutcome::NoData);
+}
+
+/// What an attacker or a broken server sends in the place of the answer.
+fn forgeries(asked: &Asked) -> Vec<Say> {
+    let evil = ["192.0.2.66", "2001:db8::66"];
+    let mut other_id = asked.addresses(&evil, 30);
+    other_id.metadata.id = asked.message.id.wrapping_add(1);
+    let mut other_name = asked.addresses(&evil, 30);
+    other_name.queries[0].name = name("evil.example.com.");
+    let mut other_type = asked.addresses(&evil, 30);
+    other_type.queries[0].query_type = hickory_proto::rr::RecordType::TXT;
+    let mut no_question = asked.addresses(&evil, 30);
+    no_question.queries.clear();
+    vec![
+        Say::Reply(other_id),
+        Say::Reply(other_name),
+        Say::Reply(other_type),
+        Say::Reply(no_question),
+    ]
+}
+
+#[tokio::test]
+async fn replies_with_another_id_question_or_address_are_ignored() {
+    let server = Scripted::start(|asked| {
+        let mut say = forgeries(asked);
+        say.push(Say::FromElsewhere(
+            asked.addresses(&["192.0.2.66", "2001:db8::66"], 30),
+        ));
+        say.push(Say::Reply(asked.addresses(&[A, AAAA], 30)));
+        say
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+}
+
+#[tokio::test]
+async fn nothing_but_forged_replies_is_a_time_out() {
+    let server = Scripted::start(|asked| {
+        let mut say = forgeries(asked);
+        say.push(Say::FromElsewhere(asked.addresses(&[A, AAAA], 30)));
+        say
+    })
+    .await;
+    let result = look_up(hasty(), &[server.server()]).await;
+    assert_eq!(result.failed(), Some(Failure::Timeout));
+    assert_eq!(result.observations().count(), 0);
+}
+
+#[tokio::test]
+async fn forged_replies_are_ignored_over_tcp_too() {
+    let server = Scripted::start(|asked| {
+        let mut say = forgeries(asked);
+        say.push(Say::Reply(asked.addresses(&[A, AAAA], 30)));
+        say
+    })
+    .await;
+    let result = look_up(patient(), &[server.tcp_server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    let server = Scripted::start(forgeries).await;
+    let result = look_up(hasty(), &[server.tcp_server()]).await;
+    assert_eq!(result.failed(), Some(Failure::Timeout));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_a_failure() {
+    // A chain longer than any resolver follows: hickory reads it, our reader does not.
+    let server = Scripted::start(|asked| {
+        use hickory_proto::rr::{RData, Record, rdata::CNAME};
+        let mut reply = asked.reply(ResponseCode::NoError);
+        for i in 0..=dns_aliases() {
+            let owner = name(&format!("a{i}.example.com."));
+            let to = RData::CNAME(CNAME(name(&format!("a{}.example.com.", i + 1))));
+            reply.add_answer(Record::from_rdata(owner, 30, to));
+        }
+        reply.say()
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(result.failed(), Some(Failure::BadReply));
+
+    let garbage = Scripted::start(|asked| {
+        let mut octets = asked.message.id.to_be_bytes().to_vec();
+        octets.extend([0x81; 40]);
+        vec![Say::Octets(octets)]
+    })
+    .await;
+    let result = look_up(hasty(), &[garbage.server()]).await;
+    assert!(result.failed().is_some(), "{result:?}");
+}
+
+fn dns_aliases() -> usize {
+    proto::dns::MAX_ALIASES
+}
+
+#[tokio::test]
+async fn a_response_code_fails_the_round_and_is_its_reason() {
+    for (code, reason) in [
+        (ResponseCode::NXDomain, "NXDOMAIN"),
+        (ResponseCode::ServFail, "SERVFAIL"),
+        (ResponseCode::Refused, "REFUSED"),
+        (ResponseCode::BADVERS, "RCODE16"),
+    ] {
+        let server = saying(code).await;
+        let result = look_up(patient(), &[server.server()]).await;
+        assert_eq!(result.failed().unwrap().reason(), reason);
+        assert_eq!(server.asked().len(), 2, "{reason}: asked once a family");
+    }
+}
+
+#[tokio::test]
+async fn no_data_is_neither_success_nor_failure() {
+    let server = saying(ResponseCode::NoError).await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(
+        (&result.v4, &result.v6),
+        (&FamilyOutcome::NoData, &FamilyOutcome::NoData)
+    );
+    assert_eq!(result.failed(), None);
+    assert_eq!(result.observations().count(), 0);
+}
+
+#[tokio::test]
+async fn one_family_may_fail_alone() {
+    let server = Scripted::start(|asked| {
+        if asked.is_v6() {
+            asked.reply(ResponseCode::ServFail).say()
+        } else {
+            asked.addresses(&[A], 30).say()
+        }
+    })
+    .await;
+    let result = look_up(patient(), &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(failure(&result.v6).reason(), "SERVFAIL");
+    assert_eq!(result.failed(), None);
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
+    for _ in 0..20 {
+        let result = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+        assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+    }
+    assert_eq!(server.connections(), 2);
+    assert!(server.asked().iter().all(|asked| asked.tcp));
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn no_query_waits_behind_another_on_a_connection() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
+    for i in 0..10 {
+        let name = format!("host{i}.example.com");
+        resolving.request(&name, 0).await;
+    }
+    wait_until("all queries came", || server.in_flight() == 20).await;
+    assert_eq!(server.connections(), 20);
+    server.open();
+    for _ in 0..10 {
+        let result = resolving.result().await;
+        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_made_anew() {
+    let script = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say();
+    let server = Scripted::closing_after(2, script).await;
+    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
+    for _ in 0..10 {
+        let result = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+        assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+    }
+    assert!(server.connections() >= 10);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn our_queries_are_known_as_ours_while_they_run_and_just_after() {
+    let server = Scripted::gated(|asked| {
+        if asked.tcp {
+            asked.addresses(&[A, AAAA], 30).say()
+        } else {
+            asked.reply(ResponseCode::NoError).say_truncated()
+        }
+    })
+    .await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    resolving.request("www.example.com", 0).await;
+    wait_until("the queries came", || server.asked().len() == 2).await;
+    let are_ours = |asked: &[Asked], own: &OwnQueries| {
+        asked
+            .iter()
+            .all(|asked| own.contains((asked.from.ip(), asked.from.port())))
+    };
+    assert!(are_ours(&server.asked(), &resolving.own), "under way");
+    server.open();
+    resolving.result().await;
+    assert_eq!(server.asked().len(), 4, "two came over TCP");
+    assert!(are_ours(&server.asked(), &resolving.own), "just after");
+    assert!(
+        !resolving
+            .own
+            .contains((server.address.ip(), server.address.port()))
+    );
+    resolving.end().await;
+}

@@ -1,0 +1,451 @@
+//! Who is asked, for how long, and how many at the same time.
+
+use tokio::net::UdpSocket;
+
+use super::*;
+
+#[tokio::test]
+async fn with_nothing_or_one_known_one_server_is_asked() {
+    let servers = [good().await, good().await, good().await];
+    for known in [0, 1] {
+        let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+        let mut resolving = Resolving::start(patient(), &list);
+        resolving.look_up("www.example.com", known).await;
+        resolving.end().await;
+    }
+    let asked: usize = servers.iter().map(|server| server.asked().len()).sum();
+    assert_eq!(asked, 4, "two families, twice");
+}
+
+/// Servers each of which knows an address of its own.
+async fn rotating(count: usize) -> Vec<Scripted> {
+    let mut servers = Vec::new();
+    for i in 1..=count {
+        let (v4, v6) = (format!("192.0.2.{i}"), format!("2001:db8::{i}"));
+        let script = move |asked: &Asked| asked.addresses(&[&v4, &v6], 30).say();
+        servers.push(Scripted::start(script).await);
+    }
+    servers
+}
+
+#[tokio::test]
+async fn with_more_known_the_union_of_five_servers_counts() {
+    let servers = rotating(7).await;
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let mut resolving = Resolving::start(patient(), &list);
+    let mut seen = BTreeMap::new();
+    for _ in 0..20 {
+        let result = resolving.look_up("www.example.com", 2).await;
+        assert_eq!(found(&result.v6).len(), 5);
+        let v4 = found(&result.v4);
+        assert_eq!(v4.len(), 5);
+        for (address, _) in v4 {
+            *seen.entry(address).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(seen.len(), 7, "the five are chosen at random: {seen:?}");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn the_fanout_is_as_configured() {
+    let servers = rotating(7).await;
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    for (fanout, expected) in [(usize::MAX, 7), (1, 1), (3, 3)] {
+        let config = Config {
+            fanout,
+            ..patient()
+        };
+        let mut resolving = Resolving::start(config, &list);
+        let result = resolving.look_up("www.example.com", 9).await;
+        assert_eq!(found(&result.v4).len(), expected, "{fanout}");
+        resolving.end().await;
+    }
+}
+
+#[tokio::test]
+async fn addresses_of_one_server_win_over_the_nxdomain_of_another() {
+    let servers = [saying(ResponseCode::NXDomain).await, good().await];
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let mut resolving = Resolving::start(patient(), &list);
+    for _ in 0..10 {
+        let result = resolving.look_up("www.example.com", 2).await;
+        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+        assert_eq!(result.failed(), None);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn nxdomain_is_an_answer_and_servfail_is_tried_elsewhere() {
+    for (code, others) in [(ResponseCode::NXDomain, 0), (ResponseCode::ServFail, 2)] {
+        let (bad, worse) = (saying(code).await, saying(code).await);
+        let mut resolving = Resolving::start(patient(), &[bad.server(), worse.server()]);
+        let result = resolving.look_up("www.example.com", 0).await;
+        assert!(result.failed().is_some());
+        assert_eq!(bad.asked().len() + worse.asked().len(), 2 + others);
+        resolving.end().await;
+    }
+}
+
+#[tokio::test]
+async fn not_every_server_is_asked_for_a_name_that_is_broken() {
+    let mut servers = Vec::new();
+    for _ in 0..6 {
+        servers.push(saying(ResponseCode::ServFail).await);
+    }
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let result = look_up(patient(), &list).await;
+    assert_eq!(result.failed().unwrap().reason(), "SERVFAIL");
+    let asked: usize = servers.iter().map(|server| server.asked().len()).sum();
+    assert_eq!(asked, 6, "three servers for each family");
+}
+
+#[tokio::test]
+async fn a_lost_datagram_is_sent_again() {
+    let lost = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let server = Scripted::start(move |asked| {
+        if lost.lock().unwrap().insert(asked.is_v6()) {
+            Vec::new()
+        } else {
+            asked.addresses(&[A, AAAA], 30).say()
+        }
+    })
+    .await;
+    let config = Config {
+        resend: Duration::from_millis(100),
+        ..patient()
+    };
+    let result = look_up(config, &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 4);
+    let mut ports: Vec<_> = asked.iter().map(|asked| asked.from.port()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 4, "each sending has a port of its own");
+}
+
+/// A port that nobody listens on and, while the socket lives, nobody can take: the socket hears one peer alone.
+async fn nobody() -> (Server, UdpSocket) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect("127.0.0.1:1").await.unwrap();
+    (Server::udp(socket.local_addr().unwrap()), socket)
+}
+
+#[tokio::test]
+async fn where_nobody_listens_another_is_asked_at_once() {
+    let server = good().await;
+    let nobody = [nobody().await, nobody().await];
+    let list = [nobody[0].0, nobody[1].0, server.server()];
+    let mut resolving = Resolving::start(patient(), &list);
+    for _ in 0..10 {
+        let result = resolving.look_up("www.example.com", 0).await;
+        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn the_only_server_is_asked_even_if_it_was_away() {
+    let (nobody, _socket) = nobody().await;
+    let mut resolving = Resolving::start(hasty(), &[nobody]);
+    let result = resolving.look_up("www.example.com", 0).await;
+    let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(result.failed(), Some(refused));
+
+    let silent = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let still_silent = Arc::clone(&silent);
+    let server = Scripted::start(move |asked| {
+        if still_silent.load(std::sync::atomic::Ordering::SeqCst) {
+            return Vec::new();
+        }
+        asked.addresses(&[A], 30).say()
+    })
+    .await;
+    resolving.servers.send_replace([server.server()].into());
+    while server.asked().is_empty() {
+        let result = resolving.look_up("www.example.com", 0).await;
+        assert!(result.failed().is_some());
+    }
+    silent.store(false, std::sync::atomic::Ordering::SeqCst);
+    let result = resolving.look_up("www.example.com", 0).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_tcp_is_still_asked_over_udp() {
+    let no_tcp = Scripted::without_tcp(|asked| {
+        let mut reply = asked.addresses(&["192.0.2.2"], 30);
+        reply.metadata.truncation = asked.name().starts_with("big");
+        reply.say()
+    })
+    .await;
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[no_tcp.server(), server.server()]);
+    for name in ["big.example.com", "www.example.com"] {
+        let result = resolving.look_up(name, 2).await;
+        assert_eq!(found(&result.v4).len(), 2, "{name}");
+    }
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
+    let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_alive = Arc::clone(&alive);
+    let hole = Scripted::start(move |asked| {
+        if !is_alive.load(std::sync::atomic::Ordering::SeqCst) {
+            return Vec::new();
+        }
+        asked.addresses(&[A, AAAA], 30).say()
+    })
+    .await;
+    let server = good().await;
+    let config = Config {
+        resend: Duration::from_secs(3),
+        timeout: Duration::from_secs(6),
+        patience: Duration::from_secs(5),
+        total: Duration::from_secs(20),
+        per_server: 1000,
+        ..Config::default()
+    };
+    let (quick, silence_ends) = (config.resend / 2, config.timeout - config.resend / 2);
+    let mut resolving = Resolving::start(config, &[hole.server(), server.server()]);
+    let mut look_up_all = async |known: usize| {
+        for i in 0..100 {
+            let name = format!("host{i}.example.com");
+            resolving.request(&name, known).await;
+        }
+        let mut late = BTreeSet::new();
+        for _ in 0..100 {
+            let result = resolving.result().await;
+            assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+            assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+            assert!(result.duration() < silence_ends, "moved once it was silent");
+            if result.duration() > quick {
+                late.insert(result.name.to_string());
+            }
+        }
+        late
+    };
+    let late = look_up_all(0).await;
+    let lost: BTreeSet<_> = hole.asked().iter().map(Asked::name).collect();
+    assert!(!lost.is_empty() && lost.len() < 100, "{lost:?}");
+    assert_eq!(late, lost, "only what the black hole was asked is late");
+    assert!(look_up_all(0).await.is_empty(), "the black hole is known");
+    assert!(look_up_all(3).await.is_empty(), "the black hole is known");
+
+    alive.store(true, std::sync::atomic::Ordering::SeqCst);
+    let before = hole.asked().len();
+    let used_again = async {
+        while hole.asked().len() < before + 10 {
+            assert!(look_up_all(0).await.is_empty());
+        }
+    };
+    timeout(DEADLINE, used_again)
+        .await
+        .expect("the server that answers again is used again");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_among_many_does_not_hold_up_the_union() {
+    let hole = black_hole().await;
+    let servers = rotating(2).await;
+    let list = [hole.server(), servers[0].server(), servers[1].server()];
+    let config = hasty();
+    let mut resolving = Resolving::start(config.clone(), &list);
+    let result = resolving.look_up("www.example.com", 2).await;
+    assert_eq!(found(&result.v4).len(), 2);
+    assert_eq!(found(&result.v6).len(), 2);
+    assert!(result.duration() < config.total, "{:?}", result.duration());
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_slow_family_does_not_hold_up_the_other() {
+    let server = Scripted::start(|asked| {
+        if asked.is_v6() {
+            Vec::new()
+        } else {
+            asked.addresses(&[A], 30).say()
+        }
+    })
+    .await;
+    let config = Config {
+        patience: Duration::from_millis(300),
+        ..patient()
+    };
+    let result = look_up(config, &[server.server()]).await;
+    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+    assert_eq!(failure(&result.v6), Failure::Timeout);
+    assert_eq!(result.failed(), None);
+    assert!(
+        result.duration() < patient().resend,
+        "{:?}",
+        result.duration()
+    );
+}
+
+#[tokio::test]
+async fn a_round_ends_in_time_when_nobody_answers() {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(black_hole().await);
+    }
+    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let config = hasty();
+    let result = look_up(config.clone(), &list).await;
+    assert_eq!(result.failed(), Some(Failure::Timeout));
+    let asked: Vec<_> = servers.iter().map(|server| server.asked().len()).collect();
+    assert!(
+        asked.iter().filter(|asked| **asked > 0).count() >= 2,
+        "{asked:?}"
+    );
+    // The deadline holds up to what a busy machine adds.
+    assert!(
+        result.duration() < config.total * 10,
+        "{:?}",
+        result.duration()
+    );
+}
+
+#[tokio::test]
+async fn no_more_names_than_allowed_are_looked_up_at_the_same_time() {
+    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let config = Config {
+        concurrency: 5,
+        ..patient()
+    };
+    let mut resolving = Resolving::start(config, &[server.server()]);
+    for i in 0..50 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("five names are asked", || server.in_flight() == 10).await;
+    server.open();
+    for _ in 0..50 {
+        resolving.result().await;
+    }
+    assert_eq!(server.most_in_flight(), 10);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
+    let full = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
+    let config = Config {
+        per_server: 6,
+        ..patient()
+    };
+    let mut resolving = Resolving::start(config, &[full.server()]);
+    for i in 0..50 {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    wait_until("the server is full", || full.in_flight() == 6).await;
+    full.open();
+    for _ in 0..50 {
+        assert_eq!(found(&resolving.result().await.v4), [(A.to_owned(), 30)]);
+    }
+    assert_eq!(full.most_in_flight(), 6);
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
+    let server = Scripted::start(|asked| {
+        if asked.name().starts_with("slow") {
+            return Vec::new();
+        }
+        asked.addresses(&[A, AAAA], 30).say()
+    })
+    .await;
+    let config = Config {
+        per_server: 4,
+        ..hasty()
+    };
+    let mut resolving = Resolving::start(config.clone(), &[server.server()]);
+    // Two at a time, so the last ones wait for longer than a look-up takes.
+    let slow = 10;
+    assert!(config.timeout * slow / 2 > config.total);
+    for i in 0..slow {
+        resolving.request(&format!("slow{i}.example.com"), 0).await;
+    }
+    resolving.request("www.example.com", 0).await;
+    for _ in 0..=slow {
+        let result = resolving.result().await;
+        if result.name.as_str() == "www.example.com." {
+            assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+            assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+        } else {
+            assert_eq!(result.failed(), Some(Failure::Timeout));
+        }
+    }
+    let mut asked: Vec<_> = server.asked().iter().map(Asked::name).collect();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 11, "all of them were asked: {asked:?}");
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn names_that_nobody_answered_for_leave_room_for_others() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let closed = Arc::clone(&gate);
+    let server = Scripted::start(move |asked| {
+        let reply = asked.addresses(&[A, AAAA], 30);
+        if asked.name().starts_with("slow") {
+            return vec![Say::Gated(Arc::clone(&closed), reply)];
+        }
+        reply.say()
+    })
+    .await;
+    let (per_server, slow) = (16, 40);
+    let config = Config {
+        per_server,
+        concurrency: 20,
+        ..hasty()
+    };
+    let mut resolving = Resolving::start(config, &[server.server()]);
+    let look_up_slow = async |resolving: &Resolving| {
+        for i in 0..slow {
+            resolving.request(&format!("slow{i}.example.com"), 0).await;
+        }
+    };
+    look_up_slow(&resolving).await;
+    for _ in 0..slow {
+        let result = resolving.result().await;
+        assert_eq!(result.failed(), Some(Failure::Timeout));
+    }
+    // They are known now: the others, which come after all of them, do not wait for them.
+    look_up_slow(&resolving).await;
+    for i in 0..slow {
+        resolving.request(&format!("host{i}.example.com"), 0).await;
+    }
+    let (mut hosts, mut before) = (0, 0);
+    while hosts < slow {
+        let result = resolving.result().await;
+        if result.name.as_str().starts_with("host") {
+            assert_eq!(result.failed(), None);
+            hosts += 1;
+        } else {
+            before += 1;
+        }
+    }
+    assert!(
+        before < slow / 2,
+        "{before} slow names went before the others"
+    );
+    gate.add_permits(tokio::sync::Semaphore::MAX_PERMITS);
+    for _ in before..slow {
+        resolving.result().await;
+    }
+    // Now they are answered, each one.
+    look_up_slow(&resolving).await;
+    for _ in 0..slow {
+        assert_eq!(resolving.result().await.failed(), None);
+    }
+    resolving.end().await;
+}

@@ -1,0 +1,293 @@
+//! What is remembered, and for how long.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+fn keep(remembered: &AnswerCache, name: &str, ip: &str, ttl: u32) {
+    keep_at(remembered, name, ip, ttl, 0);
+}
+
+fn keep_at(remembered: &AnswerCache, name: &str, ip: &str, ttl: u32, later: u64) {
+    let addresses = [(ip.parse().unwrap(), ttl)];
+    keep_all(
+        remembered,
+        name,
+        &addresses,
+        NOW + Duration::from_secs(later),
+    );
+}
+
+fn keep_all(remembered: &AnswerCache, name: &str, addresses: &[(IpAddr, u32)], at: Timestamp) {
+    remembered.keep(&Answer {
+        name: &dns::Name::from_text(name).unwrap(),
+        family: Family::V4,
+        addresses,
+        at,
+        client: None,
+    });
+}
+
+fn of_size(names: usize) -> AnswerCache {
+    AnswerCache::new(names, Duration::from_secs(24 * 3600))
+}
+
+fn recall(remembered: &AnswerCache, wanted: &str, later: u64) -> Vec<String> {
+    let now = NOW + Duration::from_secs(later);
+    let wanted = DnsName::parse(wanted).unwrap();
+    let mut names: BTreeMap<DnsName, Vec<String>> = BTreeMap::new();
+    for observation in remembered.recall(&wanted, now, Duration::from_secs(5)) {
+        let ips = observation.addresses.iter().map(|(ip, _)| ip.to_string());
+        names.entry(observation.name).or_default().extend(ips);
+    }
+    let texts = names.into_iter();
+    texts
+        .map(|(name, ips)| format!("{name} {}", ips.join(" ")))
+        .collect()
+}
+
+#[test]
+fn a_rule_that_comes_later_finds_what_pods_use_already() {
+    let remembered = of_size(100);
+    keep(&remembered, "www.example.com", "1.1.1.1", 30);
+    keep(&remembered, "api.example.com", "2.2.2.2", 30);
+    keep(&remembered, "a.b.example.com", "3.3.3.3", 30);
+    keep(&remembered, "a_b.example.com", "4.4.4.4", 30);
+    assert_eq!(
+        recall(&remembered, "www.example.com", 0),
+        ["www.example.com. 1.1.1.1"]
+    );
+    assert_eq!(
+        recall(&remembered, "*.example.com", 0),
+        ["api.example.com. 2.2.2.2", "www.example.com. 1.1.1.1"]
+    );
+    assert!(recall(&remembered, "other.example.com", 0).is_empty());
+}
+
+#[test]
+fn what_is_expired_is_forgotten() {
+    let remembered = of_size(100);
+    keep(&remembered, "www.example.com", "1.1.1.1", 30);
+    keep(&remembered, "api.example.com", "2.2.2.2", 0);
+    assert_eq!(
+        recall(&remembered, "*.example.com", 4).len(),
+        2,
+        "the floor of TTLs holds"
+    );
+    assert_eq!(
+        recall(&remembered, "*.example.com", 29),
+        ["www.example.com. 1.1.1.1"]
+    );
+    assert!(recall(&remembered, "*.example.com", 30).is_empty());
+}
+
+#[test]
+fn every_address_that_some_pod_still_uses_is_found() {
+    let remembered = of_size(100);
+    let www = "www.example.com";
+    keep_at(&remembered, www, "1.1.1.1", 300, 0);
+    keep_at(&remembered, www, "2.2.2.2", 10, 5);
+    keep_at(&remembered, www, "1.1.1.1", 3, 8);
+    assert_eq!(
+        recall(&remembered, www, 8),
+        ["www.example.com. 1.1.1.1 2.2.2.2"]
+    );
+    keep_at(&remembered, www, "3.3.3.3", 30, 20);
+    assert_eq!(
+        recall(&remembered, www, 20),
+        ["www.example.com. 1.1.1.1 3.3.3.3"]
+    );
+    assert_eq!(recall(&remembered, www, 299), ["www.example.com. 1.1.1.1"]);
+    assert!(recall(&remembered, www, 300).is_empty());
+    for i in 0..1000 {
+        keep_at(
+            &remembered,
+            www,
+            &format!("10.0.{}.{}", i / 250, i % 250),
+            300,
+            301,
+        );
+    }
+    let found = recall(&remembered, www, 302);
+    assert_eq!(found[0].split(' ').count(), 1 + MAX_ADDRESSES);
+    assert!(found[0].contains(" 10.0.3.249"), "the newest stays");
+}
+
+#[test]
+fn the_least_recently_seen_goes_first() {
+    let remembered = of_size(32);
+    for i in 0..10_000 {
+        let name = format!("n{i}.example.com");
+        keep_at(&remembered, &name, "1.1.1.1", 30, i);
+        keep_at(&remembered, "steady.example.com", "2.2.2.2", 30, i);
+    }
+    assert!(remembered.len() <= 64);
+    let last = 9_999;
+    assert_eq!(recall(&remembered, "steady.example.com", last).len(), 1);
+    assert_eq!(recall(&remembered, "n9999.example.com", last).len(), 1);
+    assert!(recall(&remembered, "n0.example.com", 0).is_empty());
+}
+
+#[test]
+fn families_and_clients_are_told_apart() {
+    let remembered = of_size(64);
+    let name = dns::Name::from_text("www.example.com").unwrap();
+    let clients = [Some("10.0.0.7"), Some("fd00::7"), None];
+    for client in clients.map(|client| client.map(|text| text.parse::<IpAddr>().unwrap())) {
+        let v4 = [("1.1.1.1".parse().unwrap(), 30)];
+        let v6 = [
+            ("2001:db8::1".parse().unwrap(), 40),
+            ("2.2.2.2".parse().unwrap(), 50),
+        ];
+        for (family, addresses) in [(Family::V4, &v4[..]), (Family::V6, &v6[..])] {
+            remembered.keep(&Answer {
+                name: &name,
+                family,
+                addresses,
+                at: NOW,
+                client,
+            });
+        }
+        let wanted = DnsName::parse("www.example.com").unwrap();
+        let found = remembered.recall(&wanted, NOW, Duration::ZERO);
+        assert_eq!(found.len(), 2);
+        for (observation, (family, addresses)) in found
+            .iter()
+            .zip([(Family::V4, &v4[..]), (Family::V6, &v6[..])])
+        {
+            assert_eq!(observation.family, family);
+            assert_eq!(observation.addresses.as_slice(), addresses);
+            assert_eq!((observation.client, observation.at), (client, NOW));
+        }
+    }
+}
+
+#[test]
+fn an_address_counts_for_the_longest_ttl_from_its_own_answer() {
+    let remembered = AnswerCache::new(100, Duration::from_secs(60));
+    let www = "www.example.com";
+    keep_at(&remembered, www, "1.1.1.1", 3600, 0);
+    keep_at(&remembered, www, "2.2.2.2", 3600, 50);
+    assert_eq!(
+        recall(&remembered, www, 59),
+        ["www.example.com. 1.1.1.1 2.2.2.2"]
+    );
+    assert_eq!(recall(&remembered, www, 60), ["www.example.com. 2.2.2.2"]);
+    assert!(recall(&remembered, www, 110).is_empty());
+    // A shorter TTL later ends later than what is bounded.
+    keep_at(&remembered, www, "1.1.1.1", 3600, 200);
+    keep_at(&remembered, www, "1.1.1.1", 30, 250);
+    assert_eq!(recall(&remembered, www, 279).len(), 1);
+    assert!(recall(&remembered, www, 280).is_empty());
+}
+
+#[test]
+fn each_address_comes_back_with_the_time_of_its_answer() {
+    let remembered = of_size(100);
+    keep_at(&remembered, "www.example.com", "1.1.1.1", 300, 0);
+    keep_at(&remembered, "www.example.com", "2.2.2.2", 300, 7);
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let found = remembered.recall(&wanted, NOW + Duration::from_secs(9), Duration::ZERO);
+    let of = |it: &Observation| (it.addresses[0].0.to_string(), it.addresses[0].1, it.at);
+    let later = NOW + Duration::from_secs(7);
+    assert_eq!(
+        found.iter().map(of).collect::<Vec<_>>(),
+        [
+            ("1.1.1.1".to_owned(), 300, NOW),
+            ("2.2.2.2".to_owned(), 300, later)
+        ]
+    );
+}
+
+#[test]
+fn names_of_any_size_take_no_more_room_than_there_is() {
+    let remembered = of_size(100);
+    let many: Vec<_> = (0..=255)
+        .map(|i| (IpAddr::from([10, 0, 0, i]), 30))
+        .collect();
+    for i in 0..10_000 {
+        let labels = vec!["a".repeat(60); i % 4].join(".");
+        let name = format!("n{i}.{labels}.b").replace("..", ".");
+        keep_all(&remembered, &name, &many[..i % 256], NOW);
+    }
+    let shards = &remembered.0.as_ref().unwrap();
+    for shard in &shards.all {
+        let shard = lock(shard);
+        let bytes: usize = shard.answers.iter().map(|(_, kept)| kept.bytes()).sum();
+        assert_eq!(shard.bytes, bytes);
+        assert!(bytes <= shards.bytes && bytes > 0);
+    }
+}
+
+#[test]
+fn nothing_is_remembered_with_a_size_of_0() {
+    let remembered = of_size(0);
+    keep(&remembered, "www.example.com", "1.1.1.1", 30);
+    assert!(recall(&remembered, "www.example.com", 0).is_empty());
+    assert!(remembered.is_empty() && !remembered.is_enabled());
+}
+
+#[test]
+fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
+    let remembered = of_size(65_536);
+    for i in 0..1_000 {
+        keep(&remembered, &format!("www.n{i}.example"), "1.1.1.1", 300);
+    }
+    for i in 0..100_000 {
+        keep(&remembered, &format!("n{i}.s3.example.com"), "2.2.2.2", 300);
+    }
+    let names = (0..1_000).map(|i| format!("www.n{i}.example"));
+    let left = names.filter(|name| !recall(&remembered, name, 1).is_empty());
+    let left = left.count();
+    assert!(left > 900, "{left}");
+    assert!(recall(&remembered, "*.s3.example.com", 1).len() >= 2048);
+}
+
+#[test]
+fn what_was_seen_before_the_clock_was_set_back_counts_as_seen_now() {
+    let remembered = of_size(64);
+    keep_at(&remembered, "www.example.com", "1.1.1.1", 30, 3600);
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let found = remembered.recall(&wanted, NOW, Duration::ZERO);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].at, NOW);
+}
+
+#[test]
+fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
+    let remembered = of_size(100);
+    let name = dns::Name::from_text("www.example.com").unwrap();
+    let new = |name: &dns::Name, family, message: &[u8], later| {
+        let at = NOW + Duration::from_millis(later);
+        remembered.is_new(name.into(), family, message, at)
+    };
+    let mark = new(&name, Family::V4, b"xxanswer", 0).unwrap();
+    assert!(
+        new(&name, Family::V4, b"xxanswer", 0).is_some(),
+        "it was only asked about"
+    );
+    let answer = Answer {
+        name: &name,
+        family: Family::V4,
+        addresses: &[("1.1.1.1".parse().unwrap(), 30)],
+        at: NOW,
+        client: None,
+    };
+    remembered.keep_marked(mark, &answer);
+    let again = new(&name, Family::V4, b"yyanswer", 999);
+    assert!(again.is_none(), "the identifier says nothing");
+    assert!(new(&name, Family::V4, b"xxanswer", 1000).is_some());
+    assert!(new(&name, Family::V4, b"xxanother", 0).is_some());
+    assert!(new(&name, Family::V6, b"xxanswer", 0).is_some());
+    let other = dns::Name::from_text("other.example.com").unwrap();
+    assert!(new(&other, Family::V4, b"xxanswer", 0).is_some());
+    // What is kept of it otherwise is no message.
+    remembered.keep(&answer);
+    assert!(new(&name, Family::V4, b"xxanswer", 0).is_some());
+    assert_eq!(
+        recall(&remembered, "www.example.com", 0),
+        ["www.example.com. 1.1.1.1"]
+    );
+}

@@ -1,0 +1,195 @@
+//! Events for who wants to see them as they come: a capture for a bug report.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use metrics::counter;
+use prost::Message as _;
+use proto::dnstap;
+use tokio::sync::mpsc;
+
+/// Captures at once.
+const MOST: usize = 4;
+
+/// Reads of a stream that wait to be taken, of at most as many bytes as are buffered of a connection.
+const QUEUE: usize = 64;
+
+/// The captures under way. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureSubscribers(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many there are, so that a reader need not look further when there is none.
+    open: AtomicUsize,
+    senders: Mutex<Vec<mpsc::Sender<Bytes>>>,
+}
+
+/// A capture: data frames with their lengths, as they came, of all streams in turn. It ends when it is dropped.
+#[derive(Debug)]
+pub struct CaptureSubscriber(mpsc::Receiver<Bytes>);
+
+impl CaptureSubscribers {
+    /// Begins a capture; nothing if as many are under way as there may be.
+    pub fn open(&self) -> Option<CaptureSubscriber> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let mut senders = self.senders();
+        senders.retain(|sender| !sender.is_closed());
+        let room = senders.len() < MOST;
+        if room {
+            senders.push(sender);
+        }
+        self.0.open.store(senders.len(), Ordering::Relaxed);
+        room.then_some(CaptureSubscriber(receiver))
+    }
+
+    /// Whether there is any.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.open.load(Ordering::Relaxed) > 0
+    }
+
+    /// Hands on whole data frames with their lengths; without what every event has to show, if `secret`. Never waits.
+    pub(crate) fn offer(&self, frames: &[u8], secret: bool) {
+        let frames = if secret {
+            without_extra(frames)
+        } else {
+            Bytes::copy_from_slice(frames)
+        };
+        if frames.is_empty() {
+            return;
+        }
+        let mut senders = self.senders();
+        senders.retain(|sender| {
+            let sent = sender.try_send(frames.clone());
+            if let Err(mpsc::error::TrySendError::Full(frames)) = &sent {
+                counter!("collector_capture_lost_bytes_total").increment(frames.len() as u64);
+            }
+            !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
+        });
+        self.0.open.store(senders.len(), Ordering::Relaxed);
+    }
+
+    fn senders(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Bytes>>> {
+        // Every change is whole before anything can panic.
+        let senders = self.0.senders.lock();
+        senders.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CaptureSubscriber {
+    /// The next frames; nothing if the program ends. May be cancelled.
+    pub async fn recv(&mut self) -> Option<Bytes> {
+        self.0.recv().await
+    }
+}
+
+/// The frames with `x` for each character of `extra`. A frame that cannot be read may hold it anywhere and is left out.
+fn without_extra(frames: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(frames.len());
+    let mut rest = frames;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let Some((payload, behind)) = behind.split_at_checked(u32::from_be_bytes(*length) as usize)
+        else {
+            break;
+        };
+        rest = behind;
+        if let Ok(event) = dnstap::pb::Dnstap::decode(payload) {
+            out.extend_from_slice(length);
+            let begin = out.len();
+            out.extend_from_slice(payload);
+            cross_out(out.get_mut(begin..).unwrap_or_default(), event.extra());
+        }
+    }
+    out.into()
+}
+
+/// Overwrites every place where the text stands.
+fn cross_out(bytes: &mut [u8], text: &[u8]) {
+    if text.is_empty() {
+        return;
+    }
+    let places = bytes.windows(text.len()).enumerate();
+    let places: Vec<usize> = places
+        .filter(|(_, window)| *window == text)
+        .map(|(place, _)| place)
+        .collect();
+    for place in places {
+        if let Some(found) = bytes.get_mut(place..place + text.len()) {
+            found.fill(b'x');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+    use proto::dnstap::pb;
+
+    use super::*;
+
+    fn frames(payloads: &[&[u8]]) -> Vec<u8> {
+        let mut frames = Vec::new();
+        for payload in payloads {
+            frames.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes());
+            frames.extend_from_slice(payload);
+        }
+        frames
+    }
+
+    #[test]
+    fn there_are_so_many_captures_and_one_that_ends_makes_room() {
+        let taps = CaptureSubscribers::default();
+        assert!(!taps.is_open());
+        let mut open: Vec<_> = (0..MOST).map(|_| taps.open().unwrap()).collect();
+        assert!(taps.open().is_none());
+        open.pop();
+        assert!(taps.open().is_some());
+        drop(open);
+        taps.offer(&frames(&[b"x"]), false);
+        assert!(!taps.is_open());
+    }
+
+    #[tokio::test]
+    async fn what_is_not_taken_is_lost_and_nobody_waits() {
+        let taps = CaptureSubscribers::default();
+        let mut capture = taps.open().unwrap();
+        for i in 0..2 * QUEUE {
+            taps.offer(&frames(&[&[i as u8]]), false);
+        }
+        for i in 0..QUEUE {
+            assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
+        }
+        assert!(capture.0.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_secret_is_crossed_out_and_nothing_else() {
+        let secret = b"4kq0J2sVx9dTQm7Yb1cWnA";
+        let event = |extra: &[u8]| {
+            let event = pb::Dnstap {
+                r#type: 1,
+                identity: Some(b"coredns".to_vec()),
+                extra: Some(extra.to_vec()),
+                message: Some(pb::Message {
+                    r#type: 6,
+                    response_message: Some(vec![7; 40]),
+                    ..pb::Message::default()
+                }),
+                ..pb::Dnstap::default()
+            };
+            event.encode_to_vec()
+        };
+        let taps = CaptureSubscribers::default();
+        let mut capture = taps.open().unwrap();
+        let unreadable = [b"\xff\xff", secret.as_slice()].concat();
+        taps.offer(&frames(&[&event(secret), &unreadable, &event(b"")]), true);
+        let crossed = event(&[b'x'; 22]);
+        assert_eq!(
+            capture.recv().await.unwrap(),
+            frames(&[&crossed, &event(b"")])
+        );
+    }
+}

@@ -1,0 +1,476 @@
+//! One dnstap stream: handshake, frames, limits.
+
+mod flush;
+mod patience;
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use metrics::{Histogram, counter, histogram};
+use proto::{
+    dnstap,
+    frame_stream::{self, Action, Phase, Step, StreamReader},
+};
+use runtime::{read_coalescing, reload::Reloaded};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    task::yield_now,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use self::flush::Lost;
+use super::{
+    Ingest,
+    connection_limits::ConnectionPermit,
+    error::Error,
+    loss_tracker::Watched,
+    metrics::{Counts, Outcome},
+    peer_acl::PeerStatus,
+    pipeline::{Context, StreamHistory, observe},
+    queue::{self, Full},
+    read_buffer::ReadBuffer,
+};
+use crate::{
+    flush::streams::Stream,
+    observation::{Observation, Provenance},
+    observe::{answer_cache::AnswerCache, new_names::NewNames},
+};
+
+/// For how long a stream is read on at the end while something is there to read.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// For how long a stream that always has something to read is read before others have their turn: a new peer waits for ACCEPT,
+/// and CoreDNS does not start before it has it. tokio alone would let 128 reads pass.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Observations that are handed over before a read is through: some 200 bytes each, and up to 24 kB.
+const MOST_OBSERVED: usize = 64;
+
+/// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
+pub(super) async fn read(
+    stream: impl AsyncRead + AsyncWrite,
+    permit: ConnectionPermit,
+    standing: PeerStatus,
+    ingest: &Ingest,
+    shutdown: CancellationToken,
+) -> Result<u64, Error> {
+    let mut stream = pin!(stream);
+    let mut reader = Reader::new(permit, standing, ingest);
+    let received = counter!("collector_received_bytes_total");
+    let mut read_buffer = ReadBuffer::new(ingest.limits.buffer);
+    let mut answer = BytesMut::new();
+    let mut draining = None;
+    let mut worked = Duration::ZERO;
+    let mut cancelled = pin!(shutdown.cancelled());
+    let (mut timer, mut rings_at) = (pin!(sleep_until(reader.opened)), None);
+    loop {
+        if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
+            return Ok(reader.data_frames);
+        }
+        let partial = !read_buffer.filled().is_empty();
+        // Most reads put it off: to hear a timer that rings early now and then is cheaper than to set it for each.
+        if let Some(deadline) = reader.deadline(partial)
+            && rings_at.is_none_or(|at| deadline < at)
+        {
+            timer.as_mut().reset(deadline);
+            rings_at = Some(deadline);
+        }
+        let mut reading = pin!(stream.read(read_buffer.room()));
+        let reading = poll_fn(|context| {
+            let read = reading.as_mut().poll(context);
+            if read.is_pending() {
+                // Others have their turn now.
+                worked = Duration::ZERO;
+            }
+            read
+        });
+        let read = tokio::select! {
+            biased;
+            read = reading => Some(read.map_err(Error::Read)?),
+            () = &mut cancelled => return Ok(reader.data_frames),
+            () = reader.standing.changed() => None,
+            () = &mut timer, if rings_at.is_some() => {
+                rings_at = None;
+                None
+            }
+        };
+        // Whatever came first: who never pauses is held to it too.
+        reader.look_at_standing()?;
+        let Some(read) = read else {
+            reader.look_at_time(partial)?;
+            continue;
+        };
+        if read == 0 {
+            reader.frames.end(read_buffer.filled())?;
+            return Ok(reader.data_frames);
+        }
+        received.increment(read as u64);
+        read_coalescing::received(read);
+        let (offset, began) = (reader.frames.offset(), read_buffer.filled().is_empty());
+        read_buffer.add(read);
+        let frames = reader.data_frames;
+        reader.last_read = Instant::now();
+        let finished = reader.consume(&mut read_buffer, &mut answer, began);
+        if reader.standing.may_prove_itself() {
+            reader.look_for_secret();
+        }
+        reader.hand_over();
+        reader.flush();
+        worked += reader.last_read.elapsed();
+        if began || reader.frames.offset() != offset {
+            reader.frame_began = reader.last_read;
+        }
+        if !answer.is_empty() {
+            // A control frame fits any socket's buffer: a peer that does not take it is not one to wait for.
+            let sent = async {
+                stream.write_all_buf(&mut answer).await?;
+                stream.flush().await
+            };
+            timeout(ingest.limits.handshake, sent)
+                .await
+                .map_err(|elapsed| Error::Write(elapsed.into()))?
+                .map_err(Error::Write)?;
+        }
+        if finished? {
+            return Ok(reader.data_frames);
+        }
+        if worked > TURN {
+            worked = Duration::ZERO;
+            yield_now().await;
+        }
+        if let Some(pause) = reader.pause(frames) {
+            let rested = shutdown.run_until_cancelled(reader.rest(pause)).await;
+            rested.unwrap_or(Ok(()))?;
+        }
+    }
+}
+
+struct Reader<'a> {
+    ingest: &'a Ingest,
+    permit: ConnectionPermit,
+    standing: PeerStatus,
+    /// The stream as those see it who probe; of a peer that may not speak yet they see nothing.
+    probed: Stream,
+    /// Where what it says is seen, once it may speak.
+    source: Provenance,
+    /// Since when the peer may not speak.
+    unknown_since: Option<Instant>,
+    /// An event came that should have shown the secret.
+    lacks_secret: bool,
+    /// What was matched of a peer that may not speak yet.
+    held: Vec<Observation>,
+    held_bytes: usize,
+    /// Some of that found no room.
+    lost_held: bool,
+    frames: StreamReader,
+    /// The stream is open and counts: how it ends is watched.
+    watched: Option<Watched>,
+    counts: Counts,
+    history: StreamHistory,
+    /// What the last read came to, until it is handed over.
+    observed: Vec<Observation>,
+    /// How late answers come, in seconds.
+    delays: Histogram,
+    data_frames: u64,
+    told_frames: u64,
+    lost: Lost,
+    warned_no_message: bool,
+    opened: Instant,
+    frame_began: Instant,
+    last_read: Instant,
+}
+
+fn probed(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Stream {
+    match is_known {
+        true => ingest.probed.open(permit.address()),
+        false => Stream::default(),
+    }
+}
+
+/// Who is not known may be anybody, and there are more of them than are told apart.
+fn source(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Provenance {
+    match is_known {
+        true => ingest.peer_ids.of(permit.peer()),
+        false => Provenance::STREAM,
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn new(permit: ConnectionPermit, standing: PeerStatus, ingest: &'a Ingest) -> Self {
+        let now = Instant::now();
+        let is_known = standing.is_known();
+        Self {
+            ingest,
+            probed: probed(ingest, &permit, is_known),
+            source: source(ingest, &permit, is_known),
+            permit,
+            unknown_since: (!is_known).then_some(now),
+            standing,
+            lacks_secret: false,
+            held: Vec::new(),
+            held_bytes: 0,
+            lost_held: false,
+            frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
+            watched: None,
+            counts: Counts::default(),
+            history: StreamHistory::of_stream(),
+            observed: Vec::new(),
+            delays: histogram!("collector_observation_delay_seconds"),
+            data_frames: 0,
+            told_frames: 0,
+            lost: Lost::default(),
+            warned_no_message: false,
+            opened: now,
+            frame_began: now,
+            last_read: now,
+        }
+    }
+
+    /// Takes every whole frame from the buffer, in place. Returns whether the stream is over. `begins`: the first began with the
+    /// last read.
+    fn consume(
+        &mut self,
+        read_buffer: &mut ReadBuffer,
+        answer: &mut BytesMut,
+        begins: bool,
+    ) -> Result<bool, Error> {
+        let names = self.ingest.names.load();
+        let guards = self.ingest.guards.load();
+        let secrets = self.ingest.secrets.as_ref().map(Reloaded::load);
+        let context = Context {
+            names: &names,
+            guards: &guards,
+            clock: &self.ingest.clock,
+            remembered: if self.standing.is_known() {
+                &self.ingest.remembered
+            } else {
+                &AnswerCache::default()
+            },
+            own: &self.ingest.own,
+            secrets: secrets.as_deref(),
+            // A peer that is not known could spend the budgets of clients.
+            new_names: if self.standing.is_known() {
+                &self.ingest.new_names
+            } else {
+                &NewNames::default()
+            },
+        };
+        let filled = read_buffer.filled();
+        let mut rest = filled;
+        // Whether a frame began that may be a probe: then that is why the stream moved.
+        let mut is_pushed = false;
+        let finished = loop {
+            let frames = rest;
+            while let Some((payload, behind)) = self.frames.data(rest) {
+                if Stream::may_be_probe(payload.len()) {
+                    let begins = begins || rest.len() < filled.len();
+                    is_pushed |= begins;
+                    let began = if begins {
+                        self.last_read
+                    } else {
+                        self.frame_began
+                    };
+                    let secrets = secrets.as_deref();
+                    self.probed.look(payload, began, |extra| {
+                        secrets.is_none_or(|secrets| secrets.admit(extra))
+                    });
+                }
+                rest = behind;
+                self.data_frames += 1;
+                let (history, counts) = (&mut self.history, &mut self.counts);
+                if let Some(observation) = observe(payload, context, history, counts) {
+                    self.observed.push(observation);
+                    if self.observed.len() >= MOST_OBSERVED {
+                        self.hand_over();
+                    }
+                }
+            }
+            if self.ingest.taps.is_open() && self.standing.is_known() {
+                let taken = frames.len() - rest.len();
+                let frames = frames.get(..taken).unwrap_or_default();
+                self.ingest.taps.offer(frames, secrets.is_some());
+            }
+            match self.control(rest, answer)? {
+                Some((consumed, finished)) => {
+                    rest = rest.get(consumed..).unwrap_or_default();
+                    if finished {
+                        break true;
+                    }
+                }
+                None => break false,
+            }
+        };
+        is_pushed |= (begins || rest.len() < filled.len()) && Stream::begins_probe(rest);
+        self.probed.has_moved(self.last_read, !is_pushed);
+        if self.watched.is_none() && self.frames.phase() == Phase::Streaming {
+            self.watch();
+        }
+        let consumed = filled.len() - rest.len();
+        read_buffer.consume(consumed);
+        Ok(finished)
+    }
+
+    /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is
+    /// there is not whole.
+    #[cold]
+    fn control(
+        &mut self,
+        rest: &[u8],
+        answer: &mut BytesMut,
+    ) -> Result<Option<(usize, bool)>, Error> {
+        let (action, consumed) = match self.frames.step(rest)? {
+            Step::Incomplete { .. } | Step::Data { .. } => return Ok(None),
+            Step::Control { action, consumed } => (action, consumed),
+        };
+        let (reply, finished) = match action {
+            Action::None => (None, false),
+            Action::Send(control) => (Some(control), false),
+            Action::Finish(control) => (control, true),
+        };
+        if let Some(control) = reply {
+            control
+                .encode(&self.ingest.limits.frames, answer)
+                .map_err(frame_stream::Error::from)?;
+        }
+        if self.frames.phase() == Phase::Streaming {
+            match self.standing.is_known() {
+                true => info!("stream open"),
+                // Anybody can have any number of them.
+                false => debug!("stream open, of a peer that is not known"),
+            }
+            self.watch();
+        }
+        if finished && let Some(watched) = self.watched.take() {
+            watched.ended();
+        }
+        Ok(Some((consumed, finished)))
+    }
+
+    /// From now on a loss of this stream is one.
+    fn watch(&mut self) {
+        let may_speak = self.ingest.secrets.is_none() || self.counts.shows_secret();
+        if self.watched.is_none() && self.standing.is_known() && may_speak {
+            self.watched = Some(self.ingest.loss_tracker.open(self.permit.peer()));
+        }
+    }
+
+    /// Hands over what was observed, all at once: each time whoever takes it is woken.
+    fn hand_over(&mut self) {
+        if self.observed.is_empty() {
+            return;
+        }
+        if !self.standing.is_known() {
+            self.hold();
+            return;
+        }
+        for observation in &mut self.observed {
+            observation.source = self.source;
+            if let Some(answered_at) = observation.answered_at {
+                let delay = observation.at.since(answered_at);
+                self.delays.record(delay);
+                self.permit.tell_lag(delay);
+            }
+        }
+        let observations = self.ingest.connections.observations();
+        observations.send(&mut self.observed, self.permit.share(), |full, name| {
+            match full {
+                Full::Queue => self.lost.queue += 1,
+                Full::Share => self.lost.share += 1,
+            }
+            self.ingest.loss_tracker.keep(name);
+        });
+    }
+
+    /// Keeps what was observed until the peer may speak.
+    fn hold(&mut self) {
+        for observation in self.observed.drain(..) {
+            let size = queue::size(&observation);
+            if self.held_bytes + size > self.ingest.limits.held {
+                self.lost.held += 1;
+                self.lost_held = true;
+            } else {
+                self.held_bytes += size;
+                self.held.push(observation);
+            }
+        }
+    }
+
+    /// Whether the peer may speak now. What it said before is handed over if so.
+    fn look_at_standing(&mut self) -> Result<(), Error> {
+        let was_awaited = self.standing.awaits_secret();
+        if self.standing.refresh() {
+            self.standing_changed();
+        } else if was_awaited && !self.standing.awaits_secret() {
+            self.unknown_since = Some(Instant::now());
+        }
+        match self.known_by() {
+            Some(known_by) if known_by <= Instant::now() => {
+                if !self.standing.is_refused_on_host_network() {
+                    return Err(Error::UnknownPeer);
+                }
+                self.standing.refuse();
+                Err(Error::HostNetwork)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the peer, which is to show the secret, has done so with the last read.
+    #[cold]
+    fn look_for_secret(&mut self) {
+        if self.counts.shows_secret() {
+            if self.standing.show_secret() {
+                self.standing_changed();
+            }
+        } else if !self.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
+            // A DNS server without clients sends no event that could show it.
+            self.lacks_secret = true;
+            self.unknown_since = Some(Instant::now());
+        }
+    }
+
+    fn standing_changed(&mut self) {
+        let is_known = self.standing.is_known();
+        self.permit.set_known(is_known);
+        self.probed = probed(self.ingest, &self.permit, is_known);
+        self.source = source(self.ingest, &self.permit, is_known);
+        self.unknown_since = (!is_known).then(Instant::now);
+        if is_known {
+            self.held_bytes = 0;
+            self.held.append(&mut self.observed);
+            self.observed = std::mem::take(&mut self.held);
+            self.hand_over();
+            // By what was counted it is seen that it may speak.
+            if self.frames.phase() == Phase::Streaming {
+                self.watch();
+            }
+            self.flush();
+            if std::mem::take(&mut self.lost_held) {
+                self.ingest.loss_tracker.gap("unknown_peer");
+            }
+            info!("the peer has become known");
+        } else {
+            if let Some(watched) = self.watched.take() {
+                watched.ended();
+            }
+            info!("the peer is no longer known");
+        }
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if !self.held.is_empty() || self.lost_held {
+            self.ingest.loss_tracker.unjudged(self.permit.peer());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! What a read came to: counted and told, once for all its frames.
+
+use metrics::counter;
+use tracing::warn;
+
+use super::Reader;
+use crate::observe::{connection_limits::Drops, metrics::Outcome};
+
+/// Observations that were lost since the last flush.
+#[derive(Default)]
+pub(super) struct Lost {
+    pub(super) queue: u64,
+    pub(super) share: u64,
+    pub(super) held: u64,
+}
+
+impl Reader<'_> {
+    /// Gives the counts over, once a read.
+    pub(super) fn flush(&mut self) {
+        let Lost { queue, share, held } = self.lost;
+        let dropped = Drops {
+            queue,
+            share,
+            unknown: held,
+        };
+        let frames = self.data_frames - std::mem::replace(&mut self.told_frames, self.data_frames);
+        self.permit.tell(frames, dropped);
+        for (count, reason) in [
+            (&mut self.lost.queue, "queue"),
+            (&mut self.lost.share, "peer_share"),
+            (&mut self.lost.held, "unknown_peer"),
+        ] {
+            if *count > 0 {
+                counter!("collector_observations_lost_total", "reason" => reason)
+                    .increment(std::mem::take(count));
+            }
+        }
+        let unreadable =
+            self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
+        if unreadable > 0
+            && let Some(left_out) = self.ingest.bad_events.allow()
+        {
+            let offset = self.frames.offset();
+            warn!(
+                events = unreadable,
+                before_byte = offset,
+                left_out,
+                "events that are no dnstap, or hold no DNS response"
+            );
+        }
+        if self.standing.is_known()
+            && !self.warned_no_message
+            && self.counts.pending(Outcome::NoMessage) > 0
+        {
+            self.warned_no_message = true;
+            warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
+        }
+        // Whoever connects could raise Events: what a peer says before it is known is told when it is.
+        if self.standing.is_known() && self.counts.has_rebindings() {
+            let (mut rebindings, answers) = self.counts.take_rebindings();
+            for rebinding in &mut rebindings {
+                rebinding.source = self.source;
+            }
+            self.ingest.rebindings.tell(rebindings, answers);
+        }
+        self.counts.flush();
+    }
+}

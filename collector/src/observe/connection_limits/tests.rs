@@ -1,0 +1,160 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::observe::queue::tests::{observation, send};
+
+fn connections(limits: MaxConnections) -> ConnectionTable {
+    ConnectionTable::new(limits, queue::channel(1 << 20).0)
+}
+
+fn limits() -> MaxConnections {
+    MaxConnections {
+        connections: 4,
+        of_peer: 2,
+        frames_per_second: 1000,
+    }
+}
+
+fn peer(text: &str) -> Peer {
+    Peer::Address(text.parse().unwrap())
+}
+
+#[test]
+fn connections_are_bounded_of_each_peer_and_in_all_and_a_closed_one_makes_room() {
+    let connections = connections(limits());
+    let take = |text, is_known| connections.take(&peer(text), is_known);
+    let first = take("192.0.2.1:1", true).unwrap();
+    let _second = take("[::ffff:192.0.2.1]:2", true).unwrap();
+    assert_eq!(
+        take("192.0.2.1:3", true).unwrap_err(),
+        LimitExceeded::OfPeer
+    );
+    drop(first);
+    let _third = take("192.0.2.1:3", true).unwrap();
+    let _fourth = take("192.0.2.2:1", true).unwrap();
+    let _fifth = take("192.0.2.2:2", true).unwrap();
+    assert_eq!(take("192.0.2.3:1", true).unwrap_err(), LimitExceeded::All);
+}
+
+#[test]
+fn peers_that_are_not_known_leave_half_of_the_seats() {
+    let connections = connections(limits());
+    let take = |text, is_known| connections.take(&peer(text), is_known);
+    let mut one = take("192.0.2.1:1", false).unwrap();
+    let _two = take("192.0.2.2:1", false).unwrap();
+    assert_eq!(
+        take("192.0.2.3:1", false).unwrap_err(),
+        LimitExceeded::OfUnknown
+    );
+    let _three = take("192.0.2.3:1", true).unwrap();
+    one.set_known(true);
+    let _four = take("192.0.2.4:1", false).unwrap();
+    drop(one);
+    assert_eq!(
+        take("192.0.2.5:1", false).unwrap_err(),
+        LimitExceeded::OfUnknown
+    );
+    take("192.0.2.5:1", true).unwrap();
+}
+
+#[test]
+fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
+    let connections = connections(limits());
+    let one = connections.take(&peer("192.0.2.1:1"), true).unwrap();
+    let two = connections.take(&peer("192.0.2.1:2"), true).unwrap();
+    let gone = connections.take(&peer("192.0.2.2:1"), true).unwrap();
+    let lost = Drops {
+        queue: 1,
+        share: 2,
+        unknown: 4,
+    };
+    one.tell(10, Drops::default());
+    two.tell(5, lost);
+    two.tell_lag(Duration::from_millis(250));
+    gone.tell(1, lost);
+    drop(gone);
+    let view = PeerView {
+        peer: "192.0.2.1".to_owned(),
+        is_known: true,
+        connections: 2,
+        frames: 15,
+        lost: 7,
+        lag: Some(Duration::from_millis(250)),
+    };
+    assert_eq!(connections.view(), [view]);
+    let twice = Drops {
+        queue: 2,
+        share: 4,
+        unknown: 8,
+    };
+    assert_eq!(connections.drops(), twice);
+}
+
+#[test]
+fn nothing_is_left_of_peers_that_have_gone() {
+    let connections = connections(limits());
+    for i in 0..1000 {
+        drop(connections.take(
+            &peer(&format!("10.0.{}.{}:1", i / 250, i % 250)),
+            i % 2 == 0,
+        ));
+    }
+    let table = connections.table();
+    assert_eq!((table.taken, table.unknown), (0, 0));
+    assert!(table.peers.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_comes_back_may_send_no_more_than_one_that_stays() {
+    let (sender, mut queue) = queue::channel(64 << 10);
+    let connections = ConnectionTable::new(limits(), sender);
+    let take = |text: &str| connections.take(&peer(text), true).unwrap();
+    let fill = |permit: &ConnectionPermit| {
+        let send = || send(connections.observations(), observation(1), permit.share());
+        std::iter::from_fn(|| send().ok()).count()
+    };
+    let first = take("192.0.2.1:1");
+    let share = fill(&first);
+    assert!(share > 10);
+    assert_eq!(first.pause(1000), None);
+    drop(first);
+    let again = take("192.0.2.1:2");
+    assert_eq!(fill(&again), 0);
+    assert_eq!(again.pause(100), Some(Duration::from_millis(100)));
+    assert_eq!(fill(&take("192.0.2.2:1")), share);
+    // What it owed is forgotten with it.
+    drop(again);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    for _ in 0..2 * share {
+        queue.recv().await.unwrap();
+    }
+    for i in 0..2 * SWEEP {
+        let ip = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(i).unwrap());
+        let permit = connections
+            .take(&Peer::Address((ip, 1).into()), true)
+            .unwrap();
+        permit.pause(1);
+    }
+    assert!(connections.table().peers.len() > 1000);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for i in 0..2 * SWEEP {
+        drop(take(&format!("10.9.{}.{}:1", i / 250, i % 250)));
+    }
+    let left = connections.table().peers.len();
+    assert!(left <= 2 * SWEEP, "{left}");
+    assert_eq!(fill(&take("192.0.2.1:1")), share);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_is_read_as_fast_as_its_limit_over_all_its_connections() {
+    let connections = connections(limits());
+    let one = connections.take(&peer("192.0.2.1:1"), true).unwrap();
+    let two = connections.take(&peer("192.0.2.1:2"), true).unwrap();
+    let other = connections.take(&peer("192.0.2.2:1"), true).unwrap();
+    assert_eq!(one.pause(600), None);
+    assert_eq!(two.pause(600), Some(Duration::from_millis(200)));
+    assert_eq!(other.pause(1000), None);
+    tokio::time::advance(Duration::from_millis(700)).await;
+    assert_eq!(one.pause(500), None);
+    assert_eq!(one.pause(1), Some(Duration::from_millis(1)));
+}

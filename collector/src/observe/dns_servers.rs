@@ -1,0 +1,182 @@
+//! The DNS servers that EndpointSlices list, and which of them are on the host network.
+//!
+//! A pod on the host network has the address of its Node, which it shares with every such pod there. So an address alone does not
+//! tell the DNS server from them: it has to stream over TLS and show the shared secret.
+
+use std::{collections::BTreeMap, future::pending, net::IpAddr, sync::Arc, time::Duration};
+
+use runtime::{cluster_cidrs::Networks, endpoints::Endpoints};
+use tokio::{sync::watch, time::Instant};
+
+/// A refusal that was not repeated for so long is over. A DNS server dials again every few seconds.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// Follows the DNS servers. Clones see the changes each for itself, and share the refusals.
+#[derive(Clone, Debug)]
+pub struct DnsServers {
+    endpoints: watch::Receiver<Option<Endpoints>>,
+    networks: watch::Receiver<Option<Arc<Networks>>>,
+    refusals: Arc<watch::Sender<Refusals>>,
+}
+
+/// What came from the addresses of DNS servers on the host network.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// When a stream was last refused.
+    refused: BTreeMap<IpAddr, Instant>,
+    /// How many streams showed the secret and are open. Another pod of the Node may have sent what is refused beside them.
+    proven: BTreeMap<IpAddr, usize>,
+}
+
+/// While it lives, an open stream from an address of a DNS server on the host network has shown the secret.
+#[derive(Debug)]
+pub(super) struct Proven {
+    address: IpAddr,
+    refusals: Arc<watch::Sender<Refusals>>,
+}
+
+impl Drop for Proven {
+    fn drop(&mut self) {
+        self.refusals.send_modify(|refusals| {
+            if let Some(streams) = refusals.proven.get_mut(&self.address) {
+                *streams = streams.saturating_sub(1);
+                if *streams == 0 {
+                    refusals.proven.remove(&self.address);
+                }
+            }
+        });
+    }
+}
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Placement {
+    /// No DNS server, as far as is known yet.
+    Unlisted,
+    /// A DNS server whose address is its own. Until Nodes were read, every DNS server counts as one.
+    PodNetwork,
+    /// A DNS server that has the address of a Node.
+    HostNetwork,
+}
+
+/// What is known at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Listing {
+    endpoints: Option<Endpoints>,
+    networks: Option<Arc<Networks>>,
+}
+
+impl Listing {
+    pub(super) fn placement(&self, address: IpAddr) -> Placement {
+        let mut listed = self.endpoints.iter().flat_map(|all| all.keys());
+        let is_listed = listed.any(|endpoint| endpoint.ip().to_canonical() == address);
+        match &self.networks {
+            Some(networks) if is_listed => match networks.is_node(address) {
+                Some(true) => Placement::HostNetwork,
+                Some(false) | None => Placement::PodNetwork,
+            },
+            _ => Placement::Unlisted,
+        }
+    }
+
+    /// Whether Nodes cannot be read, so that no DNS server is known to be on the host network.
+    pub(super) fn lacks_nodes(&self) -> bool {
+        let networks = self.networks.as_ref();
+        self.endpoints.is_some() && networks.is_some_and(|networks| !networks.knows_nodes())
+    }
+}
+
+impl DnsServers {
+    /// The DNS servers at these endpoints. `None` in either receiver: it is not known yet, and no peer may speak.
+    pub fn new(
+        endpoints: watch::Receiver<Option<Endpoints>>,
+        networks: watch::Receiver<Option<Arc<Networks>>>,
+    ) -> Self {
+        Self {
+            endpoints,
+            networks,
+            refusals: Arc::new(watch::channel(Refusals::default()).0),
+        }
+    }
+
+    /// What is known now.
+    pub(super) fn look(&mut self) -> Listing {
+        Listing {
+            endpoints: self.endpoints.borrow_and_update().clone(),
+            networks: self.networks.borrow_and_update().clone(),
+        }
+    }
+
+    /// Whether something changed since the last look; cheap.
+    pub(super) fn has_changed(&self) -> bool {
+        // An error: the program ends.
+        let endpoints = self.endpoints.has_changed().unwrap_or(false);
+        endpoints || self.networks.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until something changes since the last look. May be cancelled.
+    pub(super) async fn changed(&mut self) {
+        tokio::select! {
+            () = changes(&mut self.endpoints) => {}
+            () = changes(&mut self.networks) => {}
+        }
+    }
+
+    /// Keeps that a stream from this DNS server was refused now since that is on the host network.
+    pub(crate) fn refuse(&self, address: IpAddr) {
+        self.refusals.send_if_modified(|refusals| {
+            let is_new = refusals.refused.insert(address, Instant::now()).is_none();
+            is_new && !refusals.proven.contains_key(&address)
+        });
+    }
+
+    /// Keeps that a stream from this DNS server, which is on the host network, may speak; for as long as what is returned lives.
+    pub(super) fn prove(&self, address: IpAddr) -> Proven {
+        self.refusals.send_modify(|refusals| {
+            refusals.refused.remove(&address);
+            *refusals.proven.entry(address).or_default() += 1;
+        });
+        Proven {
+            address,
+            refusals: Arc::clone(&self.refusals),
+        }
+    }
+
+    /// Told of when a DNS server begins or ends to be refused.
+    pub(super) fn refusals(&self) -> watch::Receiver<Refusals> {
+        self.refusals.subscribe()
+    }
+
+    /// Forgets the refusals of what is no DNS server on the host network any more.
+    pub(super) fn retain_refused(&self, listing: &Listing) {
+        let is_so = |address: &IpAddr| listing.placement(*address) == Placement::HostNetwork;
+        self.refusals.send_if_modified(|refusals| {
+            let refused = &mut refusals.refused;
+            let before = refused.len();
+            refused.retain(|address, at| is_so(address) && is_recent(*at));
+            refused.len() < before
+        });
+    }
+
+    /// The DNS servers that are refused since they are on the host network.
+    pub fn refused(&self) -> Vec<IpAddr> {
+        let refusals = self.refusals.borrow();
+        let is_refused = |(address, at): &(&IpAddr, &Instant)| {
+            is_recent(**at) && !refusals.proven.contains_key(*address)
+        };
+        let refused = refusals.refused.iter().filter(is_refused);
+        refused.map(|(address, _)| *address).collect()
+    }
+}
+
+fn is_recent(refused_at: Instant) -> bool {
+    refused_at.elapsed() < FORGOTTEN_AFTER
+}
+
+/// Waits for a change, and leaves it to the next look.
+async fn changes<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_ok() {
+        return receiver.mark_changed();
+    }
+    pending().await
+}

@@ -1,0 +1,104 @@
+//! Tells administrators of DNS servers that are refused since they are on the host network.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use kube::Resource;
+use runtime::{
+    endpoints::ServiceName,
+    kube_events::{AGAIN, BUSY, Reporter, Severity},
+};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::dns_servers::{DnsServers, Placement};
+
+/// The reason of an Event.
+const REASON: &str = "HostNetworkRefused";
+
+/// What it means and what to do about it, in the log, in Events and on the status page.
+pub const ADVICE: &str = "a DNS server on the host network shares its Node's address with other pods. Let it stream over TLS (tls:// in the \
+    Corefile) with the shared secret (--secret-file), or allow it with --insecure-host-network";
+
+/// How long the first Event waits, so that it names all DNS servers that dial together.
+const GATHER: Duration = Duration::from_secs(5);
+
+/// How many DNS servers an Event names.
+const MAX_NAMED: usize = 5;
+
+/// Tells until the token is cancelled. Each DNS server is named in the log once, and all of them in Events on the Services that
+/// they may be behind.
+///
+/// # Errors
+/// None.
+pub async fn run(
+    mut servers: DnsServers,
+    services: Vec<ServiceName>,
+    reporter: Reporter,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut refusals = servers.refusals();
+    let mut logged = BTreeSet::new();
+    let mut report_at = None;
+    let mut said_unknown = false;
+    loop {
+        let listing = servers.look();
+        refusals.mark_unchanged();
+        if listing.lacks_nodes() && !std::mem::replace(&mut said_unknown, true) {
+            warn!(
+                "Nodes cannot be read: DNS servers on the host network cannot be told from others, and are accepted without TLS and secret"
+            );
+        }
+        servers.retain_refused(&listing);
+        logged.retain(|address| listing.placement(*address) == Placement::HostNetwork);
+        let refused = servers.refused();
+        for address in &refused {
+            if logged.insert(*address) {
+                warn!(server = %address, "dnstap stream refused: {ADVICE}");
+            }
+        }
+        let now = Instant::now();
+        let due = match report_at {
+            _ if refused.is_empty() => None,
+            None => Some(now + GATHER),
+            Some(due) if due > now => Some(due),
+            Some(_) => {
+                let are_taken = services.iter().all(|service| {
+                    let about = reference(service);
+                    reporter.report(about, Severity::Warning, REASON, note(&refused))
+                });
+                Some(now + if are_taken { AGAIN } else { BUSY })
+            }
+        };
+        report_at = due;
+        tokio::select! {
+            () = token.cancelled() => return Ok(()),
+            () = servers.changed() => {}
+            Ok(()) = refusals.changed() => {}
+            () = sleep_until(due.unwrap_or(now)), if due.is_some() => {}
+        }
+    }
+}
+
+fn note(refused: &[IpAddr]) -> String {
+    let named = refused.iter().take(MAX_NAMED).map(ToString::to_string);
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = refused.len().saturating_sub(MAX_NAMED) {
+        named += &format!(" and {more} more");
+    }
+    format!("dnstap streams of {named} are refused: {ADVICE}")
+}
+
+fn reference(service: &ServiceName) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(Service::api_version(&()).into_owned()),
+        kind: Some(Service::kind(&()).into_owned()),
+        namespace: Some(service.namespace.clone()),
+        name: Some(service.name.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The sockets that CoreDNS dials.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use metrics::{counter, gauge};
+use runtime::{
+    listen::{self, Access, ListenAddress, Peer, Stream},
+    reload::Reloaded,
+};
+use tokio::{task::JoinSet, time::timeout};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::{
+    Ingest, connection, connection_limits::ConnectionPermit, error::Error, peer_acl::PeerStatus,
+};
+
+/// What a `tls://` listener shows its peers: the newest that the files gave.
+pub type Acceptor = Reloaded<ServerConfig>;
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: listen::Listener,
+    tls: Option<Acceptor>,
+}
+
+impl Listener {
+    /// Binds the address. A socket's file is for user and group unless its URL says something else, as CoreDNS may run as another
+    /// user of the same group. A TCP peer that is silent for `keep_alive` is asked whether it is there. `tls` is for `tls://`.
+    ///
+    /// # Errors
+    /// Those of [`listen::Listener::bind`], with the address; `tls://` without a certificate.
+    pub async fn bind(
+        address: &ListenAddress,
+        keep_alive: Duration,
+        tls: Option<&Acceptor>,
+    ) -> anyhow::Result<Self> {
+        let tls = match (address, tls) {
+            (ListenAddress::Tls(_), None) => bail!("{address} needs a certificate"),
+            (ListenAddress::Tls(_), tls) => tls.cloned(),
+            _ => None,
+        };
+        let socket = listen::Listener::bind(address, Access::Group)
+            .await
+            .with_context(|| format!("cannot listen on {address}"))?;
+        socket
+            .keep_alive(keep_alive)
+            .with_context(|| format!("connections to {address} cannot be kept alive"))?;
+        info!(listen = %socket.address(), "listening for dnstap");
+        Ok(Self { socket, tls })
+    }
+
+    /// Accepts and reads connections until `shutdown`, then reads what is in their buffers and lets them go.
+    ///
+    /// # Errors
+    /// The socket is broken for good.
+    pub async fn run(self, ingest: Ingest, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut connections = JoinSet::new();
+        let listen = self.socket.address().to_string();
+        let accepted =
+            counter!("collector_connections_accepted_total", "listener" => listen.clone());
+        loop {
+            let stream = tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                    if let Err(error) = ended {
+                        bail!("a connection's task failed: {error}");
+                    }
+                    continue;
+                }
+                stream = self.socket.accept() => stream,
+            };
+            let (stream, peer) = match stream {
+                Ok(accepted) => accepted,
+                // Out of file descriptors, or the peer left before it was accepted: neither ends the listener.
+                Err(error) => {
+                    count_error("accept");
+                    if let Some(left_out) = ingest.complaints.allow() {
+                        warn!(listen, %error, left_out, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            accepted.increment(1);
+            let (permit, standing) = match self.admit(&peer, &ingest) {
+                Ok(admitted) => admitted,
+                Err(reason) => {
+                    count_error(reason);
+                    if let Some(left_out) = ingest.complaints.allow() {
+                        warn!(listen, %peer, reason, left_out, "connection refused");
+                    }
+                    continue;
+                }
+            };
+            let span = info_span!("dnstap", listen, %peer);
+            let (ingest, shutdown) = (ingest.clone(), shutdown.clone());
+            let tls = self.tls.as_ref().map(Reloaded::load);
+            let task = async move {
+                gauge!("collector_connections").increment(1.0);
+                let read = match tls {
+                    None => connection::read(stream, permit, standing, &ingest, shutdown).await,
+                    Some(tls) => {
+                        let tls = TlsAcceptor::from(tls);
+                        read_tls(tls, stream, permit, standing, &ingest, shutdown).await
+                    }
+                };
+                match read {
+                    Ok(frames) => debug!(frames, "stream ended"),
+                    Err(error) => {
+                        count_error(error.reason());
+                        if matches!(error, Error::HostNetwork) {
+                            // Such a server dials again for ever: it is told of once.
+                            debug!(%error, "stream closed");
+                        } else if let Some(left_out) = ingest.complaints.allow() {
+                            warn!(%error, left_out, "stream closed");
+                        }
+                    }
+                }
+                gauge!("collector_connections").decrement(1.0);
+            };
+            connections.spawn(task.instrument(span));
+        }
+        // New peers are refused from here on, so that CoreDNS's one immediate redial finds another replica.
+        drop(self);
+        while connections.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// Finds a seat for a peer, or a word for why it is refused.
+    fn admit(
+        &self,
+        peer: &Peer,
+        ingest: &Ingest,
+    ) -> Result<(ConnectionPermit, PeerStatus), &'static str> {
+        if !self.socket.admits(peer) {
+            return Err("peer_credentials");
+        }
+        let standing =
+            ingest
+                .peer_acl
+                .standing(self.socket.address(), peer, ingest.secrets.is_some());
+        if !standing.is_known() && !standing.may_change() {
+            return Err("unknown_peer");
+        }
+        let permit = ingest.connections.take(peer, standing.is_known());
+        let permit = permit.map_err(super::connection_limits::LimitExceeded::reason)?;
+        Ok((permit, standing))
+    }
+}
+
+async fn read_tls(
+    acceptor: TlsAcceptor,
+    stream: Stream,
+    permit: ConnectionPermit,
+    standing: PeerStatus,
+    ingest: &Ingest,
+    shutdown: CancellationToken,
+) -> Result<u64, Error> {
+    let limit = ingest.limits.handshake;
+    let handshake = shutdown.run_until_cancelled(timeout(limit, acceptor.accept(stream)));
+    let stream = match handshake.await {
+        None => return Ok(0),
+        Some(Err(_)) => return Err(Error::HandshakeTimeout(limit)),
+        Some(Ok(stream)) => stream.map_err(Error::Tls)?,
+    };
+    connection::read(stream, permit, standing, ingest, shutdown).await
+}
+
+fn count_error(reason: &'static str) {
+    counter!("collector_connection_errors_total", "reason" => reason).increment(1);
+}

@@ -1,0 +1,99 @@
+//! Whose streams observations came in, as numbers: two bytes for each address that is known, and none for a frame.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::connection_limits::Key;
+use crate::observation::Provenance;
+
+/// The peers that have spoken in this process's life. Clones share them.
+///
+/// A number is never given to another peer, so that nobody is said to have spoken who has not; beyond
+/// [`Provenance::PEERS`] they are not told apart.
+#[derive(Clone, Debug, Default)]
+pub struct PeerIds(Arc<Mutex<Peers>>);
+
+#[derive(Debug, Default)]
+struct Peers {
+    numbers: HashMap<Key, usize>,
+    keys: Vec<Key>,
+}
+
+impl PeerIds {
+    /// What is seen in the streams of this peer.
+    pub(super) fn of(&self, key: Key) -> Provenance {
+        let mut peers = self.peers();
+        if let Some(number) = peers.numbers.get(&key) {
+            return Provenance::peer(*number);
+        }
+        let number = peers.keys.len();
+        if number >= Provenance::PEERS {
+            return Provenance::STREAM;
+        }
+        peers.numbers.insert(key, number);
+        peers.keys.push(key);
+        Provenance::peer(number)
+    }
+
+    /// Where that is, in words that `seen` stands before.
+    pub fn describe(&self, source: Provenance) -> String {
+        let key = source
+            .number()
+            .and_then(|number| self.peers().keys.get(number).copied());
+        match (source, key) {
+            (_, Some(key)) => format!("in the dnstap stream of {key}"),
+            (Provenance::STATUS, _) => {
+                "by another replica or an earlier run, which wrote it into the object".to_owned()
+            }
+            (Provenance::LOOKUP, _) => "in the reply to this replica's own look-up".to_owned(),
+            (Provenance::REMEMBERED, _) => {
+                "in a dnstap stream, before a rule wanted the name".to_owned()
+            }
+            _ => "in a dnstap stream".to_owned(),
+        }
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        // Every change is whole before anything can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_keeps_its_number_and_what_is_no_peers_has_words_of_its_own() {
+        let peer_ids = PeerIds::default();
+        let address = Key::Address("192.0.2.1".parse().unwrap());
+        let one = peer_ids.of(address);
+        let two = peer_ids.of(Key::Process(Some(7)));
+        assert_eq!(peer_ids.of(address), one);
+        assert_eq!(peer_ids.describe(one), "in the dnstap stream of 192.0.2.1");
+        assert_eq!(peer_ids.describe(two), "in the dnstap stream of process 7");
+        let others = [
+            Provenance::STATUS,
+            Provenance::LOOKUP,
+            Provenance::REMEMBERED,
+            Provenance::STREAM,
+            Provenance::peer(2),
+        ];
+        let words: std::collections::BTreeSet<_> = others.map(|it| peer_ids.describe(it)).into();
+        // A number that nobody has is some stream.
+        assert_eq!(words.len(), others.len() - 1);
+    }
+
+    #[test]
+    fn with_too_many_peers_the_later_ones_are_not_told_apart() {
+        let peer_ids = PeerIds::default();
+        for pid in 0..=Provenance::PEERS as i32 {
+            peer_ids.of(Key::Process(Some(pid)));
+        }
+        let last = peer_ids.of(Key::Process(Some(i32::MAX)));
+        assert_eq!(last, Provenance::STREAM);
+        assert_eq!(peer_ids.peers().keys.len(), Provenance::PEERS);
+    }
+}

@@ -1,0 +1,305 @@
+//! From a dnstap frame to an observation: what every event goes through. No IO, and no allocation for an event that is neither
+//! wanted nor remembered.
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::{
+    api::{DnsName, Family},
+    dns, dnstap,
+};
+use runtime::clock::{Clock, Timestamp};
+use smallvec::SmallVec;
+
+use super::{
+    dedup::{Mark, Repeats},
+    lag::Lateness,
+    metrics::{Counts, Outcome},
+    secret::Secrets,
+};
+use crate::{
+    guards::Guards,
+    observation::{Addresses, Observation, Provenance},
+    observe::{
+        answer_cache::{self, AnswerCache},
+        names::{Match, NameIndex},
+        new_names::NewNames,
+    },
+    query_origin::{OwnQueries, QueryOrigin},
+};
+
+/// What events are held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The wanted names.
+    pub names: &'a NameIndex,
+    /// Which addresses may come in.
+    pub guards: &'a Guards,
+    /// The time of receipt.
+    pub clock: &'a Clock,
+    /// Where answers go that nobody wants yet.
+    pub remembered: &'a AnswerCache,
+    /// The look-ups of all collectors, which the DNS server reports like any client's.
+    pub own: &'a OwnQueries,
+    /// What an event must show in `extra`, if anything.
+    pub secrets: Option<&'a Secrets>,
+    /// Which new names under wildcards are taken in.
+    pub new_names: &'a NewNames,
+}
+
+/// The past of a stream, as far as its next events depend on it.
+#[derive(Debug, Default)]
+pub struct StreamHistory {
+    dedup: Repeats,
+    lag: Lateness,
+}
+
+impl StreamHistory {
+    /// For a stream, whose repeated answers are left out. The [default](Self::default) takes each.
+    pub(super) fn of_stream() -> Self {
+        Self {
+            dedup: Repeats::of_stream(),
+            ..Self::default()
+        }
+    }
+
+    /// When an answer that is read `at` a time was given, by the clock of its receipt.
+    fn given(&mut self, answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
+        answered_at.map_or(at, |answered_at| self.lag.given(answered_at, at))
+    }
+}
+
+/// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
+/// owner must be bounded in bytes too.
+pub const MAX_ADDRESSES: usize = 1000;
+
+/// A good answer to a question for addresses.
+#[derive(Debug)]
+struct Asked<'a> {
+    event: dnstap::ClientResponse<'a>,
+    response: dns::Response<'a>,
+    family: Family,
+}
+
+/// The observation that a data frame is. Each outcome is counted.
+#[inline]
+pub fn observe(
+    frame: &[u8],
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Option<Observation> {
+    let asked = match dnstap::ClientResponse::parse_usual(frame) {
+        Some(Some(event)) => judge(event, context),
+        Some(None) => Err(Outcome::OtherKind),
+        None => judge_unusual(frame, context),
+    };
+    match asked.and_then(|asked| take(asked, context, history, counts)) {
+        Ok(observation) => {
+            counts.add(Outcome::Observed);
+            Some(observation)
+        }
+        Err(outcome) => {
+            counts.add(outcome);
+            None
+        }
+    }
+}
+
+/// The same for what no CoreDNS sent.
+#[cold]
+#[inline(never)]
+fn judge_unusual<'a>(frame: &'a [u8], context: Context<'_>) -> Result<Asked<'a>, Outcome> {
+    let event = dnstap::ClientResponse::parse(frame).map_err(|_| Outcome::BadEvent)?;
+    judge(event.ok_or(Outcome::OtherKind)?, context)
+}
+
+// In line, and what few events come to is out of line and takes what it needs by value: so all of this is done in registers.
+
+#[inline(always)]
+fn judge<'a>(
+    event: dnstap::ClientResponse<'a>,
+    context: Context<'_>,
+) -> Result<Asked<'a>, Outcome> {
+    if context
+        .secrets
+        .is_some_and(|secrets| !secrets.admit(event.extra))
+    {
+        return Err(Outcome::WrongSecret);
+    }
+    let message = event.message.ok_or(Outcome::NoMessage)?;
+    // Most responses are failures: they end before their question is read.
+    let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;
+    if !header.is_response() || header.opcode() != dns::OPCODE_QUERY {
+        return Err(Outcome::BadMessage);
+    }
+    if header.rcode() != dns::RCODE_NOERROR {
+        return Err(Outcome::Failure);
+    }
+    let response = dns::Response::parse(message).map_err(|_| Outcome::BadMessage)?;
+    let question = response.question();
+    let family = match (question.qclass, question.qtype) {
+        (dns::CLASS_IN, dns::TYPE_A) => Family::V4,
+        (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
+        _ => return Err(Outcome::OtherType),
+    };
+    Ok(Asked {
+        event,
+        response,
+        family,
+    })
+}
+
+#[inline(always)]
+fn take(
+    asked: Asked<'_>,
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    if let Some(found) = context.names.find(asked.response.question().name) {
+        return take_wanted(found, asked, context, history, counts);
+    }
+    if context.remembered.is_enabled() {
+        remember(asked, context, history);
+    }
+    Err(Outcome::NotWanted)
+}
+
+/// The observation that an answer for a wanted name is.
+#[inline(never)]
+fn take_wanted(
+    found: Match<'_>,
+    asked: Asked<'_>,
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    let Asked {
+        event,
+        response,
+        family,
+    } = asked;
+    let Context { guards, clock, .. } = context;
+    let client = client(event, context)?;
+    let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
+    let message = event.message.unwrap_or_default();
+    // Without a client's address the collector cannot tell a repeat from another client's answer.
+    let mark = client.map(|_| Mark::new(message, answered_at, at, context.names));
+    if mark.is_some_and(|mark| history.dedup.has(mark)) {
+        return Err(Outcome::Repeated);
+    }
+    let name = match found {
+        Match::Exact(name) => name.clone(),
+        Match::Wildcard => {
+            DnsName::try_from(&response.question().name.lower()).map_err(|_| Outcome::BadName)?
+        }
+    };
+    let mut addresses = Addresses::new();
+    let mut refused = None;
+    response
+        .addresses(|address, ttl| match guards.admit(address) {
+            Ok(_) if addresses.len() >= MAX_ADDRESSES => counts.refuse("too-many"),
+            Ok(address) => addresses.push((address, ttl)),
+            Err(reason) => {
+                refused = Some((address, reason));
+                counts.refuse(reason);
+            }
+        })
+        .map_err(|_| Outcome::BadMessage)?;
+    if let Some((address, reason)) = refused {
+        counts.rebound(&name, address, reason);
+    }
+    if addresses.is_empty() {
+        return Err(if refused.is_some() {
+            Outcome::Refused
+        } else {
+            Outcome::NoAddress
+        });
+    }
+    if let (Match::Wildcard, Some(client)) = (found, client)
+        && !context.new_names.admit(&name, family, client, at)
+    {
+        return Err(Outcome::NewName);
+    }
+    // One with refused addresses is told of each time.
+    if let (Some(mark), None) = (mark, refused) {
+        history.dedup.keep(mark);
+    }
+    Ok(Observation {
+        name,
+        family,
+        addresses,
+        at,
+        answered_at,
+        given: history.given(answered_at, at),
+        client,
+        truncated: response.truncated(),
+        source: Provenance::STREAM,
+    })
+}
+
+/// Keeps the answer for a rule that is still to come.
+fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory) {
+    let question = asked.response.question();
+    // Not when it was read: after a pause answers of many seconds are read in one.
+    let answered_at = asked.event.time().and_then(timestamp);
+    let given = history.given(answered_at, context.clock.now());
+    let message = asked.event.message.unwrap_or_default();
+    let is_new = context
+        .remembered
+        .is_new(question.name, asked.family, message, given);
+    if let Some(mark) = is_new {
+        remember_new(asked, mark, given, context);
+    }
+}
+
+#[inline(never)]
+fn remember_new(asked: Asked<'_>, mark: answer_cache::Mark, at: Timestamp, context: Context<'_>) {
+    let Asked {
+        event,
+        response,
+        family,
+    } = asked;
+    let Ok(client) = client(event, context) else {
+        return;
+    };
+    let mut addresses = SmallVec::<[(IpAddr, u32); answer_cache::MAX_ADDRESSES]>::new();
+    let read = response.addresses(|address, ttl| {
+        if let Ok(address) = context.guards.admit(address)
+            && addresses.len() < answer_cache::MAX_ADDRESSES
+        {
+            addresses.push((address, ttl));
+        }
+    });
+    if read.is_ok() && !addresses.is_empty() {
+        let answer = answer_cache::Answer {
+            name: &response.question().name.lower(),
+            family,
+            addresses: &addresses,
+            at,
+            client,
+        };
+        context.remembered.keep_marked(mark, &answer);
+    }
+}
+
+/// The address of the client, if the event has one. Queries of collectors are no client's.
+fn client(
+    event: dnstap::ClientResponse<'_>,
+    context: Context<'_>,
+) -> Result<Option<IpAddr>, Outcome> {
+    match context.own.origin(event.client(), event.port()) {
+        QueryOrigin::Collector => Err(Outcome::Collector),
+        QueryOrigin::Client(address) => Ok(Some(address)),
+        QueryOrigin::Unknown => Ok(None),
+    }
+}
+
+/// A dnstap time: seconds and nanoseconds since the Unix epoch.
+pub(crate) fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
+    let seconds = i64::try_from(time.seconds).ok()?.checked_mul(1000)?;
+    Some(Timestamp::from_millis(seconds) + Duration::from_nanos(time.nanoseconds.into()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,471 @@
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
+
+use hickory_proto::{
+    op::{Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{Name, RData, Record, RecordType, rdata},
+};
+use prost::Message as _;
+use proto::{
+    api::{DnsName, Family},
+    dnstap::pb,
+};
+use runtime::clock::{Clock, Timestamp};
+
+use super::{Context, StreamHistory, observe};
+use crate::{
+    controller::Shared,
+    guards::Guards,
+    notices::{Kind, LeftOut, Notices},
+    observation::Observation,
+    observe::{
+        answer_cache::AnswerCache,
+        metrics::{Counts, Outcome},
+        names::NameIndex,
+        new_names::{NewNameLimits, NewNames},
+    },
+    query_origin::OwnQueries,
+};
+
+/// A CLIENT_RESPONSE that a test changes before it is sent.
+struct Event {
+    kind: pb::message::Type,
+    message: Message,
+    dns: Option<Vec<u8>>,
+    /// Of the time when it was given.
+    nanoseconds: u32,
+}
+
+fn response(asked: &str, records: &[(&str, RData)]) -> Event {
+    let name = Name::from_ascii(asked).unwrap();
+    let mut message = Message::new(7, MessageType::Response, OpCode::Query);
+    message.add_query(Query::query(name, RecordType::A));
+    for (owner, data) in records {
+        message.add_answer(Record::from_rdata(
+            Name::from_ascii(owner).unwrap(),
+            30,
+            data.clone(),
+        ));
+    }
+    Event {
+        kind: pb::message::Type::ClientResponse,
+        message,
+        dns: None,
+        nanoseconds: 500_000_000,
+    }
+}
+
+fn a(ip: &str) -> RData {
+    RData::A(rdata::A(ip.parse::<Ipv4Addr>().unwrap()))
+}
+
+fn frame(event: &Event) -> Vec<u8> {
+    let dns = event
+        .dns
+        .clone()
+        .unwrap_or_else(|| event.message.to_vec().unwrap());
+    let message = pb::Message {
+        r#type: event.kind as i32,
+        query_address: Some(vec![10, 0, 0, 1]),
+        response_time_sec: Some(1_800_000_000),
+        response_time_nsec: Some(event.nanoseconds),
+        response_message: (!dns.is_empty()).then_some(dns),
+        ..pb::Message::default()
+    };
+    pb::Dnstap {
+        r#type: 1,
+        message: Some(message),
+        ..pb::Dnstap::default()
+    }
+    .encode_to_vec()
+}
+
+#[test]
+fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
+    let mut event = pb::Dnstap::decode(wanted_frame().as_slice()).unwrap();
+    let message = event.message.as_mut().unwrap();
+    message.socket_family = Some(77);
+    message.socket_protocol = Some(78);
+    message.policy = Some(pb::Policy {
+        action: Some(79),
+        r#match: Some(80),
+        ..pb::Policy::default()
+    });
+    let (observation, _) = run(&event.encode_to_vec());
+    assert!(observation.is_some());
+    // An event of a kind that is not there yet is none of ours.
+    event.message.as_mut().unwrap().r#type = 81;
+    let (observation, counts) = run(&event.encode_to_vec());
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 0);
+}
+
+/// A frame that a wanted name's observation comes of.
+pub(crate) fn wanted_frame() -> Vec<u8> {
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a("1.2.3.4"))],
+    ))
+}
+
+/// The same with another address each time: a stream is not listened to twice for one answer.
+pub(crate) fn another_wanted_frame() -> Vec<u8> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let address = Ipv4Addr::from(0x0102_0000 + NEXT.fetch_add(1, Relaxed));
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a(&address.to_string()))],
+    ))
+}
+
+/// The same with an address that is never opened.
+pub(crate) fn refused_frame() -> Vec<u8> {
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a("127.0.0.1"))],
+    ))
+}
+
+fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
+    run_with(frame, &OwnQueries::default())
+}
+
+fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
+    let wanted =
+        ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
+    let names: NameIndex = wanted.iter().collect();
+    let mut counts = Counts::default();
+    let context = Context {
+        names: &names,
+        guards: &Guards::default(),
+        clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
+        remembered: &AnswerCache::default(),
+        own,
+        secrets: None,
+        new_names: &NewNames::default(),
+    };
+    (
+        observe(frame, context, &mut StreamHistory::default(), &mut counts),
+        counts,
+    )
+}
+
+#[test]
+fn an_answer_counts_from_when_it_was_given_also_after_a_pause() {
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let expected = [(0, "192.0.2.1"), (600, "192.0.2.1"), (1600, "192.0.2.2")];
+    let expected = expected.map(|(given, ip)| (given, ip.to_owned()));
+    let [observed, remembered] = heard_after_a_pause(&[&wanted].into_iter().collect());
+    assert_eq!(observed, expected);
+    assert!(remembered.is_empty());
+    // No rule has the name yet. The answer is remembered with the time when it was last given.
+    let [observed, remembered] = heard_after_a_pause(&NameIndex::default());
+    assert!(observed.is_empty());
+    assert_eq!(remembered, expected[1..]);
+}
+
+/// What comes of an event of a stream.
+fn hear(
+    event: &Event,
+    names: &NameIndex,
+    clock: &Clock,
+    remembered: &AnswerCache,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Option<Observation> {
+    let own = OwnQueries::default();
+    let context = Context {
+        names,
+        guards: &Guards::default(),
+        clock,
+        remembered,
+        own: &own,
+        secrets: None,
+        new_names: &NewNames::default(),
+    };
+    let frame = frame(event);
+    observe(&frame, context, history, counts)
+}
+
+/// When an answer and two after a pause were given, of those that are wanted and of those that are remembered.
+fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
+    let start = Timestamp::from_millis(1_800_000_000_500);
+    let clock = Clock::manual(start);
+    let remembered = AnswerCache::new(64, Duration::from_secs(60));
+    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
+    let mut observations = Vec::new();
+    let mut says = |ip: &str, nanoseconds, seconds: u64| {
+        clock.set(start + Duration::from_secs(seconds));
+        let mut event = response("www.example.com.", &[("www.example.com.", a(ip))]);
+        event.nanoseconds = nanoseconds;
+        let heard = hear(
+            &event,
+            names,
+            &clock,
+            &remembered,
+            &mut history,
+            &mut counts,
+        );
+        observations.extend(heard);
+    };
+    says("192.0.2.1", 500_000_000, 0);
+    // Read half a minute later, and given within two seconds.
+    says("192.0.2.1", 1_100_000_000, 30);
+    says("192.0.2.2", 2_100_000_000, 30);
+    let wanted = DnsName::parse("www.example.com").unwrap();
+    let recalled = remembered.recall(&wanted, clock.now(), Duration::ZERO);
+    [observations, recalled].map(|found| {
+        let found = found.iter();
+        let given = |it: &Observation| it.given.since(start).as_millis();
+        found
+            .map(|it| (given(it), it.addresses[0].0.to_string()))
+            .collect()
+    })
+}
+
+#[test]
+fn what_a_stream_has_just_said_is_not_said_again() {
+    let index = || -> NameIndex {
+        let wanted = DnsName::parse("www.example.com").unwrap();
+        [&wanted].into_iter().collect()
+    };
+    let mut names = index();
+    let (clock, remembered) = (Clock::manual(Timestamp::default()), AnswerCache::default());
+    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
+    let mut says = |event: &Event, millis: i64, names: &NameIndex, history: &mut StreamHistory| {
+        clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
+        hear(event, names, &clock, &remembered, history, &mut counts).is_some()
+    };
+    let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
+    let mut again = answer();
+    again.message.metadata.id = 8;
+    assert!(says(&answer(), 0, &names, &mut history));
+    assert!(!says(&answer(), 1, &names, &mut history));
+    assert!(!says(&again, 99, &names, &mut history));
+    // What holds none is told all.
+    assert!(says(&again, 99, &names, &mut StreamHistory::default()));
+    // Other addresses, or another time.
+    let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
+    assert!(says(&other, 99, &names, &mut history));
+    assert!(says(&again, 100, &names, &mut history));
+    assert!(!says(&answer(), 199, &names, &mut history));
+    // What was given during a pause is read at once.
+    let mut later = answer();
+    later.nanoseconds += 100_000_000;
+    assert!(says(&later, 199, &names, &mut history));
+    // The rule may have gone and come back.
+    names = index();
+    assert!(says(&answer(), 199, &names, &mut history));
+    // What is refused in part is counted each time.
+    let refused = response(
+        "www.example.com.",
+        &[
+            ("www.example.com.", a("192.0.2.1")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    assert!(says(&refused, 199, &names, &mut history));
+    assert!(says(&refused, 199, &names, &mut history));
+    assert_eq!(counts.pending(Outcome::Repeated), 3);
+}
+
+fn outcome(event: &Event) -> Outcome {
+    let (observation, counts) = run(&frame(event));
+    let all = Outcome::ALL
+        .iter()
+        .copied()
+        .filter(|outcome| counts.pending(*outcome) > 0);
+    let all: Vec<_> = all.collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!(observation.is_some(), all[0] == Outcome::Observed);
+    all[0]
+}
+
+#[test]
+fn a_look_up_of_a_collector_is_no_observation() {
+    let own = OwnQueries::default();
+    let address: IpAddr = "10.0.0.1".parse().unwrap();
+    let (observation, _) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation.unwrap().client, Some(address));
+    own.others_ask_from(std::sync::Arc::new([address].into()));
+    let (observation, counts) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation, None);
+    assert_eq!(counts.pending(Outcome::Collector), 1);
+}
+
+#[test]
+fn an_answer_for_a_wanted_name_is_an_observation() {
+    let event = response(
+        "WWW.Example.com.",
+        &[
+            ("www.example.com.", a("1.2.3.4")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    let (observation, _) = run(&frame(&event));
+    let observation = observation.unwrap();
+    assert_eq!(observation.name.as_str(), "www.example.com.");
+    assert_eq!(observation.family, Family::V4);
+    assert_eq!(
+        observation.addresses.as_slice(),
+        [("1.2.3.4".parse::<IpAddr>().unwrap(), 30)]
+    );
+    assert_eq!(observation.at, Timestamp::from_millis(1_800_000_001_000));
+    assert_eq!(
+        observation.answered_at,
+        Some(Timestamp::from_millis(1_800_000_000_500))
+    );
+    assert_eq!(observation.client, Some("10.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn each_event_is_counted_by_what_comes_of_it() {
+    let good = || response("www.example.com.", &[("www.example.com.", a("1.2.3.4"))]);
+    assert_eq!(outcome(&good()), Outcome::Observed);
+    for kind in [
+        pb::message::Type::ForwarderResponse,
+        pb::message::Type::ClientQuery,
+    ] {
+        assert_eq!(outcome(&Event { kind, ..good() }), Outcome::OtherKind);
+    }
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(Vec::new()),
+            ..good()
+        }),
+        Outcome::NoMessage
+    );
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(vec![1, 2, 3]),
+            ..good()
+        }),
+        Outcome::BadMessage
+    );
+
+    let mut event = good();
+    event.message.metadata.message_type = MessageType::Query;
+    assert_eq!(outcome(&event), Outcome::BadMessage);
+    let mut event = good();
+    event.message.metadata.response_code = ResponseCode::NXDomain;
+    assert_eq!(outcome(&event), Outcome::Failure);
+
+    assert_eq!(
+        outcome(&response(
+            "other.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NotWanted
+    );
+    assert_eq!(
+        outcome(&response(
+            "a_b.wild.example.com.",
+            &[("a_b.wild.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::BadName
+    );
+    assert_eq!(
+        outcome(&response("www.example.com.", &[])),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("www.example.com.", a("169.254.169.254"))]
+        )),
+        Outcome::Refused
+    );
+
+    let mut event = good();
+    event.message.queries = vec![Query::query(
+        Name::from_ascii("www.example.com.").unwrap(),
+        RecordType::TXT,
+    )];
+    assert_eq!(outcome(&event), Outcome::OtherType);
+}
+
+#[test]
+fn a_frame_that_is_no_event_is_counted() {
+    let (observation, counts) = run(b"\xff\xff\xff");
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 1);
+}
+
+#[test]
+fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
+    let records: Vec<_> = (0..3000_u32)
+        .map(|i| {
+            (
+                "www.example.com.",
+                RData::A(rdata::A(Ipv4Addr::from(0x1400_0000 + i))),
+            )
+        })
+        .collect();
+    let (observed, _) = run(&frame(&response("www.example.com.", &records)));
+    assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
+}
+
+#[test]
+fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_and_known_ones_always()
+ {
+    let names: NameIndex = ["*.example.com", "www.example.com"]
+        .map(|text| DnsName::parse(text).unwrap())
+        .iter()
+        .collect();
+    let limits = NewNameLimits {
+        rate: 1,
+        burst: 2,
+        exempt: Vec::new(),
+    };
+    let (notices, mut told) = Notices::channel();
+    let shared = Shared {
+        notices,
+        ..Shared::default()
+    };
+    let known = shared.known.clone();
+    let new_names = NewNames::new(limits, &shared.known, &shared.notices);
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let own = OwnQueries::default();
+    let mut counts = Counts::default();
+    let mut history = StreamHistory::of_stream();
+    let mut outcomes = |asked: &str| {
+        let context = Context {
+            names: &names,
+            guards: &Guards::default(),
+            clock: &clock,
+            remembered: &AnswerCache::default(),
+            own: &own,
+            secrets: None,
+            new_names: &new_names,
+        };
+        let frame = frame(&response(asked, &[(asked, a("192.0.2.1"))]));
+        let observation = observe(&frame, context, &mut history, &mut counts);
+        (
+            usize::from(observation.is_some()),
+            counts.pending(Outcome::NewName),
+        )
+    };
+    assert_eq!(outcomes("a.example.com."), (1, 0));
+    assert_eq!(outcomes("b.example.com."), (1, 0));
+    assert_eq!(outcomes("c.example.com."), (0, 1));
+    assert_eq!(outcomes("www.example.com."), (1, 1), "a rule names it");
+    known.insert(&DnsName::parse("c.example.com").unwrap());
+    assert_eq!(outcomes("c.example.com."), (1, 1), "known since");
+    assert_eq!(outcomes("d.example.com."), (0, 2));
+    // It is asked for again when there is budget: what was refused is no repeat.
+    clock.set(Timestamp::from_millis(1_800_000_001_000));
+    assert_eq!(outcomes("d.example.com."), (1, 2));
+    let wildcard = DnsName::parse("*.example.com").unwrap();
+    let expected = LeftOut::OfName(wildcard, Kind::NewNames);
+    assert_eq!(told.try_recv().unwrap(), expected);
+}

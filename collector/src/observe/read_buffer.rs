@@ -1,0 +1,92 @@
+//! The read buffer of a connection: of one size for ever.
+
+/// Bytes that were read and not used yet, in a buffer that does not grow.
+#[derive(Debug)]
+pub(super) struct ReadBuffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl ReadBuffer {
+    /// An empty one. Pages that are never read into take no memory.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            bytes: vec![0; capacity].into_boxed_slice(),
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// What is there.
+    pub(super) fn filled(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Where to read into. What is there moves to the front if less than half of the buffer is free behind it.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 && self.bytes.len() - self.end < self.bytes.len() / 2 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// So many bytes were read into [`ReadBuffer::room`].
+    pub(super) fn add(&mut self, read: usize) {
+        self.end = (self.end + read).min(self.bytes.len());
+    }
+
+    /// So many bytes at the front are used.
+    pub(super) fn consume(&mut self, used: usize) {
+        self.start = (self.start + used).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out_in_order(steps in prop::collection::vec((0_usize..20, 0_usize..20), 0..50)) {
+            let mut read_buffer = ReadBuffer::new(16);
+            let (mut next_in, mut next_out) = (0_u8, 0_u8);
+            for (read, used) in steps {
+                let room = read_buffer.room();
+                let read = read.min(room.len());
+                for byte in &mut room[..read] {
+                    *byte = next_in;
+                    next_in = next_in.wrapping_add(1);
+                }
+                read_buffer.add(read);
+                let filled = read_buffer.filled();
+                let used = used.min(filled.len());
+                for byte in &filled[..used] {
+                    prop_assert_eq!(*byte, next_out);
+                    next_out = next_out.wrapping_add(1);
+                }
+                read_buffer.consume(used);
+            }
+            prop_assert_eq!(read_buffer.filled().len(), usize::from(next_in.wrapping_sub(next_out)));
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_the_rest_of_a_frame_as_long_as_it_fits() {
+        let mut read_buffer = ReadBuffer::new(10);
+        read_buffer.add(8);
+        read_buffer.consume(7);
+        assert_eq!(read_buffer.room().len(), 9);
+        read_buffer.add(9);
+        assert_eq!(read_buffer.room().len(), 0);
+        read_buffer.consume(10);
+        assert_eq!(read_buffer.room().len(), 10);
+    }
+}

@@ -1,0 +1,299 @@
+//! Which names are in use, by the EgressFirewalls of all namespaces; and what is wrong with them, which their authors are
+//! told.
+//!
+//! - `firewall`: what matters of one EgressFirewall; [`validation`]: what is wrong with it; `terms`: on which terms it uses names.
+//! - `rule_set`: all of them; `users`: those that have a name; `absence`: those that went; `list`: complete lists, made when some went.
+//! - `wanted`: the names in use, and which of them changed lately.
+//! - `rule_events`: who says so, and how often.
+//! - `rule_references`: which rules use a name, for who asks.
+//! - [`rebinding`], [`left_out`]: what else somebody should know of, and `name_events`, which says so.
+
+mod absence;
+mod firewall;
+pub mod left_out;
+mod list;
+mod name_events;
+#[cfg(test)]
+mod published;
+pub mod rebinding;
+mod rule_events;
+mod rule_references;
+mod rule_set;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod users;
+pub mod validation;
+mod wanted;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+};
+
+use anyhow::bail;
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ObjectReference;
+use proto::api::{DnsName, EgressFirewall};
+use runtime::{
+    admin::Gate,
+    kube_events::Reporter,
+    metrics::Metric,
+    store::{Event, ObjectKey, Scope, Store},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub(crate) use self::absence::ABSENT_AFTER;
+use self::{
+    list::Lists, name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules,
+    validation::Faults,
+};
+pub use self::{
+    rule_references::{NameUses, RuleUse, UsesAsked},
+    terms::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
+    wanted::{Change, Changes, Version, Wanted},
+};
+use crate::{
+    clients::Clients,
+    notices::{LeftOut, Rebinding},
+};
+
+/// So many changes of EgressFirewalls that come at once are told together.
+const MAX_AT_ONCE: usize = 1000;
+
+/// The metrics of rules.
+pub const METRICS: &[Metric] = &[Metric::gauge(
+    "collector_egress_firewall_names_refused",
+    &[],
+    "DNS names in EgressFirewalls that can be no DNSNameResolver",
+)];
+
+/// The names that these EgressFirewalls use.
+pub fn names_in_use(
+    firewalls: &[EgressFirewall],
+    terms: RetentionRules,
+) -> BTreeMap<DnsName, RetentionPolicy> {
+    let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
+    rules.reset(firewalls, &BTreeSet::new(), Instant::now());
+    rules.settle(&mut wanted);
+    wanted.names
+}
+
+/// What there is to see of the EgressFirewalls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// Why the EgressFirewalls cannot be read now; what was known of them holds. `None` if they can.
+    pub out_of_sync: Option<String>,
+    /// How many there are, but for those that were never read.
+    pub egress_firewalls: usize,
+    /// Those that have faults.
+    pub faults: BTreeMap<ObjectKey, Faults>,
+    /// Those that do not decode and were never known.
+    pub undecodable: BTreeSet<ObjectKey>,
+    /// The namespaces that have rules by name, each with its EgressFirewall.
+    pub dns: Arc<BTreeMap<String, ObjectReference>>,
+}
+
+/// What the task publishes.
+#[derive(Debug)]
+pub struct Outputs {
+    /// The names in use.
+    pub wanted: watch::Sender<Wanted>,
+    /// What there is to see.
+    pub overview: watch::Sender<Arc<Overview>>,
+    /// What the authors of EgressFirewalls are told.
+    pub reporter: Reporter,
+}
+
+/// What else comes to the task.
+#[derive(Debug)]
+pub struct Inputs {
+    /// What the authors of EgressFirewalls are told of.
+    pub rebindings: mpsc::Receiver<Rebinding>,
+    /// The same, of what limits left out.
+    pub left_out: mpsc::Receiver<LeftOut>,
+    /// Who wants to know which rules use a name.
+    pub questions: mpsc::Receiver<UsesAsked>,
+}
+
+/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
+///
+/// # Errors
+/// The watch ended, which a store's never does.
+pub async fn run<S: Store>(
+    store: S,
+    terms: RetentionRules,
+    clients: Clients,
+    outputs: Outputs,
+    inputs: Inputs,
+    gate: Gate,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let Outputs {
+        wanted,
+        overview,
+        reporter,
+    } = outputs;
+    let Inputs {
+        mut rebindings,
+        mut left_out,
+        mut questions,
+    } = inputs;
+    let mut readiness = Readiness {
+        gate,
+        was_in_sync: false,
+    };
+    let mut state = State::new(Rules::new(terms, clients));
+    let mut teller = NameEvents::new(reporter.clone());
+    let mut rule_events = RuleEvents::new(reporter);
+    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
+    let mut lists = Lists::new(store);
+    loop {
+        let rules = &mut state.rules;
+        let is_in_sync = state.out_of_sync.is_none();
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = rule_events.speak(rules, &state.undecodable) => continue,
+            Some(rebinding) = rebindings.recv() => {
+                rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
+                continue;
+            }
+            Some(left_out) = left_out.recv() => {
+                left_out::tell(&mut teller, &mut rule_events, rules, &left_out, Instant::now());
+                continue;
+            }
+            Some(asked) = questions.recv() => {
+                let uses = rules.uses(&asked);
+                // Who asked may be gone.
+                let _gone = asked.answer.send(uses);
+                continue;
+            }
+            (keys, began) = lists.next(rules.absences.next_list()), if is_in_sync => {
+                rules.absences.list(&keys, began);
+            }
+            event = events.next() => {
+                let Some(event) = event else { bail!("the watch of EgressFirewalls ended") };
+                state.take(event, Instant::now());
+                for _ in 1..MAX_AT_ONCE {
+                    let Some(Some(event)) = events.next().now_or_never() else { break };
+                    state.take(event, Instant::now());
+                }
+            }
+        }
+        rule_events.changed(state.update_undecodable());
+        readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
+        wanted.send_if_modified(|wanted| state.publish(wanted, Instant::now()));
+        metrics::gauge!("collector_egress_firewall_names_refused")
+            .set(state.rules.refused() as f64);
+        overview.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));
+    }
+}
+
+/// What is known of EgressFirewalls.
+struct State {
+    rules: Rules,
+    /// Those that cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
+    /// Of these those of which nothing is known from before.
+    undecodable: BTreeSet<ObjectKey>,
+    /// Why the rules are not those of the store; of EgressFirewalls that do not decode they never are.
+    out_of_sync: Option<String>,
+}
+
+impl State {
+    fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            unreadable: BTreeSet::new(),
+            undecodable: BTreeSet::new(),
+            out_of_sync: Some("they were not listed yet".to_owned()),
+        }
+    }
+
+    fn take(&mut self, event: Event<EgressFirewall>, now: Instant) {
+        let rules = &mut self.rules;
+        match event {
+            Event::Synced(firewalls) => {
+                info!(
+                    egress_firewalls = firewalls.len(),
+                    "EgressFirewalls are in sync"
+                );
+                if self.out_of_sync.take().is_some() {
+                    rules.absences.restart(now);
+                }
+                rules.reset(&firewalls, &self.unreadable, now);
+            }
+            Event::Applied(firewall) => rules.apply(&firewall),
+            Event::Deleted(key) => rules.remove(&key, now),
+            Event::Undecodable(keys) => {
+                rules.keep(&keys);
+                self.unreadable = keys;
+            }
+            Event::OutOfSync(reason) => {
+                warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
+                self.out_of_sync = Some(reason);
+            }
+        }
+    }
+
+    /// Returns those of which something new is to be said.
+    fn update_undecodable(&mut self) -> Vec<ObjectKey> {
+        let unreadable = self.unreadable.iter();
+        let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
+        let unknown: BTreeSet<ObjectKey> = unknown.cloned().collect();
+        let new = unknown.difference(&self.undecodable).cloned().collect();
+        self.undecodable = unknown;
+        new
+    }
+
+    /// Returns whether anything is another than before.
+    fn publish(&mut self, wanted: &mut Wanted, now: Instant) -> bool {
+        let mut is_new = self.rules.settle(wanted);
+        let present = wanted.present();
+        let absences = &mut self.rules.absences;
+        absences.update_limit(wanted.absent.len(), present, now);
+        is_new |= self.rules.settle(wanted);
+        let known = (self.out_of_sync.is_none(), !self.undecodable.is_empty());
+        is_new |= (wanted.in_sync, wanted.unknown_rules) != known;
+        (wanted.in_sync, wanted.unknown_rules) = known;
+        is_new
+    }
+
+    /// Returns those whose faults are others than before.
+    fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
+        overview.out_of_sync.clone_from(&self.out_of_sync);
+        overview.undecodable.clone_from(&self.undecodable);
+        self.rules.show(overview)
+    }
+}
+
+/// Tells by a gate whether the rules are known. Any tenant can cause a state in which some are not, so once they were known this
+/// ends no readiness.
+struct Readiness {
+    gate: Gate,
+    was_in_sync: bool,
+}
+
+impl Readiness {
+    fn show(&mut self, out_of_sync: Option<&str>, undecodable: &BTreeSet<ObjectKey>) {
+        self.was_in_sync |= out_of_sync.is_none();
+        match (out_of_sync, undecodable.first()) {
+            (Some(reason), _) if !self.was_in_sync => self.gate.not_ready(reason),
+            (Some(reason), _) => {
+                let words = format!("they cannot be read, and what was known of them holds: {reason}");
+                self.gate.impaired(words);
+            }
+            (None, Some(first)) => self.gate.impaired(format!(
+                "{} cannot be read and never could, such as {first}: objects that no rule is known to use are kept for 10 min",
+                undecodable.len()
+            )),
+            (None, None) => self.gate.ready(),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! EgressFirewalls that go: which names are away, and until when.
+
+use super::*;
+use crate::rules::{
+    published::Published,
+    tests::{firewall, key},
+};
+
+const MINUTES: Duration = Duration::from_secs(60);
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// EgressFirewalls of so many namespaces, with a name each.
+fn rules(count: usize) -> Published {
+    let mut rules = Published::default();
+    for i in 0..count {
+        rules.apply(&firewall(&namespace(i), &[&name(i)]));
+    }
+    rules
+}
+
+fn namespace(i: usize) -> String {
+    format!("n{i}")
+}
+
+fn name(i: usize) -> String {
+    format!("n{i}.example.com.")
+}
+
+fn keys(namespaces: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectKey> {
+    let namespaces = namespaces.into_iter();
+    namespaces.map(|i| key(&namespace(i))).collect()
+}
+
+/// One EgressFirewall that went is there again.
+fn comes_back(rules: &mut Published, i: usize, now: Instant) {
+    rules.apply(&firewall(&namespace(i), &[&name(i)]));
+    update_limit(rules, now);
+}
+
+fn update_limit(rules: &mut Published, now: Instant) {
+    rules.update_limit(now);
+}
+
+/// So many of 100 went at once, and a list lacks them 5 s later.
+fn rules_without(gone: usize, start: Instant) -> Published {
+    let mut rules = rules(100);
+    for i in 0..gone {
+        rules.remove(&key(&namespace(i)), start);
+        update_limit(&mut rules, start);
+    }
+    rules.absences.list(&keys(gone..100), start + seconds(5));
+    update_limit(&mut rules, start);
+    rules
+}
+
+/// The names that are away, with whether a list says so.
+fn absent(rules: &mut Published) -> Vec<(String, bool)> {
+    let absent = rules.absent().into_iter();
+    absent
+        .map(|(name, listed)| (name.to_string(), listed))
+        .collect()
+}
+
+#[test]
+fn a_list_of_a_namespace_that_cannot_be_read_lacks_nothing_of_it() {
+    let (mut rules, start) = (rules(3), Instant::now());
+    for i in 0..2 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    let mut listed = keys(2..3);
+    listed.insert(ObjectKey::all_in(&namespace(0)));
+    rules.absences.list(&listed, start + seconds(5));
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
+fn up_to_three_that_go_are_believed_once_a_later_list_lacks_them() {
+    for count in 1..=3 {
+        let (mut rules, start) = (rules(3), Instant::now());
+        for i in 0..count {
+            rules.remove(&key(&namespace(i)), start);
+        }
+        assert_eq!(rules.absences.next_list(), Some(start + seconds(5)));
+        let rest = keys(count..3);
+        // One that was begun before says nothing.
+        rules.absences.list(&rest, start + seconds(4));
+        assert_eq!(absent(&mut rules).len(), count);
+        rules.absences.list(&rest, start + seconds(5));
+        assert_eq!(absent(&mut rules), []);
+        assert_eq!(rules.absences.next_list(), None);
+    }
+}
+
+#[test]
+fn more_of_them_are_away_for_ten_minutes() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..4 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    let rest = keys(4..100);
+    assert_eq!(absent(&mut rules)[0], (name(0), false));
+    rules.absences.list(&rest, start + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 4);
+    assert!(names.iter().all(|(_, listed)| *listed));
+    assert_eq!(rules.absences.next_list(), Some(start + 10 * MINUTES));
+    rules
+        .absences
+        .list(&rest, start + 10 * MINUTES - seconds(1));
+    assert_eq!(absent(&mut rules).len(), 4);
+    rules.absences.list(&rest, start + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn one_that_goes_while_many_are_away_is_believed() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..50 {
+        rules.remove(&key(&namespace(i)), start);
+    }
+    rules.absences.list(&keys(50..100), start + seconds(5));
+    rules.remove(&key(&namespace(50)), start + MINUTES);
+    rules
+        .absences
+        .list(&keys(51..100), start + MINUTES + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 50);
+    assert!(!names.contains(&(name(50), true)));
+}
+
+#[test]
+fn a_list_waits_until_none_has_gone_for_a_while_but_not_for_ever() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..60_u32 {
+        let now = start + seconds(1) * i;
+        rules.remove(&key(&namespace(i as usize)), now);
+        let expected = (now + seconds(5)).min(start + seconds(30));
+        assert_eq!(rules.absences.next_list(), Some(expected));
+    }
+    rules.absences.list(&keys(60..100), start + seconds(30));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 60);
+    assert_eq!(names.iter().filter(|(_, listed)| *listed).count(), 26);
+}
+
+#[test]
+fn what_a_list_still_has_is_away_from_then_on() {
+    let (mut rules, start) = (rules(2), Instant::now());
+    rules.remove(&key(&namespace(0)), start);
+    rules.absences.list(&keys(0..2), start + seconds(5));
+    assert_eq!(rules.absences.next_list(), Some(start + seconds(10)));
+    rules.apply(&firewall(&namespace(0), &[&name(0)]));
+    assert_eq!(absent(&mut rules), []);
+    assert_eq!(rules.absences.next_list(), None);
+}
+
+#[test]
+fn a_store_that_was_out_of_sync_begins_every_delay_anew() {
+    let (mut rules, start) = (rules(5), Instant::now());
+    rules.reset(&[], &BTreeSet::new(), start);
+    rules.absences.list(&BTreeSet::new(), start + seconds(5));
+    let back = start + 9 * MINUTES;
+    rules.absences.restart(back);
+    assert!(absent(&mut rules).iter().all(|(_, listed)| !listed));
+    rules.absences.list(&BTreeSet::new(), start + 11 * MINUTES);
+    assert_eq!(absent(&mut rules).len(), 5);
+    rules.absences.list(&BTreeSet::new(), back + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn a_name_that_another_egress_firewall_has_is_not_away_and_one_that_an_edit_drops_is_not_kept() {
+    let (mut rules, start) = (rules(3), Instant::now());
+    rules.apply(&firewall(&namespace(1), &[&name(0), &name(1)]));
+    rules.remove(&key(&namespace(0)), start);
+    assert_eq!(absent(&mut rules), []);
+    rules.apply(&firewall(&namespace(1), &[]));
+    // The one that went had it, and nothing is known of that one yet.
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
+fn one_that_is_there_and_cannot_be_read_has_the_names_that_it_had() {
+    let (mut rules, start) = (rules(2), Instant::now());
+    rules.remove(&key(&namespace(0)), start);
+    rules.keep(&keys([0]));
+    assert_eq!(absent(&mut rules), []);
+    let names: Vec<_> = rules.settle().keys().map(ToString::to_string).collect();
+    assert_eq!(names, [name(0), name(1)]);
+    rules.remove(&key(&namespace(0)), start);
+    assert_eq!(absent(&mut rules), [(name(0), false)]);
+}
+
+#[test]
+fn of_many_that_come_back_the_last_are_away_for_ten_minutes_more() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    for i in 0..36 {
+        comes_back(&mut rules, i, start + seconds(20 + i as u64));
+    }
+    // 30 were there again after 49 s, and ten are few.
+    let again = start + seconds(49);
+    assert_eq!(rules.absences.next_list(), Some(again + 10 * MINUTES));
+    let rest = || keys((0..36).chain(40..100));
+    for now in [start + MINUTES, again + 10 * MINUTES - seconds(1)] {
+        rules.absences.list(&rest(), now);
+        let names = absent(&mut rules);
+        assert_eq!(names.len(), 4);
+        assert!(names.iter().all(|(_, listed)| !listed), "{names:?}");
+    }
+    rules.absences.list(&rest(), again + 10 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn one_that_goes_while_the_last_of_many_are_away_is_believed_after_the_list() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    for i in 0..36 {
+        comes_back(&mut rules, i, start + seconds(20));
+    }
+    let goes = start + MINUTES;
+    rules.remove(&key(&namespace(50)), goes);
+    update_limit(&mut rules, goes);
+    assert_eq!(rules.absences.next_list(), Some(goes + seconds(5)));
+    let rest = keys((0..36).chain(40..50).chain(51..100));
+    rules.absences.list(&rest, goes + seconds(5));
+    let names = absent(&mut rules);
+    assert_eq!(names.len(), 4);
+    assert!(!names.contains(&(name(50), true)));
+}
+
+#[test]
+fn ten_minutes_begin_anew_once_and_not_each_time_that_an_egress_firewall_comes_and_goes() {
+    let start = Instant::now();
+    let mut rules = rules_without(11, start);
+    comes_back(&mut rules, 0, start + MINUTES);
+    for i in 2..10 {
+        let now = start + MINUTES * i;
+        rules.remove(&key(&namespace(0)), now);
+        update_limit(&mut rules, now);
+        comes_back(&mut rules, 0, now + seconds(1));
+    }
+    let rest = keys([0].into_iter().chain(11..100));
+    rules.absences.list(&rest, start + 11 * MINUTES);
+    assert_eq!(absent(&mut rules), []);
+}
+
+#[test]
+fn of_many_of_which_all_but_a_few_come_back_before_the_list_these_are_no_few_that_went() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..40 {
+        rules.remove(&key(&namespace(i)), start);
+        update_limit(&mut rules, start);
+    }
+    for i in 0..38 {
+        comes_back(&mut rules, i, start + seconds(2));
+    }
+    let rest = keys((0..38).chain(40..100));
+    rules.absences.list(&rest, start + seconds(10));
+    let away = [(name(38), false), (name(39), false)];
+    assert_eq!(absent(&mut rules), away);
+}
+
+#[test]
+fn those_that_come_back_with_a_list_leave_the_others_away_for_ten_minutes_more() {
+    let start = Instant::now();
+    let mut rules = rules_without(40, start);
+    let back = start + MINUTES;
+    rules.absences.restart(back);
+    let listed: Vec<_> = (2..100)
+        .map(|i| firewall(&namespace(i), &[&name(i)]))
+        .collect();
+    rules.reset(&listed, &BTreeSet::new(), back);
+    update_limit(&mut rules, back);
+    rules.absences.list(&keys(2..100), back + MINUTES);
+    assert_eq!(absent(&mut rules), [(name(0), false), (name(1), false)]);
+}
+
+#[test]
+fn many_whose_time_is_over_one_after_the_other_wait_no_longer() {
+    let (mut rules, start) = (rules(100), Instant::now());
+    for i in 0..20 {
+        let now = start + seconds(i as u64);
+        rules.remove(&key(&namespace(i)), now);
+        update_limit(&mut rules, now);
+    }
+    for i in 0..20 {
+        let now = start + 10 * MINUTES + seconds(i as u64);
+        rules.absences.list(&keys(20..100), now);
+        update_limit(&mut rules, now);
+        assert_eq!(absent(&mut rules).len(), 19 - i);
+    }
+}

@@ -1,0 +1,98 @@
+//! What limits leave out of the names of rules, told to the authors of the rules.
+
+use proto::api::DnsName;
+use tokio::time::Instant;
+
+use super::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules};
+use crate::notices::{Kind, LeftOut};
+
+impl Kind {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::DeniedAddresses => "DeniedAddressesLeftOut",
+            Self::NewNames => "NewNamesRefused",
+        }
+    }
+
+    fn note(self, name: &DnsName) -> String {
+        match self {
+            Self::DeniedAddresses => format!(
+                "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
+                 no barrier to a pod that asks for many names"
+            ),
+            Self::NewNames => format!(
+                "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
+                 that are left out until they are asked for again"
+            ),
+        }
+    }
+}
+
+/// Tells the authors of the rules, unless the same was told a while ago.
+pub(super) fn tell(
+    teller: &mut NameEvents,
+    rule_events: &mut RuleEvents,
+    rules: &Rules,
+    left_out: &LeftOut,
+    now: Instant,
+) {
+    let (name, kind) = match left_out {
+        LeftOut::OfName(name, kind) => (name, kind),
+        LeftOut::OfNamespace(namespace, quota) => {
+            return rule_events.over_limit(rules.of_namespace(*namespace), *quota);
+        }
+    };
+    let about = (kind.reason(), kind.reason());
+    let note = || kind.note(name);
+    match kind {
+        Kind::DeniedAddresses => teller.tell(name, about, rules.denying(name), note, now),
+        Kind::NewNames => teller.tell(name, about, rules.using(name), note, now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use runtime::kube_events::{Reporter, Severity};
+
+    use super::{
+        super::{RetentionRules, tests::firewall},
+        *,
+    };
+    use crate::{clients::Clients, namespaces::NamespaceQuota};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
+        let (reporter, mut reports) = Reporter::with_queue(1);
+        let clients = Clients::default();
+        let mut teller = NameEvents::new(reporter.clone());
+        let mut rule_events = RuleEvents::new(reporter.clone());
+        let mut rules = Rules::new(RetentionRules::default(), clients.clone());
+        for namespace in ["team", "other"] {
+            rules.apply(&firewall(namespace, &["www.example.com"]));
+        }
+        let quota = NamespaceQuota {
+            addresses: 500,
+            names: 7,
+        };
+        let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
+        let now = Instant::now();
+        tell(&mut teller, &mut rule_events, &rules, &left_out, now);
+        // Where there is no room for it, it is told later.
+        assert!(reporter.report(ObjectReference::default(), Severity::Normal, "Test", ""));
+        rule_events.speak(&rules, &BTreeSet::new()).await;
+        assert_eq!(reports.try_next().map(|it| it.reason), Some("Test"));
+        assert!(reports.try_next().is_none());
+        rule_events.speak(&rules, &BTreeSet::new()).await;
+        let report = reports.try_next().unwrap();
+        assert_eq!(report.about.namespace.as_deref(), Some("team"));
+        assert_eq!(report.reason, "LimitExceeded");
+        assert!(
+            report.note.contains("500 addresses or 7 names"),
+            "{report:?}"
+        );
+        assert!(reports.try_next().is_none(), "no other namespace is told");
+    }
+}

@@ -1,0 +1,321 @@
+//! The rules as they are published, held against what all of them together say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use proto::api::{DnsName, RuleType};
+use runtime::store::ObjectKey;
+use tokio::time::{Duration, Instant};
+
+use super::{
+    Change, Overview, RetentionPolicy, RetentionRules, Version, Wanted,
+    firewall::Firewall,
+    rule_set::Rules,
+    tests::{annotate, firewall, key},
+};
+use crate::clients::{Clients, Namespace};
+
+/// The rules, and what was published of them.
+#[derive(Default)]
+pub(super) struct Published {
+    rules: Rules,
+    wanted: Wanted,
+    overview: Overview,
+    /// What a reader has that looks at changes alone.
+    read: Read,
+    seen: Version,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Read {
+    names: BTreeMap<DnsName, RetentionPolicy>,
+    namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
+    /// On which terms each namespace pays for a name, where these are not the longest.
+    own_terms: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
+    order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    absent: BTreeMap<DnsName, bool>,
+}
+
+impl Deref for Published {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+impl DerefMut for Published {
+    fn deref_mut(&mut self) -> &mut Rules {
+        &mut self.rules
+    }
+}
+
+impl Published {
+    pub(super) fn new(terms: RetentionRules) -> Self {
+        Self {
+            rules: Rules::new(terms, Clients::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Publishes, and returns the names of EgressFirewalls that are there.
+    pub(super) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
+        self.publish();
+        let names = self.wanted.names.iter();
+        let present = names.filter(|(name, _)| !self.wanted.absent.contains_key(*name));
+        present
+            .map(|(name, terms)| (name.clone(), *terms))
+            .collect()
+    }
+
+    /// Publishes, and returns the names of EgressFirewalls that went.
+    pub(super) fn absent(&mut self) -> BTreeMap<DnsName, bool> {
+        self.publish();
+        self.wanted.absent.clone()
+    }
+
+    pub(super) fn update_limit(&mut self, now: Instant) {
+        self.publish();
+        let (absent, present) = (self.wanted.absent.len(), self.wanted.present());
+        self.rules.absences.update_limit(absent, present, now);
+    }
+
+    /// Those whose faults changed since the last call.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+        self.publish();
+        self.rules.show(&mut self.overview)
+    }
+
+    fn publish(&mut self) {
+        let is_new = self.rules.settle(&mut self.wanted);
+        let Wanted {
+            names,
+            namespaces,
+            own_terms,
+            order,
+            absent,
+            ..
+        } = &self.wanted;
+        let all = Read {
+            names: names.clone(),
+            namespaces: namespaces.clone(),
+            own_terms: own_terms
+                .iter()
+                .map(|(name, own)| {
+                    let own = own.iter();
+                    let each = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.terms)));
+                    (name.clone(), each.collect())
+                })
+                .collect(),
+            order: order.clone(),
+            absent: absent.clone(),
+        };
+        assert_eq!(all, self.together());
+        let changed = match self.wanted.changes.since(self.seen) {
+            Some(changes) => {
+                let changes: Vec<Change> = changes.cloned().collect();
+                let any = !changes.is_empty();
+                for change in changes {
+                    self.read.look(&change, &all);
+                }
+                any
+            }
+            None => {
+                let any = self.read != all;
+                self.read = all;
+                any
+            }
+        };
+        self.seen = self.wanted.changes.version();
+        assert_eq!(is_new, changed);
+        let Read { names, order, .. } = &self.read;
+        assert_eq!((names, order), (&self.wanted.names, &self.wanted.order));
+    }
+
+    /// What all EgressFirewalls together say.
+    fn together(&self) -> Read {
+        let mut all = Read::default();
+        let mut terms_of: BTreeMap<DnsName, Vec<(Namespace, RetentionPolicy)>> = BTreeMap::new();
+        for firewall in self.rules.all() {
+            for (name, uses) in &firewall.names {
+                let terms = firewall.terms_of(*uses);
+                all.add(name, terms);
+                let of_name = terms_of.entry(name.clone()).or_default();
+                of_name.push((firewall.namespace, terms));
+                let namespaces = all.namespaces.entry(name.clone()).or_default();
+                let mut with: BTreeSet<Namespace> = namespaces.iter().copied().collect();
+                with.insert(firewall.namespace);
+                *namespaces = with.into_iter().collect();
+            }
+            if !firewall.order.is_empty() {
+                let order = Arc::clone(&firewall.order);
+                all.order.insert(firewall.namespace, order);
+            }
+        }
+        for (name, terms_of) in terms_of {
+            let longest = |of: &dyn Fn(Namespace) -> bool| {
+                let of = terms_of.iter().filter(|(namespace, _)| of(*namespace));
+                let terms: Vec<RetentionPolicy> = of.map(|(_, terms)| *terms).collect();
+                RetentionPolicy {
+                    grace: terms.iter().map(|it| it.grace).max().unwrap(),
+                    min_ttl: terms.iter().map(|it| it.min_ttl).max().unwrap(),
+                    retain: terms.iter().map(|it| it.retain).max().unwrap(),
+                    ..RetentionPolicy::default()
+                }
+            };
+            let of_all = longest(&|_| true);
+            let with = all.namespaces.get(&name).into_iter().flatten();
+            let each = with.map(|namespace| (*namespace, longest(&|it| it == *namespace)));
+            let own: BTreeMap<_, _> = each.filter(|(_, terms)| *terms != of_all).collect();
+            if !own.is_empty() {
+                all.own_terms.insert(name, own);
+            }
+        }
+        let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
+        for (firewall, listed) in self.rules.absences.all() {
+            if !firewall.order.is_empty() {
+                let order = Arc::clone(&firewall.order);
+                all.order.insert(firewall.namespace, order);
+            }
+            let names = firewall.names.iter();
+            for (name, uses) in names.filter(|(name, _)| !present.contains(name)) {
+                all.add(name, firewall.terms_of(*uses));
+                *all.absent.entry(name.clone()).or_insert(true) &= listed;
+            }
+        }
+        all
+    }
+}
+
+impl Read {
+    fn add(&mut self, name: &DnsName, terms: RetentionPolicy) {
+        let joined = self.names.get(name).map_or(terms, |it| it.join(terms));
+        self.names.insert(name.clone(), joined);
+    }
+
+    fn look(&mut self, change: &Change, all: &Self) {
+        fn copy<K: Clone + Ord, V: Clone>(to: &mut BTreeMap<K, V>, from: &BTreeMap<K, V>, key: &K) {
+            match from.get(key) {
+                Some(value) => to.insert(key.clone(), value.clone()),
+                None => to.remove(key),
+            };
+        }
+        match change {
+            Change::Name(name) => {
+                copy(&mut self.names, &all.names, name);
+                copy(&mut self.namespaces, &all.namespaces, name);
+                copy(&mut self.own_terms, &all.own_terms, name);
+                copy(&mut self.absent, &all.absent, name);
+            }
+            Change::Order(namespace) => copy(&mut self.order, &all.order, namespace),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A namespace has these names, the first of them in a Deny rule if so, with these annotations.
+    Apply(
+        usize,
+        Vec<usize>,
+        bool,
+        &'static [(&'static str, &'static str)],
+    ),
+    Remove(usize),
+    /// A list is made, that lacks what went.
+    List,
+    /// All that went can be seen again, and cannot be read.
+    Keep,
+    /// A new list has these namespaces as they were applied last.
+    Reset(Vec<usize>),
+    OutOfSync,
+    Minutes(u64),
+}
+
+const ANNOTATIONS: [&[(&str, &str)]; 4] = [
+    &[],
+    &[("retain", "168h"), ("grace", "0s")],
+    &[("grace", "1m")],
+    &[("min-ttl", "9m"), ("retain", "1m")],
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..6_usize, vec(0..8_usize, 0..4), any::<bool>(), select(&ANNOTATIONS))
+            .prop_map(|(of, names, denies, annotations)| Step::Apply(of, names, denies, annotations)),
+        4 => (0..6_usize).prop_map(Step::Remove),
+        2 => Just(Step::List),
+        1 => Just(Step::Keep),
+        1 => vec(0..6_usize, 0..6).prop_map(Step::Reset),
+        1 => Just(Step::OutOfSync),
+        2 => (1..12_u64).prop_map(Step::Minutes),
+    ];
+    vec(step, 0..60)
+}
+
+#[test]
+fn the_names_of_a_namespace_are_left_out_from_the_last_rule_of_its_last_egress_firewall_on() {
+    let mut rules = Published::default();
+    for (name, names) in [("a", ["1.test", "2.test"]), ("b", ["3.test", "1.test"])] {
+        let mut object = firewall("team", &names);
+        object.metadata.name = Some(name.to_owned());
+        rules.apply(&object);
+    }
+    rules.rules.settle(&mut rules.wanted);
+    let orders: Vec<_> = rules.wanted.order.values().collect();
+    let order: Vec<&str> = orders[0].iter().map(DnsName::as_str).collect();
+    assert_eq!(order, ["1.test.", "3.test.", "2.test.", "1.test."]);
+}
+
+proptest! {
+    #[test]
+    fn what_is_published_step_by_step_is_what_all_rules_together_say(steps in steps()) {
+        let mut rules = Published::default();
+        let mut now = Instant::now();
+        let mut last: BTreeMap<usize, _> = BTreeMap::new();
+        let namespace = |i: usize| format!("n{i}");
+        for step in steps {
+            match step {
+                Step::Apply(i, names, denies, annotations) => {
+                    let names: Vec<_> = names.iter().map(|i| format!("n{i}.example.com")).collect();
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let mut object = firewall(&namespace(i), &names);
+                    annotate(&mut object, annotations);
+                    if let Some(rule) = object.spec.egress.first_mut().filter(|_| denies) {
+                        rule.rule_type = RuleType::Deny;
+                    }
+                    rules.apply(&object);
+                    last.insert(i, object);
+                }
+                Step::Remove(i) => rules.remove(&key(&namespace(i)), now),
+                Step::List => {
+                    let keys = rules.all().map(|it: &Arc<Firewall>| it.key.clone()).collect();
+                    rules.absences.list(&keys, now);
+                }
+                Step::Keep => {
+                    let keys = (0..6).map(|i| key(&namespace(i))).collect();
+                    rules.keep(&keys);
+                }
+                Step::Reset(listed) => {
+                    let objects: Vec<_> = listed.iter().filter_map(|i| last.get(i).cloned()).collect();
+                    rules.reset(&objects, &BTreeSet::new(), now);
+                }
+                Step::OutOfSync => rules.absences.restart(now),
+                Step::Minutes(minutes) => now += Duration::from_secs(60 * minutes),
+            }
+            rules.update_limit(now);
+            rules.publish();
+            rules.take_changed();
+            let faults: BTreeSet<&ObjectKey> = rules.overview.faults.keys().collect();
+            prop_assert_eq!(faults, rules.faulty().map(|(key, _)| key).collect());
+            let dns = rules.all().filter(|it| !it.names.is_empty());
+            let dns: BTreeSet<&str> = dns.map(|it| it.key.namespace.as_str()).collect();
+            let shown: BTreeSet<&str> = rules.overview.dns.keys().map(String::as_str).collect();
+            prop_assert_eq!(shown, dns);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The rules of all EgressFirewalls. A change of one of them costs by its own names.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use proto::api::{DnsName, EgressFirewall};
+use runtime::store::ObjectKey;
+use tokio::time::Instant;
+
+use super::{
+    Overview, RetentionRules, Wanted,
+    absence::Absences,
+    firewall::Firewall,
+    rule_references::{self, NameUses, RuleUse, UsesAsked},
+    users::{User, Users, joined},
+    validation::Faults,
+    wanted::InUse,
+};
+use crate::clients::{Clients, Namespace};
+
+/// The EgressFirewalls.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    terms: RetentionRules,
+    /// Gives each namespace a number.
+    clients: Clients,
+    firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
+    /// Those that went.
+    pub(super) absences: Absences,
+    /// The names in all of them.
+    users: HashMap<DnsName, Users>,
+    /// What is to be looked at by the next [`Rules::settle`].
+    changed: Changed,
+    /// How many rules have no effect because of their names.
+    refused: usize,
+}
+
+/// What changed since the last look.
+#[derive(Debug, Default)]
+struct Changed {
+    names: BTreeSet<DnsName>,
+    /// EgressFirewalls that came, changed or went.
+    firewalls: BTreeSet<ObjectKey>,
+    /// Of these those whose faults are others than before.
+    faults: BTreeSet<ObjectKey>,
+}
+
+impl Rules {
+    pub(super) fn new(terms: RetentionRules, clients: Clients) -> Self {
+        Self {
+            terms,
+            clients,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn apply(&mut self, object: &EgressFirewall) {
+        let key = ObjectKey::of(object);
+        let namespace = self.clients.number(&key.namespace);
+        let firewall = Firewall::read(object, namespace, &self.terms);
+        let known = self.firewalls.get(&key);
+        if known.is_none_or(|known| known.faults != firewall.faults) {
+            self.changed.faults.insert(key);
+        }
+        self.put(Arc::new(firewall));
+    }
+
+    /// The EgressFirewall is there.
+    fn put(&mut self, firewall: Arc<Firewall>) {
+        let key = firewall.key.clone();
+        if let Some(away) = self.absences.remove(&key) {
+            self.leave(&away);
+        }
+        self.refused += firewall.refused();
+        self.enter(&firewall, false);
+        if let Some(known) = self.firewalls.insert(key.clone(), Arc::clone(&firewall)) {
+            self.refused = self.refused.saturating_sub(known.refused());
+            let has = |name: &DnsName| firewall.uses(name).is_some();
+            self.leave_as_to(&known, |name| !has(name));
+        }
+        self.changed.firewalls.insert(key);
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(firewall) = self.firewalls.remove(key) {
+            self.refused = self.refused.saturating_sub(firewall.refused());
+            self.enter(&firewall, true);
+            self.absences.add(firewall, now);
+            self.changed.firewalls.insert(key.clone());
+        }
+    }
+
+    /// These are all there are, and what is known of those that cannot be read.
+    pub(super) fn reset(
+        &mut self,
+        objects: &[EgressFirewall],
+        unreadable: &BTreeSet<ObjectKey>,
+        now: Instant,
+    ) {
+        let mut keys = unreadable.clone();
+        keys.extend(objects.iter().map(ObjectKey::of));
+        let gone = self.firewalls.keys().filter(|key| !keys.contains(key));
+        let gone: Vec<ObjectKey> = gone.cloned().collect();
+        for key in gone {
+            self.remove(&key, now);
+        }
+        for object in objects {
+            self.apply(object);
+        }
+    }
+
+    /// These are there and cannot be read: what was known of them holds.
+    pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
+        for key in unreadable {
+            if let Some(firewall) = self.absences.remove(key) {
+                self.put(firewall);
+            }
+        }
+    }
+
+    /// The names have this EgressFirewall among those that have them in rules.
+    fn enter(&mut self, firewall: &Arc<Firewall>, is_away: bool) {
+        for (name, uses) in &firewall.names {
+            let users = self.users.entry(name.clone()).or_default();
+            let is_new = users.insert(User {
+                firewall: Arc::clone(firewall),
+                namespace: firewall.namespace,
+                terms: firewall.terms_of(*uses),
+                is_away,
+            });
+            if is_new {
+                self.changed.names.insert(name.clone());
+            }
+        }
+    }
+
+    fn leave(&mut self, firewall: &Firewall) {
+        self.leave_as_to(firewall, |_| true);
+    }
+
+    /// Those of its names do not have this EgressFirewall any more.
+    fn leave_as_to(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
+        for (name, _) in firewall.names.iter().filter(|(name, _)| is_left(name)) {
+            if let Some(users) = self.users.get_mut(name) {
+                users.remove(&firewall.key);
+                if users.is_empty() {
+                    self.users.remove(name);
+                }
+            }
+            self.changed.names.insert(name.clone());
+        }
+    }
+
+    /// Says what changed since the last call. Returns whether anything did.
+    pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
+        for firewall in self.absences.take_changed() {
+            let key = &firewall.key;
+            if self.firewalls.contains_key(key) {
+                continue;
+            }
+            match self.absences.is_listed(key) {
+                Some(_) => {
+                    let names = firewall.names.iter().map(|(name, _)| name.clone());
+                    self.changed.names.extend(names);
+                }
+                None => {
+                    self.leave(&firewall);
+                    self.changed.firewalls.insert(key.clone());
+                }
+            }
+        }
+        let mut is_new = false;
+        for name in std::mem::take(&mut self.changed.names) {
+            is_new |= wanted.set(&name, self.in_use(&name));
+        }
+        let changed = self.changed.firewalls.iter();
+        let namespaces: BTreeSet<&str> = changed.map(|key| key.namespace.as_str()).collect();
+        for namespace in namespaces {
+            let number = self.clients.number(namespace);
+            is_new |= wanted.set_order(number, self.order(namespace));
+        }
+        is_new
+    }
+
+    fn in_use(&self, name: &DnsName) -> Option<InUse> {
+        let users = self.users.get(name)?;
+        let namespaces = users.namespaces();
+        if let Some(terms) = joined(users.present()) {
+            return Some(InUse {
+                terms,
+                namespaces,
+                own_terms: users.own_terms(self.terms.defaults),
+                absent: None,
+            });
+        }
+        let is_listed = |user: &User| self.absences.is_listed(&user.firewall.key);
+        Some(InUse {
+            terms: joined(users.away())?,
+            namespaces,
+            own_terms: None,
+            absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
+        })
+    }
+
+    /// The names of a namespace, in the order in which they are left out. Those of an EgressFirewall that went count until that is believed.
+    fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
+        let present = self.in_namespace(namespace).map(|(_, firewall)| firewall);
+        let all = present.chain(self.absences.in_namespace(namespace));
+        let orders = all.map(|firewall| &firewall.order);
+        let orders: Vec<_> = orders.filter(|order| !order.is_empty()).collect();
+        match orders.as_slice() {
+            [] => None,
+            [order] => Some(Arc::clone(order)),
+            // A folder may have several of a namespace.
+            orders => Some(
+                orders
+                    .iter()
+                    .rev()
+                    .flat_map(|it| it.iter())
+                    .cloned()
+                    .collect(),
+            ),
+        }
+    }
+
+    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
+        let firewalls = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
+        firewalls.take_while(move |(key, _)| key.namespace == namespace)
+    }
+
+    /// Shows what changed of EgressFirewalls since the last call, and returns those whose faults did.
+    pub(super) fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
+        let changed = std::mem::take(&mut self.changed);
+        overview.egress_firewalls = self.firewalls.len();
+        for key in &changed.firewalls {
+            let faults = self.get(key).map(|firewall| &firewall.faults);
+            match faults.filter(|faults| !faults.is_empty()) {
+                Some(faults) => {
+                    overview.faults.insert(key.clone(), faults.clone());
+                }
+                None => {
+                    overview.faults.remove(key);
+                }
+            }
+        }
+        let namespaces = changed.firewalls.into_iter().map(|key| key.namespace);
+        for namespace in BTreeSet::from_iter(namespaces) {
+            let firewalls = self.in_namespace(&namespace);
+            let with_names = firewalls.filter(|(_, firewall)| !firewall.names.is_empty());
+            let dns = with_names
+                .map(|(_, firewall)| firewall.about.clone())
+                .last();
+            if overview.dns.get(&namespace) == dns.as_ref() {
+                continue;
+            }
+            let all = Arc::make_mut(&mut overview.dns);
+            match dns {
+                Some(dns) => all.insert(namespace, dns),
+                None => all.remove(&namespace),
+            };
+        }
+        changed.faults
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Firewall> {
+        self.firewalls.get(key).map(|firewall| &**firewall)
+    }
+
+    fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
+        self.users.get(name).into_iter().flat_map(Users::present)
+    }
+
+    /// The EgressFirewalls with rules for these very names.
+    pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
+        let namespace = asked.namespace.as_deref();
+        let is_asked = |key: &ObjectKey| namespace.is_none_or(|asked| key.namespace == asked);
+        let uses = |name: &DnsName| {
+            let mut uses = NameUses::default();
+            for user in self.users(name) {
+                let key = &user.firewall.key;
+                match (is_asked(key), uses.rules.len() < rule_references::MOST) {
+                    (false, _) => uses.elsewhere += 1,
+                    (true, true) => uses.rules.push(RuleUse {
+                        egress_firewall: key.clone(),
+                        allowed: user.terms.allowed,
+                        denied: user.terms.denied,
+                    }),
+                    (true, false) => uses.more += 1,
+                }
+            }
+            uses
+        };
+        asked.names.iter().map(uses).collect()
+    }
+
+    /// The EgressFirewalls with rules for this very name.
+    pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
+        self.users(name).map(|user| &user.firewall.about)
+    }
+
+    /// The EgressFirewalls that deny this very name.
+    pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
+        let denying = self.users(name).filter(|user| user.terms.denied);
+        denying.map(|user| &user.firewall.about)
+    }
+
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Firewall>> {
+        self.firewalls.values()
+    }
+
+    /// The EgressFirewalls of a namespace.
+    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
+        let name = self.clients.name(namespace);
+        let own = self.in_namespace(&name).map(|(key, _)| key.clone());
+        own.collect()
+    }
+
+    /// Those that have faults.
+    pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {
+        let faults = self.firewalls.iter().map(|(key, f)| (key, &f.faults));
+        faults.filter(|(_, faults)| !faults.is_empty())
+    }
+
+    /// How many rules have no effect because of their names.
+    pub(super) fn refused(&self) -> usize {
+        self.refused
+    }
+}

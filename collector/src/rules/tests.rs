@@ -1,0 +1,359 @@
+use std::time::Duration;
+
+use kube::ResourceExt;
+use proto::api::{DnsName, RuleType};
+use runtime::kube_events::{AGAIN, Reports};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    firewall::{ANNOTATIONS, DENY_RETAIN, MAX_RULES},
+    published::Published,
+    validation::Fault,
+    *,
+};
+
+pub(super) fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
+    let rules: Vec<_> = names
+        .iter()
+        .map(|name| serde_json::json!({"type": "Allow", "to": {"dnsName": name}}))
+        .collect();
+    serde_json::from_value(serde_json::json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": {"name": "default", "namespace": namespace},
+        "spec": {"egress": rules},
+    }))
+    .unwrap()
+}
+
+/// The annotations by the last part of their keys.
+pub(super) fn annotate(object: &mut EgressFirewall, annotations: &[(&str, &str)]) {
+    for (key, value) in annotations {
+        let key = format!("{}/{key}", super::firewall::ANNOTATIONS);
+        object.annotations_mut().insert(key, (*value).to_owned());
+    }
+}
+
+pub(super) fn key(namespace: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+fn texts(rules: &mut Published) -> Vec<String> {
+    rules.settle().keys().map(ToString::to_string).collect()
+}
+
+/// What is wrong with the EgressFirewall of a namespace.
+fn notes(rules: &mut Published, namespace: &str) -> Vec<(Fault, String)> {
+    rules.settle();
+    rules.get(&key(namespace)).unwrap().faults.notes().collect()
+}
+
+#[test]
+fn names_are_normalised_and_shared_between_namespaces() {
+    let mut rules = Published::default();
+    rules.apply(&firewall("a", &["WWW.Example.com", "*.example.com."]));
+    rules.apply(&firewall("b", &["www.example.com."]));
+    assert_eq!(texts(&mut rules), ["*.example.com.", "www.example.com."]);
+    rules.remove(&key("a"), Instant::now());
+    assert_eq!(texts(&mut rules), ["www.example.com."]);
+}
+
+#[test]
+fn the_rules_that_use_a_name_are_told_in_order_and_those_of_others_are_counted() {
+    let mut rules = Published::default();
+    for i in 0..150 {
+        rules.apply(&firewall(&format!("n{i:03}"), &["www.example.com"]));
+    }
+    let uses = |namespace: Option<&str>| {
+        let names = ["www.example.com", "example.org"];
+        let names = names.map(|name| DnsName::parse(name).unwrap()).into();
+        let namespace = namespace.map(str::to_owned);
+        let (answer, _) = tokio::sync::oneshot::channel();
+        rules.uses(&UsesAsked {
+            names,
+            namespace,
+            answer,
+        })
+    };
+    let all = uses(None);
+    assert_eq!(
+        (all[0].rules.len(), all[0].more, all[0].elsewhere),
+        (100, 50, 0)
+    );
+    assert_eq!(all[0].rules[3].egress_firewall, key("n003"));
+    assert!(all[0].rules[3].allowed && !all[0].rules[3].denied);
+    assert_eq!(all[1], NameUses::default());
+    let one = uses(Some("n003"));
+    assert_eq!(
+        (one[0].rules.len(), one[0].more, one[0].elsewhere),
+        (1, 0, 149)
+    );
+}
+
+#[test]
+fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
+    let mut rules = Published::default();
+    let long = format!("{}.example.com", "a.".repeat(127));
+    let names = ["localhost", "a_b.example.com", &long, "www.example.com"];
+    rules.apply(&firewall("a", &names));
+    assert_eq!(texts(&mut rules), ["www.example.com."]);
+    assert_eq!(rules.refused(), 3);
+    let notes = notes(&mut rules, "a");
+    let [(Fault::NameRefused, note)] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    for part in [
+        "3 rules without effect",
+        "\"localhost\" (the name has a single label",
+        "\"a_b.example.com\" (label `\"a_b\"` is not",
+        "…",
+        "more than 254",
+    ] {
+        assert!(note.contains(part), "{part:?} is missing in {note}");
+    }
+    assert!(note.len() < 1024, "{note}");
+}
+
+#[test]
+fn an_edit_replaces_the_names_of_its_egress_firewall() {
+    let mut rules = Published::default();
+    rules.apply(&firewall("a", &["one.example.com"]));
+    rules.apply(&firewall("a", &["two.example.com"]));
+    assert_eq!(texts(&mut rules), ["two.example.com."]);
+}
+
+#[test]
+fn a_new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
+    let mut rules = Published::default();
+    rules.apply(&firewall("a", &["one.example.com"]));
+    rules.apply(&firewall("c", &["three.example.com"]));
+    let unreadable = BTreeSet::from([key("c"), key("d")]);
+    let listed = [firewall("b", &["two.example.com"])];
+    rules.reset(&listed, &unreadable, Instant::now());
+    assert_eq!(
+        texts(&mut rules),
+        ["three.example.com.", "two.example.com."]
+    );
+}
+
+#[test]
+fn annotations_override_the_flags_and_the_largest_wins() {
+    let seconds = Duration::from_secs;
+    let defaults = RetentionPolicy {
+        grace: seconds(5),
+        min_ttl: seconds(5),
+        ..RetentionPolicy::default()
+    };
+    let terms = RetentionRules {
+        defaults,
+        ..RetentionRules::default()
+    };
+    let mut rules = Published::new(terms);
+    let mut long = firewall("a", &["www.example.com", "api.example.com"]);
+    let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
+        firewall
+            .annotations_mut()
+            .insert(format!("{ANNOTATIONS}/{key}"), value.to_owned());
+    };
+    annotate(&mut long, "grace", "1m");
+    annotate(&mut long, "min-ttl", "1s");
+    annotate(&mut long, "retain", "soon\n<b>");
+    rules.apply(&long);
+    rules.apply(&firewall("b", &["www.example.com"]));
+    let names = rules.settle();
+    let terms = |text: &str| {
+        let terms = names[&DnsName::parse(text).unwrap()];
+        (
+            terms.grace.as_secs(),
+            terms.min_ttl.as_secs(),
+            terms.retain.as_secs(),
+        )
+    };
+    assert_eq!(terms("api.example.com"), (60, 1, 0));
+    assert_eq!(terms("www.example.com"), (60, 5, 0));
+    let note = "1 annotations that are ignored, as they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(Fault::AnnotationIgnored, note.to_owned())]
+    );
+    assert_eq!(notes(&mut rules, "b"), []);
+}
+
+#[test]
+fn an_annotation_says_no_more_than_an_administrator_allows() {
+    let mut rules = Published::default();
+    let mut greedy = firewall("a", &["www.example.com"]);
+    for (key, value) in [
+        ("grace", "5000000000h"),
+        ("min-ttl", "24h"),
+        ("retain", "168h"),
+    ] {
+        let key = format!("{ANNOTATIONS}/{key}");
+        greedy.annotations_mut().insert(key, value.to_owned());
+    }
+    rules.apply(&greedy);
+    let terms = rules.settle()[&DnsName::parse("www.example.com").unwrap()];
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    assert_eq!(terms.grace, hours(1));
+    assert_eq!(terms.min_ttl, Duration::from_secs(600));
+    assert_eq!(terms.retain, hours(168));
+    let note = "2 annotations above what an administrator allows: grace: \"5000000000h\" (counts as 3600s), \
+         min-ttl: \"24h\" (counts as 600s)";
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(Fault::AnnotationClamped, note.to_owned())]
+    );
+}
+
+fn denying(mut firewall: EgressFirewall) -> EgressFirewall {
+    firewall.spec.egress[0].rule_type = RuleType::Deny;
+    firewall
+}
+
+fn kinds(rules: &mut Published, namespace: &str) -> Vec<Fault> {
+    let notes = notes(rules, namespace).into_iter();
+    notes.map(|(fault, _)| fault).collect()
+}
+
+#[test]
+fn a_name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
+    let name = "www.example.com";
+    let mut rules = Published::default();
+    rules.apply(&denying(firewall("a", &[name, name])));
+    let terms = rules.settle()[&DnsName::parse(name).unwrap()];
+    assert!(terms.allowed && terms.denied);
+    assert_eq!(terms.retain, DENY_RETAIN);
+    let expected = [Fault::DenyRuleByName, Fault::AllowedAndDenied];
+    assert_eq!(kinds(&mut rules, "a"), expected);
+}
+
+#[test]
+fn a_deny_rule_of_another_namespace_is_no_fault_of_who_allows_the_name() {
+    let name = "www.example.com";
+    let mut rules = Published::default();
+    rules.apply(&firewall("allows", &[name]));
+    rules.take_changed();
+    rules.apply(&denying(firewall("secret", &[name])));
+    assert_eq!(notes(&mut rules, "allows"), []);
+    assert_eq!(kinds(&mut rules, "secret"), [Fault::DenyRuleByName]);
+    assert_eq!(rules.take_changed(), BTreeSet::from([key("secret")]));
+}
+
+#[test]
+fn rules_over_the_limit_are_ignored_and_counted_and_cost_no_more_than_the_limit() {
+    let names: Vec<String> = (0..50_000).map(|i| format!("n{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rules = Published::default();
+    let large = firewall("a", &names);
+    rules.apply(&large);
+    assert_eq!(rules.settle().len(), MAX_RULES);
+    assert_eq!(
+        notes(&mut rules, "a"),
+        [(
+            Fault::TooManyRules,
+            "42000 rules over the limit, which are ignored".to_owned()
+        )]
+    );
+    // The same again says nothing new.
+    rules.take_changed();
+    rules.apply(&large);
+    rules.settle();
+    assert_eq!(rules.take_changed(), BTreeSet::new());
+}
+
+#[test]
+fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
+    let names: Vec<String> = (0..MAX_RULES)
+        .map(|i| format!("{i}_{}", "x".repeat(100)))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rules = Published::default();
+    rules.apply(&firewall("a", &names));
+    assert_eq!(rules.refused(), MAX_RULES);
+    let notes = notes(&mut rules, "a");
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].1.len() < 1024, "{}", notes[0].1);
+    let faults = &rules.get(&key("a")).unwrap().faults;
+    let subjects = faults.get(Fault::NameRefused).unwrap();
+    assert_eq!(subjects.kept.len(), 100);
+}
+
+/// What is said until nothing is for a minute, and how many reports these are.
+async fn said(
+    rule_events: &mut RuleEvents,
+    rules: &Rules,
+    reports: &mut Reports,
+) -> Vec<(String, &'static str)> {
+    let mut said = Vec::new();
+    let quiet = Duration::from_secs(60);
+    while timeout(quiet, rule_events.speak(rules, &BTreeSet::new()))
+        .await
+        .is_ok()
+    {
+        while let Some(report) = reports.try_next() {
+            said.push((report.about.namespace.unwrap(), report.reason));
+        }
+    }
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_said_when_it_changes_and_again_while_it_is_so() {
+    let (reporter, mut reports) = Reporter::with_queue(64);
+    let (mut rules, mut rule_events) = (Published::default(), RuleEvents::new(reporter));
+    rules.apply(&firewall("a", &["localhost"]));
+    rules.apply(&firewall("b", &["www.example.com"]));
+    rules.settle();
+    rule_events.changed(rules.take_changed());
+    let refused = ("a".to_owned(), "NameRefused");
+    let start = Instant::now();
+    for round in 0..2 {
+        tokio::time::sleep_until(start + AGAIN * round).await;
+        let said = said(&mut rule_events, &rules, &mut reports).await;
+        assert_eq!(said, std::slice::from_ref(&refused));
+    }
+    rules.apply(&firewall("a", &["www.example.com"]));
+    rules.settle();
+    rule_events.changed(rules.take_changed());
+    tokio::time::sleep_until(start + AGAIN * 2).await;
+    assert_eq!(said(&mut rule_events, &rules, &mut reports).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_can_be_said_at_once_is_said_later_and_none_is_left_out() {
+    let (reporter, mut reports) = Reporter::with_queue(7);
+    let (mut rules, mut rule_events) = (Published::default(), RuleEvents::new(reporter));
+    let namespaces: BTreeSet<String> = (0..100).map(|i| format!("n{i}")).collect();
+    for namespace in &namespaces {
+        rules.apply(&denying(firewall(
+            namespace,
+            &["www.example.com", "localhost"],
+        )));
+    }
+    rules.settle();
+    rule_events.changed(rules.take_changed());
+    let said = said(&mut rule_events, &rules, &mut reports).await;
+    for reason in ["NameRefused", "DenyRuleByName"] {
+        let about = said.iter().filter(|(_, said)| *said == reason);
+        let about: BTreeSet<String> = about.map(|(namespace, _)| namespace.clone()).collect();
+        assert_eq!(about, namespaces, "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_there_is_room_for_one_at_a_time_each_fault_is_said_some_time() {
+    let (reporter, mut reports) = Reporter::with_queue(1);
+    let (mut rules, mut rule_events) = (Published::default(), RuleEvents::new(reporter));
+    rules.apply(&denying(firewall("a", &["www.example.com", "localhost"])));
+    rules.settle();
+    rule_events.changed(rules.take_changed());
+    let mut said = BTreeSet::new();
+    for _ in 0..64 {
+        rule_events.speak(&rules, &BTreeSet::new()).await;
+        said.extend(reports.try_next().map(|report| report.reason));
+    }
+    assert_eq!(said, ["DenyRuleByName", "NameRefused"].into());
+}

@@ -1,0 +1,183 @@
+//! The EgressFirewalls that have a name in their rules.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use runtime::store::ObjectKey;
+
+use super::{RetentionPolicy, firewall::Firewall, terms::OwnRetention};
+use crate::{
+    clients::Namespace,
+    state::{MAX_OWN_TERMS, make_room},
+};
+
+/// The EgressFirewalls that have a name, in order.
+#[derive(Debug, Default)]
+pub(super) struct Users(Vec<User>);
+
+/// An EgressFirewall that has the name. What is looked at of all users of a name stands here, and not behind a pointer.
+#[derive(Debug)]
+pub(super) struct User {
+    pub(super) firewall: Arc<Firewall>,
+    pub(super) namespace: Namespace,
+    pub(super) terms: RetentionPolicy,
+    /// The EgressFirewall went, and that is not believed yet.
+    pub(super) is_away: bool,
+}
+
+impl Users {
+    /// The EgressFirewall has the name on these terms. Returns whether that is new.
+    pub(super) fn insert(&mut self, user: User) -> bool {
+        match self.find(&user.firewall.key) {
+            Ok(at) => self.0.get_mut(at).is_some_and(|known| {
+                let is_new = (known.terms, known.is_away) != (user.terms, user.is_away);
+                *known = user;
+                is_new
+            }),
+            Err(at) => {
+                // Most names have one user, and there are many names.
+                make_room(&mut self.0);
+                self.0.insert(at, user);
+                true
+            }
+        }
+    }
+
+    /// The EgressFirewall does not have the name any more.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        if let Ok(at) = self.find(key) {
+            self.0.remove(at);
+        }
+    }
+
+    fn find(&self, key: &ObjectKey) -> Result<usize, usize> {
+        self.0.binary_search_by(|user| user.firewall.key.cmp(key))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that are there.
+    pub(super) fn present(&self) -> impl Iterator<Item = &User> {
+        self.0.iter().filter(|user| !user.is_away)
+    }
+
+    /// Those that went.
+    pub(super) fn away(&self) -> impl Iterator<Item = &User> {
+        self.0.iter().filter(|user| user.is_away)
+    }
+
+    /// Their namespaces, in order.
+    pub(super) fn namespaces(&self) -> Box<[Namespace]> {
+        let mut namespaces: Vec<_> = self.present().map(|user| user.namespace).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces.into()
+    }
+
+    /// The terms of namespaces that others have longer ones than. Beyond the most that are told apart, the default ones come first, and then
+    /// those of most namespaces: so a few namespaces with odd terms do not make the others pay for longer ones.
+    pub(super) fn own_terms(&self, defaults: RetentionPolicy) -> Option<Arc<[OwnRetention]>> {
+        let longest = joined(self.present())?.times();
+        if self.present().all(|user| user.terms.times() == longest) {
+            return None;
+        }
+        let mut of_namespaces: BTreeMap<Namespace, RetentionPolicy> = BTreeMap::new();
+        for user in self.present() {
+            let terms = of_namespaces.entry(user.namespace).or_default();
+            *terms = terms.join(user.terms.times());
+        }
+        let mut own: BTreeMap<RetentionPolicy, Vec<Namespace>> = BTreeMap::new();
+        for (namespace, terms) in of_namespaces {
+            if terms != longest {
+                own.entry(terms).or_default().push(namespace);
+            }
+        }
+        let mut own: Vec<_> = own.into_iter().collect();
+        own.sort_by_key(|(terms, of)| (*terms != defaults.times(), Reverse(of.len())));
+        let own = own.into_iter().take(MAX_OWN_TERMS);
+        let own = own.map(|(terms, of)| OwnRetention {
+            terms,
+            namespaces: of.into(),
+        });
+        let own: Arc<[OwnRetention]> = own.collect();
+        (!own.is_empty()).then_some(own)
+    }
+}
+
+/// The largest terms of all these.
+pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<RetentionPolicy> {
+    users.map(|user| user.terms).reduce(RetentionPolicy::join)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        RetentionPolicy, RetentionRules, Wanted,
+        rule_set::Rules,
+        tests::{annotate, firewall},
+    };
+    use crate::{clients::Clients, state::MAX_OWN_TERMS};
+    use std::{collections::BTreeMap, time::Duration};
+
+    /// On which grace and retain namespaces with these annotations pay for a name, in seconds, where these are not the longest.
+    fn own(of: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, [u64; 2]> {
+        let clients = Clients::default();
+        let mut terms = RetentionRules::default();
+        terms.defaults.grace = Duration::from_secs(5);
+        let mut rules = Rules::new(terms, clients.clone());
+        for (namespace, annotations) in of {
+            let mut object = firewall(namespace, &["www.example.com"]);
+            annotate(&mut object, annotations);
+            rules.apply(&object);
+        }
+        let mut wanted = Wanted::default();
+        rules.settle(&mut wanted);
+        let own = wanted.own_terms.values().flat_map(|it| it.iter());
+        let times = |it: &RetentionPolicy| [it.grace.as_secs(), it.retain.as_secs()];
+        own.flat_map(|own| own.namespaces.iter().map(|of| (*of, times(&own.terms))))
+            .map(|(of, times)| (clients.name(of).to_string(), times))
+            .collect()
+    }
+
+    #[test]
+    fn a_namespace_pays_on_its_own_terms_whatever_others_ask_for() {
+        const WEEK: u64 = 168 * 3600;
+        let honest = |times| ("honest".to_owned(), times);
+        let greedy = |times| ("greedy".to_owned(), times);
+        assert_eq!(own(&[("honest", &[]), ("greedy", &[])]), [].into());
+        assert_eq!(
+            own(&[("honest", &[]), ("greedy", &[("retain", "168h")])]),
+            [honest([5, 0])].into()
+        );
+        let without_grace: &[_] = &[("retain", "168h"), ("grace", "0s")];
+        assert_eq!(
+            own(&[("honest", &[]), ("greedy", without_grace)]),
+            [honest([5, 0]), greedy([0, WEEK])].into()
+        );
+        assert_eq!(
+            own(&[
+                ("honest", &[("grace", "1m")]),
+                ("greedy", &[("retain", "168h")])
+            ]),
+            [honest([60, 0]), greedy([5, WEEK])].into()
+        );
+    }
+
+    #[test]
+    fn many_odd_terms_do_not_make_those_pay_more_who_have_the_default_ones() {
+        let odd: Vec<_> = (0..20)
+            .map(|i| (format!("n{i}"), format!("{i}m")))
+            .collect();
+        let odd: Vec<_> = odd
+            .iter()
+            .map(|(of, it)| (of, [("retain", &**it)]))
+            .collect();
+        let all = odd.iter().map(|(of, it)| (&***of, &it[..]));
+        let all: Vec<_> = all.chain([("honest", &[][..])]).collect();
+        let own = own(&all);
+        // The namespace without retain has the terms of the flags, too.
+        assert_eq!(own["honest"], [5, 0]);
+        assert_eq!(own.len(), MAX_OWN_TERMS + 1);
+    }
+}

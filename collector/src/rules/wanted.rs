@@ -1,0 +1,184 @@
+//! The names in use, and which of them changed lately: whoever saw an earlier version looks at these alone.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use proto::api::DnsName;
+
+use super::{RetentionPolicy, terms::OwnRetention};
+use crate::clients::Namespace;
+
+/// So many changes are told one by one. Who saw none of the last so many looks at everything again.
+const MAX_CHANGES: usize = 1 << 16;
+
+/// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
+    pub names: BTreeMap<DnsName, RetentionPolicy>,
+    /// Of each of them the namespaces that have it in a rule, in order.
+    pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
+    /// Of those of them that namespaces have on different terms, those that are not the longest.
+    pub own_terms: BTreeMap<DnsName, Arc<[OwnRetention]>>,
+    /// Of each namespace its names, in the order in which they are left out if it has too much.
+    pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
+    pub absent: BTreeMap<DnsName, bool>,
+    /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
+    pub in_sync: bool,
+    /// There is an EgressFirewall that cannot be read and never could: its rules may have any name.
+    pub unknown_rules: bool,
+    /// What changed lately.
+    pub changes: Changes,
+}
+
+/// What is known of a name in use.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct InUse {
+    pub(super) terms: RetentionPolicy,
+    pub(super) namespaces: Box<[Namespace]>,
+    pub(super) own_terms: Option<Arc<[OwnRetention]>>,
+    /// As in [`Wanted::absent`].
+    pub(super) absent: Option<bool>,
+}
+
+/// The last changes of names in use.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    version: Version,
+    last: VecDeque<Change>,
+}
+
+/// How many changes there were. The default is that of whoever saw nothing yet.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Version(u64);
+
+/// What changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// What stands in [`Wanted`] of this name, or that nothing does.
+    Name(DnsName),
+    /// The order of the names of this namespace.
+    Order(Namespace),
+}
+
+impl Changes {
+    /// The version as of now.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The changes after this version; `None` if they are not known any more, and everything may be another.
+    pub fn since(&self, seen: Version) -> Option<impl Iterator<Item = &Change>> {
+        let count = self.version.0.checked_sub(seen.0)?;
+        let count = usize::try_from(count).ok()?;
+        let first = self.last.len().checked_sub(count)?;
+        (seen != Version::default()).then(|| self.last.range(first..))
+    }
+
+    fn add(&mut self, change: Change) {
+        self.version.0 += 1;
+        if self.last.len() == MAX_CHANGES {
+            self.last.pop_front();
+        }
+        self.last.push_back(change);
+    }
+}
+
+impl Wanted {
+    /// How many names stand in rules that are there.
+    pub(super) fn present(&self) -> usize {
+        self.names.len().saturating_sub(self.absent.len())
+    }
+
+    /// What is known of the name from now on; `None`: it is not in use. Returns whether that is new.
+    pub(super) fn set(&mut self, name: &DnsName, in_use: Option<InUse>) -> bool {
+        if self.get(name) == in_use {
+            return false;
+        }
+        let (terms, namespaces, own_terms, absent) = match in_use {
+            Some(it) => (Some(it.terms), Some(it.namespaces), it.own_terms, it.absent),
+            None => (None, None, None, None),
+        };
+        replace(&mut self.names, name, terms);
+        replace(
+            &mut self.namespaces,
+            name,
+            namespaces.filter(|it| !it.is_empty()),
+        );
+        replace(&mut self.own_terms, name, own_terms);
+        replace(&mut self.absent, name, absent);
+        self.changes.add(Change::Name(name.clone()));
+        true
+    }
+
+    fn get(&self, name: &DnsName) -> Option<InUse> {
+        Some(InUse {
+            terms: *self.names.get(name)?,
+            namespaces: self.namespaces.get(name).cloned().unwrap_or_default(),
+            own_terms: self.own_terms.get(name).cloned(),
+            absent: self.absent.get(name).copied(),
+        })
+    }
+
+    /// The order of a namespace's names from now on. Returns whether that is new.
+    pub(super) fn set_order(
+        &mut self,
+        namespace: Namespace,
+        order: Option<Arc<[DnsName]>>,
+    ) -> bool {
+        if self.order.get(&namespace) == order.as_ref() {
+            return false;
+        }
+        replace(&mut self.order, &namespace, order);
+        self.changes.add(Change::Order(namespace));
+        true
+    }
+}
+
+fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key.clone(), value),
+        None => map.remove(key),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(changes: &Changes, seen: Version) -> Option<Vec<String>> {
+        let changes = changes.since(seen)?.map(|change| match change {
+            Change::Name(name) => name.to_string(),
+            Change::Order(_) => "order".to_owned(),
+        });
+        Some(changes.collect())
+    }
+
+    #[test]
+    fn changes_are_told_to_a_reader_that_saw_a_version_before_them() {
+        let mut wanted = Wanted::default();
+        let name = |i: usize| DnsName::parse(&format!("n{i}.example.com")).unwrap();
+        let in_use = || InUse {
+            terms: RetentionPolicy::default(),
+            namespaces: Box::default(),
+            own_terms: None,
+            absent: None,
+        };
+        assert!(wanted.set(&name(0), Some(in_use())));
+        assert!(!wanted.set(&name(0), Some(in_use())));
+        assert_eq!(names(&wanted.changes, Version::default()), None);
+        let seen = wanted.changes.version();
+        assert_eq!(names(&wanted.changes, seen), Some(Vec::new()));
+        wanted.set(&name(1), Some(in_use()));
+        wanted.set(&name(0), None);
+        let expected = ["n1.example.com.", "n0.example.com."];
+        assert_eq!(names(&wanted.changes, seen).unwrap(), expected);
+        for i in 2..=MAX_CHANGES {
+            wanted.set(&name(i), Some(in_use()));
+        }
+        assert_eq!(names(&wanted.changes, seen), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! Which names cannot be looked up, for people.
+
+use proto::api::DnsName;
+
+use super::{NameState, name::Verdict};
+use crate::failure::Failure;
+
+/// A name whose last look-up failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Failing<'a> {
+    /// The name.
+    pub dns_name: &'a DnsName,
+    /// How many look-ups failed since the last answer.
+    pub failures: i32,
+    /// How the last one failed; not known if that was before this process's life.
+    pub failure: Option<Failure>,
+}
+
+impl NameState {
+    /// The names whose last look-up failed.
+    pub fn failing_names(&self) -> impl Iterator<Item = Failing<'_>> {
+        let names = self.names.iter();
+        let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));
+        let own = self.without_addresses.as_deref();
+        let own = own.map(|known| (&self.spec, known.verdict, known.failures));
+        names
+            .chain(own)
+            .filter_map(|(dns_name, verdict, failures)| {
+                let failure = match verdict {
+                    Verdict::Failing(failure) => Some(failure),
+                    _ => None,
+                };
+                (failure.is_some() || failures > 0).then_some(Failing {
+                    dns_name,
+                    failures,
+                    failure,
+                })
+            })
+    }
+}

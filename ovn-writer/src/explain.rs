@@ -1,0 +1,403 @@
+//! Why an address is in a set, or is not: from what the writer knows at this moment, in plain words.
+
+mod sets;
+mod words;
+
+use std::{net::IpAddr, time::Instant};
+
+use proto::api::DnsName;
+use runtime::inspect::{Asked, Subject};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    address_set::AddressSet,
+    references::{NorthboundReplica, SetName},
+    report::{NameReport, RuleReport},
+    sync::{Reconciler, change_log::Entry},
+};
+
+pub use self::sets::{SetShown, Sets};
+
+/// So many names, and addresses of a set, are told of; the others are counted.
+const MOST: usize = 1_000;
+
+/// So many rules are told of for each set.
+const MOST_RULES: usize = 100;
+
+/// Both sides, as the writer has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Sides<'a> {
+    /// What is wanted, and what was done.
+    pub sync: &'a Reconciler,
+    /// The database; nothing while there is no session.
+    pub replica: Option<&'a NorthboundReplica>,
+    /// Why this process writes nothing, if it does not.
+    pub idle: Option<&'static str>,
+    /// The time.
+    pub now: Instant,
+}
+
+/// What there is to say.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The name, with its trailing dot, or the address; or what was asked for, if it is neither.
+    pub about: String,
+    /// Only the rules of this namespace count.
+    pub namespace: Option<String>,
+    /// Whether a set holds it that a rule refers to.
+    pub is_there: bool,
+    /// The names whose sets concern it, at most 1,000.
+    pub names: Vec<NameExplained>,
+    /// How many more there are.
+    pub more_names: usize,
+    /// Why it is not there, and what is wrong.
+    pub reasons: Vec<Reason>,
+    /// All of it in lines for people.
+    pub text: Vec<String>,
+}
+
+/// A name that the store or the database has.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameExplained {
+    /// The name.
+    pub name: String,
+    /// The objects that have it, `NAMESPACE/NAME`.
+    pub objects: Vec<String>,
+    /// Whether what was asked for is wanted: the address, or any address of the name.
+    pub is_wanted: bool,
+    /// The rows of the name that hold it; all rows, if a name was asked for.
+    pub rows: Vec<RowExplained>,
+    /// What is different between store and database, in the words of `ovn-writer verify`.
+    pub differences: Option<NameReport>,
+    /// What this process did to its sets, the last first.
+    pub history: Vec<Changed>,
+}
+
+/// A row of `Address_Set`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RowExplained {
+    /// `_uuid`.
+    pub uuid: Uuid,
+    /// `name`.
+    pub set: String,
+    /// `k8s.ovn.org/owner-controller`.
+    pub controller: String,
+    /// `v4` or `v6`.
+    pub family: &'static str,
+    /// The addresses that were asked for, at most 1,000.
+    pub addresses: Vec<AddressExplained>,
+    /// How many more there are.
+    pub more_addresses: usize,
+    /// What refers to it, at most 100.
+    pub rules: Vec<RuleReport>,
+    /// How many more there are.
+    pub more_rules: usize,
+    /// How many are left out, since they are of other namespaces.
+    pub rules_elsewhere: usize,
+}
+
+/// An address in a row.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressExplained {
+    /// The address.
+    pub address: String,
+    /// For how many seconds, if this process wrote it and still knows when.
+    pub since_seconds: Option<u64>,
+    /// Whether the store wants it.
+    pub is_wanted: bool,
+}
+
+/// Something that this process did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed {
+    /// How many seconds ago.
+    pub seconds_ago: u64,
+    /// What it was.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// Why something is not there, or what is wrong.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// A word for programs.
+    pub reason: &'static str,
+    /// What it means.
+    pub words: String,
+}
+
+impl Explanation {
+    /// What it means.
+    pub fn new(asked: &Asked, sides: Sides<'_>) -> Self {
+        let mut explanation = Self {
+            about: asked.text(),
+            namespace: asked.namespace.clone(),
+            is_there: false,
+            names: Vec::new(),
+            more_names: 0,
+            reasons: Vec::new(),
+            text: Vec::new(),
+        };
+        match &asked.subject {
+            Ok(subject) => explanation.fill(subject, sides),
+            Err((_, why)) => {
+                let words = format!("it can be the name of no object: {why}");
+                explanation.reason("InvalidName", words);
+            }
+        }
+        let mut rows = explanation.names.iter().flat_map(|name| &name.rows);
+        explanation.is_there = rows.any(|row| !row.addresses.is_empty() && !row.rules.is_empty());
+        explanation.judge(asked, sides);
+        explanation.text = words::lines(&explanation, asked);
+        explanation
+    }
+
+    fn fill(&mut self, subject: &Subject, sides: Sides<'_>) {
+        let mut names = match subject {
+            Subject::Name(name) => [Some(name.clone()), name.wildcard()]
+                .into_iter()
+                .flatten()
+                .filter(|name| sides.knows(name))
+                .collect(),
+            Subject::Address(address) => sides.names_with_address(*address),
+        };
+        names.sort_unstable();
+        names.dedup();
+        self.more_names = names.len().saturating_sub(MOST);
+        names.truncate(MOST);
+        let address = match subject {
+            Subject::Address(address) => Some(*address),
+            Subject::Name(_) => None,
+        };
+        let namespace = self.namespace.as_deref();
+        let names = names
+            .iter()
+            .map(|name| sides.name(name, address, namespace));
+        self.names = names.collect();
+    }
+
+    fn judge(&mut self, asked: &Asked, sides: Sides<'_>) {
+        let sync = sides.sync;
+        self.reasons.extend(sides.conditions());
+        if let Ok(Subject::Address(address)) = &asked.subject
+            && let Err(skip) = sync.admits(*address)
+        {
+            let words = format!(
+                "it stands in no set, whatever statuses say: {}",
+                skip.as_str()
+            );
+            self.reason("Skipped", words);
+        }
+        if !self.is_there && asked.subject.is_ok() && sides.replica.is_some() {
+            self.absent(asked);
+        }
+        if self.is_there && !self.names.iter().any(|name| name.is_wanted) {
+            let words = "the store does not want it (any more): see the differences";
+            self.reason("Surplus", words);
+        }
+        let refused = self.names.iter().filter_map(|name| {
+            let name = DnsName::parse(&name.name).ok()?;
+            let wait = sync.refused_for(&name, sides.now)?;
+            Some((name, wait.as_secs()))
+        });
+        for (name, seconds) in refused.collect::<Vec<_>>() {
+            let words = format!(
+                "the server refused to change the sets of {name}: the log says why; again in {seconds} s"
+            );
+            self.reason("Refused", words);
+        }
+    }
+
+    fn absent(&mut self, asked: &Asked) {
+        let rows = || self.names.iter().flat_map(|name| &name.rows);
+        let whose = asked.whose();
+        let is_address = matches!(asked.subject, Ok(Subject::Address(_)));
+        if self.names.is_empty() {
+            let words = match is_address {
+                true => "no object has it in its status, and no set holds it",
+                false => "no object has the name, and no set is for it",
+            };
+            self.reason("Unknown", words);
+        } else if !self.names.iter().any(|name| name.is_wanted) {
+            let words = match is_address {
+                true => "no object has it in its status (any more)",
+                false => "no object of the name has an address (any more)",
+            };
+            self.reason("NotWanted", words);
+        } else if !rows().any(|row| !row.addresses.is_empty()) {
+            self.reason(
+                "NotWritten",
+                "it is wanted, and in no set: see the differences",
+            );
+        } else if !rows().any(|row| !row.rules.is_empty()) {
+            let words = format!(
+                "nothing{whose} refers to the sets that hold it: no packet is let through by that"
+            );
+            self.reason("NoRule", words);
+        } else {
+            self.reason("OtherSet", "what rules refer to holds no address of it");
+        }
+    }
+
+    fn reason(&mut self, reason: &'static str, words: impl Into<String>) {
+        self.reasons.push(Reason::new(reason, words));
+    }
+}
+
+impl Reason {
+    fn new(reason: &'static str, words: impl Into<String>) -> Self {
+        let words = words.into();
+        Self { reason, words }
+    }
+}
+
+impl Sides<'_> {
+    /// What is wrong with the whole.
+    fn conditions(&self) -> Vec<Reason> {
+        let desired = self.sync.desired();
+        let mut conditions = Vec::new();
+        if !desired.has_been_read() {
+            let words = "the store has not been read yet";
+            conditions.push(Reason::new("StoreUnread", words));
+        } else if !desired.is_in_sync() {
+            let words = "the store cannot be read: what was known of it holds";
+            conditions.push(Reason::new("StoreOutOfSync", words));
+        }
+        if desired.has_unknown_object() {
+            let words = "an object cannot be read, and its name is not known: no set is emptied as its object is absent";
+            conditions.push(Reason::new("UnreadableObject", words));
+        }
+        if self.replica.is_none() {
+            let words = "there is no session with the northbound database";
+            conditions.push(Reason::new("NoDatabase", words));
+        }
+        conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle)));
+        let absence = self.sync.absence(self.now);
+        if absence.is_suspect {
+            conditions.push(Reason::new("StoreSuspect", absence.to_string()));
+        } else if !absence.names.is_empty() {
+            conditions.push(Reason::new("AbsentObjects", absence.to_string()));
+        }
+        conditions
+    }
+
+    fn knows(&self, name: &DnsName) -> bool {
+        let has_row = |replica: &NorthboundReplica| replica.0.with_key(name).next().is_some();
+        self.sync.desired().wanted(name).is_some() || self.replica.is_some_and(has_row)
+    }
+
+    /// The names whose objects or rows have the address.
+    fn names_with_address(&self, address: IpAddr) -> Vec<DnsName> {
+        let desired = self.sync.desired();
+        let wanting = desired.names().filter(|name| self.wants(name, address));
+        let rows = self.replica.into_iter().flat_map(|it| it.0.iter());
+        let holding = rows.filter(|(_, row)| row.holds(&address));
+        let holding = holding.filter_map(|(_, row)| Some(&row.identity()?.name));
+        wanting.chain(holding).cloned().collect()
+    }
+
+    fn wants(&self, name: &DnsName, address: IpAddr) -> bool {
+        let wanted = self.sync.desired().wanted(name);
+        wanted.is_some_and(|wanted| wanted.is_present() && wanted.addresses.all().contains(address))
+    }
+
+    fn name(
+        &self,
+        name: &DnsName,
+        address: Option<IpAddr>,
+        namespace: Option<&str>,
+    ) -> NameExplained {
+        let wanted = self.sync.desired().wanted(name);
+        let is_wanted = match address {
+            Some(address) => self.wants(name, address),
+            None => wanted.is_some_and(|it| it.is_present() && !it.addresses.all().is_empty()),
+        };
+        let history: Vec<_> = self.sync.history(name).collect();
+        let rows = self.replica.into_iter().flat_map(|replica| {
+            let rows = replica.0.with_key(name);
+            let rows = rows.filter(|(_, row)| address.is_none_or(|it| row.holds(&it)));
+            rows.map(move |row| (replica, row))
+        });
+        let rows = rows.map(|(replica, (uuid, row))| {
+            self.row(name, (uuid, row), replica, address, namespace, &history)
+        });
+        let rows = rows.collect();
+        let differences = self.replica.and_then(|replica| {
+            let plan = self.sync.look(name, replica, self.now);
+            let references = self.sync.references();
+            let report = NameReport::of(name, &plan, replica, references, self.now);
+            (!report.sets.is_empty()).then_some(report)
+        });
+        let objects = self.sync.desired().objects_of(name);
+        NameExplained {
+            name: name.to_string(),
+            objects: objects.map(ToString::to_string).collect(),
+            is_wanted,
+            rows,
+            differences,
+            history: history
+                .into_iter()
+                .map(|entry| Changed {
+                    seconds_ago: self.seconds_since(entry.at),
+                    entry: entry.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    fn row(
+        &self,
+        name: &DnsName,
+        (uuid, row): (Uuid, &AddressSet),
+        replica: &NorthboundReplica,
+        address: Option<IpAddr>,
+        namespace: Option<&str>,
+        history: &[&Entry],
+    ) -> RowExplained {
+        let family = row.identity().map(|identity| identity.family);
+        let mut members = row
+            .addresses()
+            .iter()
+            .filter(|it| address.is_none_or(|asked| asked == *it));
+        let told = members.by_ref().take(MOST).map(|address| {
+            let mut entries = history.iter().filter(|it| Some(it.family) == family);
+            let written = entries.find(|it| it.inserted.contains(&address));
+            AddressExplained {
+                address: address.to_string(),
+                since_seconds: written.map(|it| self.seconds_since(it.at)),
+                is_wanted: self.wants(name, address),
+            }
+        });
+        let addresses = told.collect();
+        let more_addresses = members.count();
+        let set = SetName::from(row.name());
+        let all = RuleReport::all(&set, Some(uuid), replica, self.sync.references());
+        let is_asked =
+            |rule: &&RuleReport| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
+        let counting = all.iter().filter(is_asked);
+        let rules: Vec<_> = counting.clone().take(MOST_RULES).cloned().collect();
+        let counted = counting.count();
+        RowExplained {
+            uuid,
+            set: row.name().to_owned(),
+            controller: row.controller().unwrap_or_default().to_owned(),
+            family: family.map_or("", proto::api::Family::as_str),
+            addresses,
+            more_addresses,
+            more_rules: counted - rules.len(),
+            rules_elsewhere: all.len() - counted,
+            rules,
+        }
+    }
+
+    fn seconds_since(&self, at: Instant) -> u64 {
+        self.now.saturating_duration_since(at).as_secs()
+    }
+}

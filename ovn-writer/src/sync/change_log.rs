@@ -1,0 +1,193 @@
+//! What was done to the sets of names of late, for people. It is bounded: the names that were changed last, and the last changes of
+//! each.
+
+use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, time::Instant};
+
+use lru::LruCache;
+use proto::api::{DnsName, Family};
+use serde::Serialize;
+use smol_str::SmolStr;
+
+use super::{
+    change::Change,
+    plan::{Finding, Trigger},
+};
+
+/// Of so many names something is known.
+const NAMES: NonZeroUsize = NonZeroUsize::new(512).unwrap();
+
+/// So many changes of each.
+const OF_NAME: usize = 8;
+
+/// So many members of each change; the others are counted.
+const MEMBERS: usize = 16;
+
+/// Why something was changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// The store said something else.
+    Store,
+    /// The database was read, and was different.
+    Reading,
+    /// Another client had changed or deleted it.
+    Repair,
+    /// Its object had been absent for long.
+    Absence,
+}
+
+/// A change of a set that took effect.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// When it did.
+    #[serde(skip)]
+    pub at: Instant,
+    /// Why it was made.
+    pub cause: Cause,
+    /// The family of the set.
+    pub family: Family,
+    /// The set was made by it.
+    pub created: bool,
+    /// The set was deleted by it.
+    pub deleted: bool,
+    /// Addresses that were put into it, at most 16.
+    pub inserted: Box<[IpAddr]>,
+    /// How many more there were.
+    pub more_inserted: usize,
+    /// Members that were taken out of it, as they stood there, at most 16.
+    pub removed: Box<[Box<str>]>,
+    /// How many more there were.
+    pub more_removed: usize,
+}
+
+/// The entries, by name.
+#[derive(Debug)]
+pub(super) struct ChangeLog(LruCache<DnsName, VecDeque<Entry>>);
+
+impl Default for ChangeLog {
+    fn default() -> Self {
+        Self(LruCache::new(NAMES))
+    }
+}
+
+impl ChangeLog {
+    /// What was decided for a name took effect. `since` is when the store changed, if it did.
+    pub(super) fn note(
+        &mut self,
+        name: &DnsName,
+        since: Option<Instant>,
+        findings: &[Finding],
+        now: Instant,
+    ) {
+        let entries = self.0.get_or_insert_mut(name.clone(), VecDeque::new);
+        for Finding {
+            change, trigger, ..
+        } in findings
+        {
+            let cause = match (trigger, since) {
+                (Trigger::ForeignChange, _) => Cause::Repair,
+                (Trigger::Absence, _) => Cause::Absence,
+                (Trigger::Store, Some(_)) => Cause::Store,
+                (Trigger::Store, None) => Cause::Reading,
+            };
+            if entries.len() >= OF_NAME {
+                entries.pop_front();
+            }
+            entries.push_back(Entry::of(change, cause, now));
+        }
+    }
+
+    /// What was done to a name, the last first.
+    pub(super) fn of(&self, name: &DnsName) -> impl Iterator<Item = &Entry> {
+        self.0.peek(name).into_iter().flat_map(|it| it.iter().rev())
+    }
+}
+
+impl Entry {
+    fn of(change: &Change, cause: Cause, at: Instant) -> Self {
+        let (mut inserted, mut removed): (&[IpAddr], &[SmolStr]) = (&[], &[]);
+        let mut more_removed = 0;
+        match change {
+            Change::Create { addresses, .. } => inserted = addresses,
+            Change::Mutate { insert, delete, .. } => (inserted, removed) = (insert, delete),
+            Change::Delete { members, .. } => more_removed = *members,
+        }
+        let shown = removed.iter().take(MEMBERS).map(|member| {
+            // Whoever wrote it may have written anything.
+            member.chars().take(64).collect::<String>().into()
+        });
+        Self {
+            at,
+            cause,
+            family: change.family(),
+            created: change.is_creation(),
+            deleted: matches!(change, Change::Delete { .. }),
+            inserted: inserted.iter().take(MEMBERS).copied().collect(),
+            more_inserted: inserted.len().saturating_sub(MEMBERS),
+            removed: shown.collect(),
+            more_removed: more_removed + removed.len().saturating_sub(MEMBERS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{sync::plan::Verdict, testing::dns};
+
+    fn note(log: &mut ChangeLog, name: &str, trigger: Trigger, since: Option<Instant>, count: u32) {
+        let finding = Finding {
+            change: insert(count),
+            verdict: Verdict::Now,
+            trigger,
+            is_wanted: true,
+            is_taken: false,
+        };
+        log.note(&dns(name), since, &[finding], Instant::now());
+    }
+
+    fn insert(count: u32) -> Change {
+        Change::Mutate {
+            uuid: Uuid::nil(),
+            family: Family::V4,
+            insert: (1..=count)
+                .map(|i| std::net::Ipv4Addr::from(i).into())
+                .collect(),
+            delete: vec!["x".repeat(1_000).into()],
+        }
+    }
+
+    #[test]
+    fn a_change_is_known_with_its_cause_and_a_bounded_part_of_its_members() {
+        let (mut log, now) = (ChangeLog::default(), Some(Instant::now()));
+        for (trigger, since, cause) in [
+            (Trigger::Store, now, Cause::Store),
+            (Trigger::Store, None, Cause::Reading),
+            (Trigger::ForeignChange, now, Cause::Repair),
+            (Trigger::Absence, None, Cause::Absence),
+        ] {
+            note(&mut log, "a.example.com.", trigger, since, 20);
+            let entry = log.of(&dns("a.example.com.")).next().unwrap();
+            assert_eq!(entry.cause, cause);
+            assert_eq!((entry.inserted.len(), entry.more_inserted), (16, 4));
+            assert_eq!((entry.removed[0].len(), entry.more_removed), (64, 0));
+        }
+    }
+
+    #[test]
+    fn however_much_is_done_a_bounded_part_is_known() {
+        let mut log = ChangeLog::default();
+        for name in 0..1_000 {
+            for _ in 0..10 {
+                let name = format!("n{name}.example.com.");
+                note(&mut log, &name, Trigger::Store, None, 1);
+            }
+        }
+        assert_eq!(log.0.len(), NAMES.get());
+        assert_eq!(log.of(&dns("n999.example.com.")).count(), OF_NAME);
+        assert_eq!(log.of(&dns("n0.example.com.")).count(), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! What follows when the server refuses a transaction: who is to blame, and when to try again.
+
+use std::time::{Duration, Instant};
+
+use proto::api::DnsName;
+
+use super::{
+    Reconciler,
+    batch::{Batch, Planned},
+    change::Change,
+    index::sets,
+    queue::Mark,
+    set_of::SetOf,
+};
+use ovsdb_replica::Refusal;
+
+use crate::{
+    address_set::AddressSet,
+    references::{NorthboundReplica, SetName},
+};
+
+/// The first wait after the server refused the changes of a name; each further refusal doubles it.
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait after refusals.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What the database says of a row that cannot be made (RFC 7047 section 3.1).
+const CONSTRAINT_VIOLATION: &str = "constraint violation";
+
+/// A name whose changes were refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    times: u32,
+    pub(super) until: Instant,
+}
+
+/// Whether the database has this set of the name.
+fn has_set(replica: &NorthboundReplica, name: &DnsName, set: &SetOf) -> bool {
+    let is_it = |row: &AddressSet| {
+        let of_name = sets(&set.controller, name).into_iter();
+        let mut wanted = of_name.filter(|(family, _)| *family == set.family);
+        wanted.any(|(_, wanted)| wanted == SetName::from(row.name()))
+    };
+    replica.0.with_key(name).any(|(_, row)| is_it(row))
+}
+
+/// How long to wait after this many refusals and one more.
+pub(super) fn back_off(times: u32) -> Duration {
+    let wait = FIRST_WAIT.saturating_mul(1 << times.min(10));
+    wait.min(LONGEST_WAIT)
+}
+
+impl Reconciler {
+    /// Sees to it that the names of a refused transaction are tried again.
+    pub(super) fn was_refused(
+        &mut self,
+        batch: Batch,
+        refusal: &Refusal,
+        replica: &NorthboundReplica,
+        now: Instant,
+    ) {
+        for planned in &batch.names {
+            self.state.desired.compared(&planned.name, false);
+        }
+        let Some(index) = refusal.operation else {
+            self.divide(batch.names, refusal, now);
+            return;
+        };
+        for planned in batch.names {
+            if !planned.has(index) {
+                self.queue.mark(planned.name, planned.mark);
+                continue;
+            }
+            match planned.taken(index).cloned() {
+                Some(set) if has_set(replica, &planned.name, &set) => {
+                    // Another client was faster, and made the very set.
+                    self.queue.mark(planned.name, planned.mark);
+                }
+                Some(set) => self.clashes_with(&planned, set, refusal, now),
+                None => self.wait(planned, refusal, now),
+            }
+        }
+    }
+
+    /// It is not known which of the names it was: half of them go together the next time, and the other half after these, until one
+    /// is left.
+    fn divide(&mut self, mut names: Vec<Planned>, refusal: &Refusal, now: Instant) {
+        if names.len() > 1 {
+            let rest = names.split_off(names.len().div_ceil(2));
+            for half in [names, rest] {
+                let suspects = self.next_suspects();
+                for planned in half {
+                    let mark = Mark {
+                        suspects,
+                        ..planned.mark
+                    };
+                    self.queue.mark(planned.name, mark);
+                }
+            }
+            return;
+        }
+        for planned in names {
+            let is_new = planned.mark.suspects.is_none();
+            let may_clash = refusal.reason.error == CONSTRAINT_VIOLATION
+                && planned.changes().any(Change::is_creation);
+            if is_new && may_clash {
+                // As a suspect it is told which of its sets it is.
+                let suspects = self.next_suspects();
+                let mark = Mark {
+                    suspects,
+                    ..planned.mark
+                };
+                self.queue.mark(planned.name, mark);
+            } else {
+                self.wait(planned, refusal, now);
+            }
+        }
+    }
+
+    /// A new part of a transaction that is divided.
+    pub(super) fn next_suspects(&mut self) -> Option<u64> {
+        self.parts = self.parts.wrapping_add(1);
+        Some(self.parts)
+    }
+
+    /// Another client has a set of the name that a set of ours must have. The other changes of the name are made without it.
+    fn clashes_with(&mut self, planned: &Planned, set: SetOf, refusal: &Refusal, now: Instant) {
+        let (name, family) = (&planned.name, set.family);
+        let controller = set.controller.clone();
+        if self.state.name_conflicts.refused(name, set, now) {
+            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be made: another client has one of its name");
+        }
+        self.queue.mark(name.clone(), planned.mark);
+    }
+
+    fn wait(&mut self, planned: Planned, refusal: &Refusal, now: Instant) {
+        let name: DnsName = planned.name;
+        let times = self.refused.get(&name).map_or(0, |refused| refused.times);
+        if times == 0 {
+            tracing::warn!(%name, %refusal, "the server refuses to change the address sets of a name");
+        }
+        let until = now + back_off(times);
+        let times = times.saturating_add(1);
+        self.refused.insert(name.clone(), Refused { times, until });
+        self.queue.defer(name, planned.mark, until);
+    }
+}

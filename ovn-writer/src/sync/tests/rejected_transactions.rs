@@ -1,0 +1,177 @@
+//! Transactions that the server refuses.
+
+use super::{
+    world::{foreign, set_name},
+    *,
+};
+use crate::sync::rejected_transactions::{FIRST_WAIT, LONGEST_WAIT};
+
+/// Somebody has a set of the name of this one, for something else.
+fn clash(name: &str, family: Family) -> ModelRow {
+    ModelRow {
+        name: set_name(DEFAULT_NETWORK_CONTROLLER, name, family),
+        ..ModelRow::default()
+    }
+}
+
+fn many(count: usize) -> Event<DnsNameResolver> {
+    let object = |n| {
+        let name = format!("n{n}.example.");
+        object(&format!("dns-{n}"), &name, &[&["10.0.0.1"]])
+    };
+    Event::Synced((0..count).map(object).collect())
+}
+
+/// All that there is to do now. Returns how many transactions were refused, and how many done.
+fn ends(world: &mut World) -> (usize, usize) {
+    let (mut refused, mut done) = (0, 0);
+    while let Some(finished) = world.step() {
+        match finished {
+            Finished::Done(_) => done += 1,
+            Finished::Refused(_) => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    (refused, done)
+}
+
+#[test]
+fn a_clash_of_names_costs_that_set_alone() {
+    let mut world = World::new();
+    let taken = clash("n7.example.", Family::V4);
+    world.model.insert(taken.clone());
+    world.store(many(20));
+    ends(&mut world);
+    assert_eq!(world.model.rows.len(), 1 + 19 * 2 + 1);
+    assert_eq!(world.rows("n7.example.", "v6").len(), 1, "the other family");
+    assert_eq!(world.model.rows.values().next(), Some(&taken), "left alone");
+    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (1, 1));
+    let expected = Differences {
+        name_clashes: 1,
+        ..Differences::default()
+    };
+    assert_eq!(world.sync.differences(), expected);
+    assert!(world.sync.is_idle());
+    // The waits double; and when the clash is gone, so is the trouble.
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let retry = world.sync.next_timer(world.now).unwrap();
+        waits.push(retry - world.now);
+        world.now = retry;
+        assert_eq!(ends(&mut world), (1, 0));
+        assert_eq!(world.sync.differences(), expected);
+    }
+    assert_eq!(
+        (waits[0], waits[3], waits[8]),
+        (FIRST_WAIT, FIRST_WAIT * 8, LONGEST_WAIT)
+    );
+    world.model.rows.remove(&Uuid::from_u128(1));
+    world.settle();
+    assert_eq!(world.model.rows.len(), 40);
+    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (0, 0));
+    assert_eq!(world.sync.differences(), Differences::default());
+}
+
+#[test]
+fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
+    let mut world = World::new();
+    world.model.insert(clash(W, Family::V4));
+    // One of another network, which somebody else made.
+    let blue = "blue-network-controller";
+    world.model.insert(foreign(blue, W, Family::V4, &[]));
+    world.model.rows.last_entry().unwrap().get_mut().name = "blue".to_owned();
+    world.read();
+    let set = set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
+    let acl = super::model::ModelAcl {
+        expression: format!("ip4.dst == ${set}"),
+        ..Default::default()
+    };
+    world.model.insert_acl(acl);
+    world.tell();
+    for n in 1..20 {
+        let (v4, v6) = (format!("10.0.0.{n}"), format!("2001:db8::{n}"));
+        world.store(whole(&[&[&v4, &v6]]));
+        ends(&mut world);
+        assert_eq!(world.addresses(W, "v4"), [v4]);
+        assert_eq!(world.addresses(W, "v6"), [v6]);
+        assert_eq!(world.sync.differences().name_clashes, 1);
+    }
+    // The object goes, and with it the wish to make the set.
+    world.store(Event::Deleted(key("dns-1")));
+    world.model.acls.clear();
+    world.settle();
+    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (0, 0));
+}
+
+#[test]
+fn who_is_to_blame_is_found_by_halves() {
+    let (rows, bytes) = (usize::MAX, usize::MAX);
+    let limits = BatchLimits { rows, bytes };
+    for name_conflicts in [&[0][..], &[255], &[13, 200]] {
+        let mut world = World::with(Policy { limits, ..policy() });
+        for n in name_conflicts {
+            let name = format!("n{n}.example.");
+            world.model.insert(clash(&name, Family::V6));
+        }
+        world.store(many(256));
+        let (refused, done) = ends(&mut world);
+        assert_eq!(world.model.rows.len(), 512);
+        assert_eq!(world.sync.name_conflicts(), name_conflicts.len());
+        // Each time it was one half of what it was before, and the name alone in the end.
+        assert!(
+            refused <= 9 * name_conflicts.len() + 1 && done <= 9 * name_conflicts.len(),
+            "{refused} refused, {done} done"
+        );
+    }
+}
+
+#[test]
+fn what_comes_meanwhile_is_not_held_up_and_after_a_new_reading_all_is_tried_at_once() {
+    let mut world = World::new();
+    world.model.insert(clash(W, Family::V4));
+    let objects = vec![object("dns-1", W, &[]), object("dns-2", "b.example.", &[])];
+    world.store(Event::Synced(objects));
+    let operations = world.next().unwrap();
+    // It comes while the others are under way, and is ahead of them when they are refused.
+    world.store(Event::Applied(object("dns-3", "c.example.", &[])));
+    let outcome = world.model.transact(&operations);
+    assert!(matches!(world.finish(outcome), Finished::Refused(_)));
+    match world.step() {
+        Some(Finished::Done(done)) => assert_eq!(done.created, 2, "c.example. alone"),
+        other => panic!("{other:?}"),
+    }
+    ends(&mut world);
+    assert_eq!(world.model.rows.len(), 6);
+    assert!(world.next().is_none());
+    world.read();
+    assert!(world.next().is_some());
+}
+
+#[test]
+fn a_name_whose_changes_are_refused_waits_alone() {
+    let mut world = World::new();
+    world.store(many(3));
+    world.settle();
+    for n in 0..3 {
+        let name = format!("n{n}.example.");
+        let object = object(&format!("dns-{n}"), &name, &[&["10.0.0.2"]]);
+        world.store(Event::Applied(object));
+    }
+    for times in 0..3 {
+        let operations = world.next().unwrap();
+        assert_eq!(operations.len(), if times == 0 { 3 } else { 1 });
+        let outcome = super::model::refused(Some(0), "not allowed");
+        assert!(matches!(world.finish(outcome), Finished::Refused(_)));
+        if times == 0 {
+            assert!(matches!(world.step(), Some(Finished::Done(_))));
+        }
+        assert!(world.next().is_none());
+        assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (1, 0));
+        assert_eq!(world.sync.differences().missing_addresses, 1);
+        let retry = world.sync.next_timer(world.now).unwrap();
+        assert_eq!(retry - world.now, FIRST_WAIT * (1 << times));
+        world.now = retry;
+    }
+    world.settle();
+    assert_eq!(world.sync.refused(), 0);
+}

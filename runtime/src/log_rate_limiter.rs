@@ -1,0 +1,69 @@
+//! Log lines that anybody outside can cause, or an outage: one in a while, and how many were left out.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Lets one line of its kind through in a second, or another interval. Make one for each place that logs.
+#[derive(Debug)]
+pub struct LogRateLimiter {
+    interval: Duration,
+    state: Mutex<State>,
+}
+
+impl Default for LogRateLimiter {
+    fn default() -> Self {
+        Self::every(Duration::from_secs(1))
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+impl LogRateLimiter {
+    /// One in so much time.
+    pub fn every(interval: Duration) -> Self {
+        Self {
+            interval,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether to log now: if so, the number of lines that were left out since the last one.
+    pub fn allow(&self) -> Option<u64> {
+        self.allow_at(Instant::now())
+    }
+
+    fn allow_at(&self, now: Instant) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state
+            .last
+            .is_some_and(|last| now.duration_since(last) < self.interval)
+        {
+            state.left_out += 1;
+            return None;
+        }
+        state.last = Some(now);
+        Some(std::mem::take(&mut state.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_second_passes_and_tells_how_many_did_not() {
+        let (sparse, start) = (LogRateLimiter::default(), Instant::now());
+        let after = |millis| sparse.allow_at(start + Duration::from_millis(millis));
+        assert_eq!(after(0), Some(0));
+        assert_eq!(after(1), None);
+        assert_eq!(after(999), None);
+        assert_eq!(after(1000), Some(2));
+        assert_eq!(after(5000), Some(0));
+    }
+}

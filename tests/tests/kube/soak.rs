@@ -1,0 +1,16 @@
+//! What must hold for long, on a cluster whose API server and collectors fail. Each of these has a long version, see
+//! [`tests::soak`].
+
+mod crd;
+mod deleted;
+mod failover;
+mod instances;
+mod log;
+mod openshift;
+mod outage;
+mod overload;
+mod rollout;
+mod skew;
+mod slow;
+mod tenants;
+mod writers;

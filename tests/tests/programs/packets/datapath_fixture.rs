@@ -1,0 +1,168 @@
+//! A stock CoreDNS on the pods' network, a pod whose packets an EgressFirewall judges, and all else between the two.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use tests::{
+    coredns::{self, CoreDns},
+    datapath::{Datapath, Pod, SWITCH},
+    network::Network,
+    northbound::Northbound,
+    programs::Program,
+    store::Store,
+    workdir::Workdir,
+    world::{start_collector, start_ovn_writer},
+};
+
+/// What the pod's firewall rules are about: all but the pods' own network, as ovn-kubernetes has it.
+const OUTSIDE: &str = "ip4.dst == 0.0.0.0/0 && ip4.dst != 10.128.0.0/16";
+
+const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
+const DNS: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 10);
+const SERVERS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Where every server outside listens.
+pub(crate) const PORT: u16 = 443;
+
+/// Where they send back what comes.
+pub(crate) const ECHO: u16 = 7;
+
+/// The servers outside have all addresses of these networks.
+const NETWORKS: [&str; 2] = ["192.0.2.0/24", "198.51.0.0/16"];
+
+/// `example.com` is a file; `f3-7.w.example.com` has the address 198.51.3.7.
+const COREFILE: &str = r#".:{$DNS_PORT} {
+    errors
+    dnstap unix://{$DNSTAP_SOCKET} full
+    template ANY ANY cluster.local {
+        rcode NXDOMAIN
+    }
+    template IN A w.example.com {
+        match ^f([0-9]+)-([0-9]+)[.]
+        answer "{{ .Name }} 300 IN A 198.51.{{ index .Match 1 }}.{{ index .Match 2 }}"
+        fallthrough
+    }
+    file example.com.zone example.com {
+        reload 1s
+    }
+}
+"#;
+
+/// All of it. Fields are in the order in which they end.
+pub(crate) struct DatapathFixture {
+    pub(crate) coredns: CoreDns,
+    pub(crate) collector: Program,
+    pub(crate) ovn_writer: Program,
+    pub(crate) datapath: Datapath,
+    pub(crate) pod: Pod,
+    pub(crate) northbound: Northbound,
+    pub(crate) store: Store,
+    network: Network,
+    pub(crate) workdir: Workdir,
+}
+
+impl DatapathFixture {
+    /// Starts it with these records of `example.com` and an EgressFirewall that allows these names to the pod, and nothing else.
+    /// An error is the reason why this process may not make networks.
+    pub(crate) async fn start(
+        zone: &str,
+        names: &[&str],
+        collector: &[&str],
+    ) -> Result<Self, String> {
+        let workdir = Workdir::new();
+        let network = Network::new(workdir.path()).await?;
+        let northbound = Northbound::start(workdir.path()).await;
+        let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
+        let pod = datapath.pod(&northbound, "pod", &[POD]).await;
+        let servers = datapath.pod(&northbound, "servers", &[SERVERS]).await;
+        NETWORKS
+            .into_iter()
+            .for_each(|network| servers.owns(network));
+        servers.serve(PORT);
+        servers.echo(ECHO);
+        datapath
+            .attach(&northbound, "dns", network.pid(), &[DNS])
+            .await;
+        create_rules(&northbound, names);
+
+        let store = Store::new(workdir.join("store"));
+        store.allow("team", names);
+        fs::write(workdir.join("Corefile"), COREFILE).unwrap();
+        write_zone(&workdir, 1, zone);
+        let ovn_writer = start_ovn_writer(&workdir, &store).await;
+        let collector = start_asking(&workdir, &store, &network, collector).await;
+        collector.ready().await;
+        ovn_writer.ready().await;
+        let coredns = CoreDns::start_in(workdir.path(), &network).await;
+        Ok(Self {
+            coredns,
+            collector,
+            ovn_writer,
+            datapath,
+            pod,
+            northbound,
+            store,
+            network,
+            workdir,
+        })
+    }
+
+    /// Starts the collector again with other flags, and CoreDNS, which would dial it only after 10 seconds.
+    pub(crate) async fn restart_collector(&mut self, flags: &[&str]) {
+        self.collector.process().kill();
+        self.collector = start_asking(&self.workdir, &self.store, &self.network, flags).await;
+        self.collector.ready().await;
+        self.coredns.restart().await;
+    }
+
+    /// Replaces the records of `example.com`; CoreDNS reads them within a second.
+    pub(crate) fn set_zone(&self, serial: u32, records: &str) {
+        write_zone(&self.workdir, serial, records);
+    }
+
+    /// What CoreDNS says to the pod, whose packets pass the same switch. Nothing if no answer comes in two seconds.
+    pub(crate) fn look_up(&self, name: &str) -> Vec<Ipv4Addr> {
+        let server = SocketAddr::from((DNS, self.coredns.address().port()));
+        let reply = self.pod.look_up(server, name);
+        let addresses = reply.map(|reply| reply.addresses()).unwrap_or_default();
+        let v4 = addresses.into_iter().filter_map(|address| match address {
+            std::net::IpAddr::V4(address) => Some(address),
+            std::net::IpAddr::V6(_) => None,
+        });
+        v4.collect()
+    }
+}
+
+async fn start_asking(
+    workdir: &Workdir,
+    store: &Store,
+    network: &Network,
+    flags: &[&str],
+) -> Program {
+    let resolver = format!("{}:5353", network.inside());
+    let flags = [&["--resolver", &resolver], flags].concat();
+    start_collector(workdir, store, &flags).await
+}
+
+fn write_zone(workdir: &Workdir, serial: u32, records: &str) {
+    let file = workdir.join("example.com.zone");
+    coredns::write_zone(&file, "example.com.", serial, records);
+}
+
+/// The rules of an EgressFirewall that allows these names and nothing else, as ovn-kubernetes makes them.
+pub(crate) fn create_rules(northbound: &Northbound, names: &[&str]) {
+    northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
+    let set = |name: &&str| {
+        let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, name, Family::V4);
+        format!("(ip4.dst == ${}) && inport == @team", address_set_name(&id))
+    };
+    let allowed = names.iter().map(|name| ("10000", set(name), "allow"));
+    let denied = ("9999", format!("{OUTSIDE} && inport == @team"), "drop");
+    for (priority, rule, action) in allowed.chain([denied]) {
+        let args = ["acl-add", SWITCH, "to-lport", priority, &rule, action];
+        northbound.nbctl(&args).unwrap();
+    }
+}
