@@ -100,7 +100,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
         remembered,
         own: &OwnQueries::default(),
         secrets: None,
-        new_names: &collector::observe::new_names::NewNames::default(),
+        new_names: &collector::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     // Every answer that matches is to become an observation.

@@ -65,7 +65,7 @@ fn ingest(input: &mut Input) -> usize {
         remembered: &input.remembered,
         own: &input.own,
         secrets: None,
-        new_names: &collector::observe::new_names::NewNames::default(),
+        new_names: &collector::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
     // Every answer that matches is to become an observation.

@@ -23,8 +23,9 @@ pub use self::reasons::Reason;
 use crate::{
     controller::{Facts, NameFacts},
     event_history::HistoryEntry,
+    new_names::Refused,
     observation::Observation,
-    observe::{PeerIds, new_names::Refused},
+    observe::PeerIds,
     rules::NameUses,
     state::AddressFacts,
 };

@@ -39,10 +39,8 @@ use crate::{
     corefile::live::{LiveView, State as CorefileState},
     event_history::EventHistory,
     flush::BlockView,
-    observe::{
-        self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache,
-        new_names::NewNames,
-    },
+    new_names::NewNames,
+    observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
     rules::{Overview, UsesAsked, Wanted},
 };

@@ -1,17 +1,17 @@
 //! The collector: from the answers that CoreDNS streams to the addresses of the names that EgressFirewalls use.
 //!
-//! - [`ingest`]: dnstap streams → [`observation`]s, for the [`names`] that are wanted, past the [`guards`].
-//! - [`pods`]: pods that bypass the cluster's DNS; [`namespaces`]: how much each namespace may have.
-//! - [`policy`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
+//! - [`observe`]: dnstap streams → [`observation`]s, for the names that are wanted, past the [`guards`]. [`query_origin`]: which queries are
+//!   the collectors' own. [`new_names`]: how many new names a client brings in.
+//! - [`rules`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
+//! - [`namespaces`]: how much each namespace may have; [`pods`]: pods that bypass the cluster's DNS.
+//! - [`lookup`]: the collector's own DNS queries, and their [`failure`]s.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
-//! - [`owner`]: the one task that owns all statuses.
-//! - [`resolve`]: the collector's own look-ups, and their [`failure`]s; [`remember`]: answers for names that no rule wants yet.
-//! - [`recent`]: what happened of late to names that are wanted.
-//! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none.
-//! - [`inspect`]: what is known, shown to people; [`explain`]: why something is there, or is not.
-//! - [`replay`]: a file of events through the same; [`capture`]: such a file.
+//! - [`controller`]: the one task that owns all statuses; [`publish`] writes them by compare-and-swap.
+//! - [`event_history`]: what happened of late to names that are wanted.
+//! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none; [`hearing`]: what follows for the lead.
+//! - [`inspect`]: what is known, shown to people; [`explain`]: why an address is there, or is not.
+//! - [`replay`]: a file of events through the same modules; [`capture`]: such a file.
 //! - [`corefile`]: Corefiles of a CoreDNS that is to stream here.
-//! - [`publish`]: changes → the store, by compare-and-swap.
 
 pub mod args;
 pub mod capture;
@@ -27,6 +27,7 @@ pub mod hearing;
 pub mod inspect;
 pub mod lookup;
 pub mod namespaces;
+pub mod new_names;
 pub mod notices;
 pub mod observation;
 pub mod observe;

@@ -13,7 +13,6 @@ mod listener;
 mod loss_tracker;
 pub mod metrics;
 pub mod names;
-pub mod new_names;
 mod peer_acl;
 mod peer_ids;
 pub mod pipeline;
@@ -38,8 +37,9 @@ pub use self::{
 use crate::{
     flush::Streams,
     guards::SharedGuards,
+    new_names::NewNames,
     notices::Rebindings,
-    observe::{answer_cache::AnswerCache, names::SharedIndex, new_names::NewNames},
+    observe::{answer_cache::AnswerCache, names::SharedIndex},
     query_origin::OwnQueries,
 };
 

@@ -35,11 +35,11 @@ use crate::{
     args::{Format, ReplayArgs},
     controller::{self, StatusController},
     guards::Guards,
+    new_names::NewNames,
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
         names::NameIndex,
-        new_names::NewNames,
         pipeline::{self, Context as Against, StreamHistory},
     },
     publish,

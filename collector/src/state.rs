@@ -14,8 +14,8 @@ mod failing_names;
 mod found;
 mod leaving;
 mod looked_up;
-mod memory;
 mod name;
+mod name_state;
 mod removal;
 mod removed;
 mod render;
@@ -33,7 +33,7 @@ pub use self::{
     count::{Count, Kept, MAX_OWN_TERMS, OwnLimits},
     failing_names::Failing,
     looked_up::{FamilyResult, LookupSummary},
-    memory::{After, NameState, UpdateEffect},
+    name_state::{After, NameState, UpdateEffect},
     render::Change,
     stored::Stored,
 };

@@ -15,7 +15,7 @@
 //! - [`upstream`]: a DNS server that does what it is told; [`told`]: clients, and what they are told.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]: how tests ask
 //!   and look.
-//! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`awake`]: what benches keep from sleeping.
+//! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`cpu_wakeup`]: what keeps processors from sleeping while a bench runs.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(

@@ -26,11 +26,9 @@ use collector::{
     clients::{Clients, Namespace},
     controller::{self, Rates},
     guards::Guards,
+    new_names::{NewNameLimits, NewNames},
     observe::{
-        ConnectionTable, Ingest, Listener, LossTracker, MaxConnections,
-        names::SharedIndex,
-        new_names::{NewNameLimits, NewNames},
-        queue,
+        ConnectionTable, Ingest, Listener, LossTracker, MaxConnections, names::SharedIndex, queue,
     },
     rules::{RetentionPolicy, Wanted},
     state::Limits,

@@ -13,7 +13,10 @@ use runtime::{
 };
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::observe::{ConnectionLimits, MaxConnections, new_names::NewNameLimits, secret::Secrets};
+use crate::{
+    new_names::NewNameLimits,
+    observe::{ConnectionLimits, MaxConnections, secret::Secrets},
+};
 
 /// What the program is told of its listeners.
 #[derive(Args, Clone, Debug)]

@@ -6,13 +6,8 @@ use clap::ValueEnum;
 
 use super::{NamespaceLimits, Rates};
 use crate::{
-    clients::Clients,
-    event_history::EventHistory,
-    guards::Guards,
-    namespaces::NamespaceQuotas,
-    notices::Notices,
-    observe::{answer_cache::AnswerCache, new_names::KnownNames},
-    state::Limits,
+    clients::Clients, event_history::EventHistory, guards::Guards, namespaces::NamespaceQuotas,
+    new_names::KnownNames, notices::Notices, observe::answer_cache::AnswerCache, state::Limits,
 };
 
 /// Whether the collector makes and deletes objects.

@@ -14,7 +14,7 @@ use runtime::{
 use super::{additions::Additions, evictions::Evicted};
 use crate::{
     clients::{Clients, Namespace},
-    observe::new_names::KnownNames,
+    new_names::KnownNames,
     publish::Write,
     state::{Crowd, Kept, Limits, NameState, OwnLimits, Stored},
 };

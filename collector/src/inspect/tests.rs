@@ -123,7 +123,7 @@ fn sources_of(controller: mpsc::Sender<Question>) -> InspectSources {
         wanted: watch::channel(Wanted::default()).1,
         recent: EventHistory::default(),
         remembered: AnswerCache::default(),
-        new_names: crate::observe::new_names::NewNames::default(),
+        new_names: crate::new_names::NewNames::default(),
         peers: observe::PeerIds::default(),
         connections: connections(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),

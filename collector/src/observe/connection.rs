@@ -38,8 +38,9 @@ use super::{
 };
 use crate::{
     flush::streams::Stream,
+    new_names::NewNames,
     observation::{Observation, Provenance},
-    observe::{answer_cache::AnswerCache, new_names::NewNames},
+    observe::answer_cache::AnswerCache,
 };
 
 /// For how long a stream is read on at the end while something is there to read.

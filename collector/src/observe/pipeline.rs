@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{
     guards::Guards,
+    new_names::NewNames,
     observation::{Addresses, Observation, Provenance},
     observe::{
         answer_cache::{self, AnswerCache},
         names::{Match, NameIndex},
-        new_names::NewNames,
     },
     query_origin::{OwnQueries, QueryOrigin},
 };

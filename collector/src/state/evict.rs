@@ -50,7 +50,7 @@ impl NameState {
         self.at_most_bytes.max(OBJECT_BYTES)
     }
 
-    /// Brings the memory back into the limits: before each write, and when it [is crowded](Memory::is_crowded).
+    /// Brings the memory back into the limits: before each write, and when it [is crowded](NameState::is_crowded).
     pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         learned.evicted_addresses += self.enforce_addresses(limits, now, &mut learned);

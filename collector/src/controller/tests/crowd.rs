@@ -6,7 +6,7 @@ use crate::controller::{
     Shared,
     tests::{World, answer, at, name, wanted},
 };
-use crate::{clients::tests::Pods, controller::ManageObjects, observe::new_names::KnownNames};
+use crate::{clients::tests::Pods, controller::ManageObjects, new_names::KnownNames};
 
 const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];

@@ -19,13 +19,13 @@ use super::{Context, StreamHistory, observe};
 use crate::{
     controller::Shared,
     guards::Guards,
+    new_names::{NewNameLimits, NewNames},
     notices::{Kind, LeftOut, Notices},
     observation::Observation,
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
         names::NameIndex,
-        new_names::{NewNameLimits, NewNames},
     },
     query_origin::OwnQueries,
 };

@@ -13,7 +13,7 @@ use super::{
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
-use crate::{guards::Guards, observation::Observation, observe::new_names::KnownNames};
+use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
 
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
@@ -362,7 +362,7 @@ impl NameState {
             })
     }
 
-    /// All that is known of one name, to be [adopted](Memory::adopt).
+    /// All that is known of one name, to be [adopted](NameState::adopt).
     pub fn copy(&self, dns_name: &DnsName) -> Option<Known> {
         self.name(dns_name).cloned().map(Known)
     }
