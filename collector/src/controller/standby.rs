@@ -26,7 +26,10 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(2);
 
 /// Each standby waits for a part of this longer, so that two do not write at once.
-const SPREAD: Duration = Duration::from_millis(100);
+pub(super) const SPREAD: Duration = Duration::from_millis(100);
+
+/// An address that comes within this time may be the work of another standby. If that one ends, this one shall not be later.
+const BY_STANDBY: Duration = Duration::from_millis(2_500);
 
 /// While statuses come late each standby waits for longer, one after another, but no longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -46,7 +49,7 @@ const FULL: f64 = 0.9;
 /// How late statuses are, so that a slow API server is not asked for the same by all.
 #[derive(Debug)]
 pub(super) struct Standby {
-    spread: Duration,
+    pub(super) spread: Duration,
     /// How many collectors write before this one while statuses come late.
     rank: u32,
     latest: Duration,
@@ -81,6 +84,7 @@ impl Standby {
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let is_late = self.latest_at + LATE_FOR > now;
         let late = match is_late {
+            true if self.latest < BY_STANDBY => self.latest,
             true => self.latest.saturating_mul(2 * (1 + self.rank)),
             false => WAIT,
         };
@@ -116,7 +120,7 @@ impl Standby {
     /// A write failed. Others that were under way with it say the same.
     fn failed(&mut self, now: Timestamp) {
         if self.not_before <= now {
-            (self.latest, self.latest_at) = (self.wait(now), now);
+            (self.latest, self.latest_at) = (self.wait(now).max(BY_STANDBY), now);
             self.not_before = now + self.wait(now);
         }
     }

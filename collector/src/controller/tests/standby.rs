@@ -1,6 +1,7 @@
 //! A leader and a standby that share a store.
 
 mod budget;
+mod rollout;
 
 use std::time::Duration;
 

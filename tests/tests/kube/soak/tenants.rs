@@ -6,6 +6,7 @@ mod floods;
 mod labels;
 mod lookups;
 mod rules;
+mod sizes;
 mod writes;
 mod zones;
 
