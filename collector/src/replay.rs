@@ -17,6 +17,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use bytes::{Buf, BytesMut};
 use futures_util::StreamExt;
+use prost::Message;
 use proto::{
     api::{DnsName, DnsNameResolver, EgressFirewall},
     dnstap,
@@ -201,7 +202,8 @@ impl<W: Write> Replay<W> {
 
     fn event(&mut self, payload: &[u8]) -> io::Result<()> {
         self.frames += 1;
-        let response = dnstap::ClientResponse::parse(payload).ok().flatten();
+        let event = dnstap::pb::Dnstap::decode(payload).ok();
+        let response = event.as_ref().and_then(dnstap::ClientResponse::of);
         let at = response.and_then(|it| pipeline::timestamp(it.time()?));
         // One event with a time of no calendar is not to make all that follows as late.
         let at = at.filter(|at| print::is_of_a_calendar(*at));

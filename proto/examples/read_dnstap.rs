@@ -10,8 +10,9 @@
 use std::error::Error;
 
 use futures_util::{SinkExt, StreamExt};
+use prost::Message;
 use proto::{
-    dnstap::{CONTENT_TYPE, ClientResponse},
+    dnstap::{CONTENT_TYPE, ClientResponse, pb},
     frame_stream::{Action, Codec, Frame, ReaderHandshake},
 };
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,7 +30,7 @@ async fn read(
             Frame::Control(control) => handshake.on_control(&control)?,
             Frame::Data(event) => {
                 handshake.on_data()?;
-                ClientResponse::parse(&event)?.map(&mut take);
+                ClientResponse::of(&pb::Dnstap::decode(event)?).map(&mut take);
                 continue;
             }
         };
@@ -58,10 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use proto::{
-        dnstap::pb,
-        frame_stream::{Control, ControlKind},
-    };
+    use proto::frame_stream::{Control, ControlKind};
 
     use super::*;
 

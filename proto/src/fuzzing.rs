@@ -18,7 +18,7 @@ mod tests;
 
 pub use self::frame_stream::frame_stream;
 
-/// The payload of a data frame: our views of an event and prost's take it with the same values, or refuse it.
+/// The payload of a data frame: our reader of the usual layout and prost take it with the same values, or ours leaves it.
 pub fn dnstap(data: &[u8]) {
     dnstap::check(data);
 }

@@ -3,6 +3,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use prost::Message;
 use proto::{
     api::{DnsName, Family},
     dns, dnstap,
@@ -88,12 +89,14 @@ pub fn observe(
     history: &mut StreamHistory,
     counts: &mut Counts,
 ) -> Option<Observation> {
-    let asked = match dnstap::ClientResponse::parse_usual(frame) {
-        Some(Some(event)) => judge(event, context),
+    let observed = match dnstap::ClientResponse::parse_usual(frame) {
+        Some(Some(event)) => {
+            judge(event, context).and_then(|asked| take(asked, context, history, counts))
+        }
         Some(None) => Err(Outcome::OtherKind),
-        None => judge_unusual(frame, context),
+        None => observe_unusual(frame, context, history, counts),
     };
-    match asked.and_then(|asked| take(asked, context, history, counts)) {
+    match observed {
         Ok(observation) => {
             counts.add(Outcome::Observed);
             Some(observation)
@@ -105,12 +108,18 @@ pub fn observe(
     }
 }
 
-/// The same for what no CoreDNS sent.
+/// The same for an event that no CoreDNS sent.
 #[cold]
 #[inline(never)]
-fn judge_unusual<'a>(frame: &'a [u8], context: Context<'_>) -> Result<Asked<'a>, Outcome> {
-    let event = dnstap::ClientResponse::parse(frame).map_err(|_| Outcome::BadEvent)?;
-    judge(event.ok_or(Outcome::OtherKind)?, context)
+fn observe_unusual(
+    frame: &[u8],
+    context: Context<'_>,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Result<Observation, Outcome> {
+    let event = dnstap::pb::Dnstap::decode(frame).map_err(|_| Outcome::BadEvent)?;
+    let event = dnstap::ClientResponse::of(&event).ok_or(Outcome::OtherKind)?;
+    take(judge(event, context)?, context, history, counts)
 }
 
 // In line, and what few events come to is out of line and takes what it needs by value: so all of this is done in registers.

@@ -1,13 +1,10 @@
 //! CLIENT_RESPONSE events as CoreDNS lays them out, told by a few comparisons of eight bytes each.
 //!
-//! A walk from field to field asks of each which one it is, although in a stream of CoreDNS the answer is always the same:
-//! it writes its fields in the order of their numbers, and which ones. Here the layout is a pattern. What fits it to the
-//! last byte is what the walk would make of it; what does not, whatever the reason, is left to the walk.
+//! prost walks from field to field and asks of each which one it is. In a stream of CoreDNS the answer is always the same:
+//! CoreDNS writes the same fields in the order of their numbers. Here the layout is a pattern. An event that fits the pattern to the
+//! last byte is read as prost reads it. Every other event, whatever the reason, is left to prost.
 
-use super::{
-    ClientResponse, pb,
-    wire::{bytes_key, fixed32_key, varint_key},
-};
+use super::{ClientResponse, pb};
 
 /// Reads an event of the usual layout, of another kind than CLIENT_RESPONSE only up to that. Nothing if it has another
 /// layout, or is malformed.
@@ -106,6 +103,21 @@ pub(super) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
         seconds: Some(seconds),
         nanoseconds: u32::from_le_bytes([f, g, h, i]),
     }))
+}
+
+/// The key of an integer or an enumeration: its field number and wire type, as on the wire.
+const fn varint_key(field: u32) -> u32 {
+    field << 3
+}
+
+/// The key of bytes, a text or a message.
+const fn bytes_key(field: u32) -> u32 {
+    field << 3 | 2
+}
+
+/// The key of a `fixed32`.
+const fn fixed32_key(field: u32) -> u32 {
+    field << 3 | 5
 }
 
 /// Which bits of a byte are given, and what they are.
