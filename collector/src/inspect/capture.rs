@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream::unfold};
 use proto::{
     dnstap,
-    frame_stream::{Control, ControlKind, Limits},
+    frame_stream::{Control, ControlKind},
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -80,8 +80,7 @@ fn control(kind: ControlKind) -> Bytes {
         _ => Control::new(kind),
     };
     let mut bytes = BytesMut::new();
-    // These are far shorter than the limit; nothing would be a file that cannot be read.
-    let _short = control.encode(&Limits::default(), &mut bytes);
+    control.encode(&mut bytes);
     bytes.freeze()
 }
 
