@@ -6,13 +6,12 @@
 mod name;
 mod qname;
 mod response;
+#[cfg(test)]
+mod tests;
 mod wire;
 
-#[cfg(test)]
-mod differential;
-
 pub use self::{
-    name::{Name, NameError},
+    name::Name,
     qname::{Hashes, Qname},
     response::{Header, MAX_ALIASES, Question, Response},
     wire::{Error, MAX_HOPS, MAX_STEPS},

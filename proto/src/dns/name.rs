@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::wire::{Error, HEADER, MAX_LABEL, MAX_NAME};
+use super::wire::{Error, HEADER, MAX_NAME};
 
 /// A domain name in lower case, as uncompressed wire form: labels with their length octets, the root's zero last.
 ///
@@ -15,31 +15,6 @@ pub struct Name {
     /// One octet more than the longest name, so that the padded length of every name fits.
     bytes: [u8; MAX_NAME + 1],
     length: u8,
-}
-
-/// Why a text is not a domain name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NameError {
-    /// The text is empty; the root is `.`.
-    #[error("the name is empty")]
-    Empty,
-    /// Two dots in a row, or one in front.
-    #[error("the name has an empty label at character {0}")]
-    EmptyLabel(usize),
-    /// A label has more than 63 octets, the last of them here.
-    #[error("the label has more than 63 octets at character {0}")]
-    LabelLength(usize),
-    /// The name has more than 255 octets in wire form.
-    #[error("the name has more than 255 octets")]
-    Length,
-    /// A backslash is followed by neither a character nor three digits up to 255.
-    #[error(
-        "the escape at character {0} is neither `\\` and a character nor `\\` and three digits up to 255"
-    )]
-    Escape(usize),
-    /// A character is not ASCII; its octets can be written as `\DDD`.
-    #[error("character {0} is not ASCII")]
-    NotAscii(usize),
 }
 
 impl Name {
@@ -70,65 +45,11 @@ impl Name {
         })
     }
 
-    /// Reads presentation form (RFC 1035 section 5.1): labels with dots between them, with or without the last dot;
-    /// `\X` is the character X without a meaning of its own, `\DDD` the octet with that decimal value. Letters become
-    /// lower case.
-    ///
-    /// # Errors
-    /// [`NameError`] says what is wrong and, counted from 0, where.
-    pub fn from_text(text: &str) -> Result<Self, NameError> {
-        if text == "." {
-            return Ok(Self::root());
-        }
-        let mut name = Self::root();
-        let mut label = Label::default();
-        let mut characters = text.bytes().enumerate();
-        while let Some((at, byte)) = characters.next() {
-            match byte {
-                b'.' => name.push(&mut label, at)?,
-                b'\\' => label.push(unescape(text, at, &mut characters)?, at)?,
-                0x80.. => return Err(NameError::NotAscii(at)),
-                _ => label.push(byte, at)?,
-            }
-        }
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if label.length > 0 {
-            name.push(&mut label, text.len())?;
-        }
-        Ok(name)
-    }
-
-    fn root() -> Self {
-        Self {
-            bytes: [0; MAX_NAME + 1],
-            length: 1,
-        }
-    }
-
-    /// Appends `label` in front of the root, and empties it.
-    fn push(&mut self, label: &mut Label, at: usize) -> Result<(), NameError> {
-        if label.length == 0 {
-            return Err(NameError::EmptyLabel(at));
-        }
-        let start = usize::from(self.length) - 1;
-        let end = start + 1 + label.length;
-        if end >= MAX_NAME {
-            return Err(NameError::Length);
-        }
-        let length = [label.length as u8];
-        for (slot, byte) in self
-            .bytes
-            .iter_mut()
-            .skip(start)
-            .zip(length.iter().chain(&label.bytes).take(1 + label.length))
-        {
-            *slot = byte.to_ascii_lowercase();
-        }
-        self.length = (end + 1) as u8;
-        label.length = 0;
-        Ok(())
+    /// Reads labels with a dot behind each, which the last one may lack, in any case and without escapes; nothing if that is no
+    /// name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let labels = if text == "." { "" } else { text };
+        Self::from_wire(&wire_of(labels))
     }
 
     /// The name with these octets, as [`wire`](Self::wire) gives them; nothing if they are none, or more than one.
@@ -144,26 +65,7 @@ impl Name {
     /// A name of dots and labels of 1 to 63 octets without escapes, in lower case, with its trailing dot and at most 254
     /// octets in all, as a [`DnsName`](crate::api::DnsName) is.
     pub(crate) fn from_plain(text: &str) -> Self {
-        let mut name = Self::root();
-        for (slot, byte) in name
-            .bytes
-            .iter_mut()
-            .zip([b'.'].into_iter().chain(text.bytes()))
-        {
-            *slot = byte;
-        }
-        // Every dot stands where the length of the label behind it belongs.
-        let mut length = 0;
-        for slot in name.bytes.iter_mut().take(text.len() + 1).rev() {
-            if *slot == b'.' {
-                *slot = length;
-                length = 0;
-            } else {
-                length += 1;
-            }
-        }
-        name.length = (text.len() + 1) as u8;
-        name
+        Self::lower(&wire_of(text))
     }
 
     /// The octets of a right name in wire form, in lower case.
@@ -182,6 +84,17 @@ impl Name {
             length: wire.len() as u8,
         }
     }
+}
+
+/// Labels with a dot behind each as wire form. A label that is too long has a length octet that no label has.
+fn wire_of(text: &str) -> Vec<u8> {
+    let mut wire = Vec::with_capacity(text.len() + 2);
+    for label in text.split_terminator('.') {
+        wire.push(label.len().min(255) as u8);
+        wire.extend_from_slice(label.as_bytes());
+    }
+    wire.push(0);
+    wire
 }
 
 /// The name of the question, which stands right behind the header: so it has no earlier name to point to.
@@ -203,55 +116,6 @@ pub(super) fn of_question(message: &[u8]) -> Result<&[u8], Error> {
         }
     }
     Ok(rest.get(..=length).unwrap_or_default())
-}
-
-/// A label under construction.
-struct Label {
-    bytes: [u8; MAX_LABEL],
-    length: usize,
-}
-
-impl Default for Label {
-    fn default() -> Self {
-        Self {
-            bytes: [0; MAX_LABEL],
-            length: 0,
-        }
-    }
-}
-
-impl Label {
-    fn push(&mut self, byte: u8, at: usize) -> Result<(), NameError> {
-        let slot = self
-            .bytes
-            .get_mut(self.length)
-            .ok_or(NameError::LabelLength(at))?;
-        *slot = byte;
-        self.length += 1;
-        Ok(())
-    }
-}
-
-/// The octet that the escape at `at` means; `rest` stands behind its backslash and is moved behind the escape.
-fn unescape(
-    text: &str,
-    at: usize,
-    rest: &mut impl Iterator<Item = (usize, u8)>,
-) -> Result<u8, NameError> {
-    let (next, byte) = rest.next().ok_or(NameError::Escape(at))?;
-    if !byte.is_ascii_digit() {
-        return if byte.is_ascii() {
-            Ok(byte)
-        } else {
-            Err(NameError::NotAscii(next))
-        };
-    }
-    let digits = text
-        .get(next..next + 3)
-        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
-        .ok_or(NameError::Escape(at))?;
-    rest.nth(1);
-    digits.parse().map_err(|_| NameError::Escape(at))
 }
 
 impl PartialEq for Name {

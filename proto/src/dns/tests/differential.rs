@@ -11,7 +11,7 @@ use hickory_proto::{
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use super::{CLASS_IN, TYPE_A, TYPE_AAAA};
+use crate::dns::{CLASS_IN, TYPE_A, TYPE_AAAA};
 use crate::fuzzing::dns::{check, ours, reachable, theirs};
 
 /// A few names, so that records meet: suffixes are shared, and cases differ.

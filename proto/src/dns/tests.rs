@@ -1,0 +1,3 @@
+//! Responses of any sort, next to hickory-proto.
+
+mod differential;
