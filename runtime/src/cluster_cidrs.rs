@@ -6,7 +6,7 @@ mod set;
 mod user_defined;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -30,7 +30,7 @@ use self::{node::NodeNetworks, user_defined::ClusterUserDefinedNetwork};
 use crate::{
     changes::send_if_changed,
     cluster::{self, AnyObject, Cluster, Watching},
-    store::{Event, ObjectKey, Scope},
+    store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
 };
 
 /// How long is waited at the start for what can be read.
@@ -90,10 +90,8 @@ impl Purpose {
 /// The cluster's own networks. The default knows of none, and not of the Nodes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Networks {
-    api_server: NetworkSet,
-    services: NetworkSet,
-    pods: NetworkSet,
-    user_defined: NetworkSet,
+    /// All but those of Nodes.
+    ranges: BTreeMap<Purpose, NetworkSet>,
     /// Single addresses, thousands in a large cluster. `None`: the Nodes were never read.
     nodes: Option<HashSet<IpAddr>>,
 }
@@ -101,48 +99,37 @@ pub struct Networks {
 impl Networks {
     /// These networks, each with its purpose. Of a Node's network only the address counts.
     pub fn new(networks: impl IntoIterator<Item = (Purpose, IpNet)>) -> Self {
-        let mut all = Purpose::ALL.map(|_| Vec::new());
-        let [api_server, services, pods, user_defined, nodes] = &mut all;
+        let mut ranges: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (purpose, net) in networks {
-            match purpose {
-                Purpose::ApiServer => api_server.push(net),
-                Purpose::Services => services.push(net),
-                Purpose::Pods => pods.push(net),
-                Purpose::UserDefinedNetworks => user_defined.push(net),
-                Purpose::Nodes => nodes.push(net),
-            }
+            ranges.entry(purpose).or_default().push(net);
         }
-        let [api_server, services, pods, user_defined, nodes] = all;
-        let addresses = nodes.into_iter().map(|net| net.addr().to_canonical());
+        let nodes = ranges.remove(&Purpose::Nodes).unwrap_or_default();
+        let nodes = nodes.into_iter().map(|net| net.addr().to_canonical());
+        let ranges = ranges.into_iter();
         Self {
-            api_server: api_server.into_iter().collect(),
-            services: services.into_iter().collect(),
-            pods: pods.into_iter().collect(),
-            user_defined: user_defined.into_iter().collect(),
-            nodes: Some(addresses.collect()),
+            nodes: Some(nodes.collect()),
+            ranges: ranges
+                .map(|(purpose, nets)| (purpose, nets.into_iter().collect()))
+                .collect(),
         }
     }
 
     /// How many networks or addresses there are for a purpose.
     pub fn count(&self, purpose: Purpose) -> usize {
         match purpose {
-            Purpose::ApiServer => self.api_server.len(),
-            Purpose::Services => self.services.len(),
-            Purpose::Pods => self.pods.len(),
-            Purpose::UserDefinedNetworks => self.user_defined.len(),
             Purpose::Nodes => self.nodes.as_ref().map_or(0, HashSet::len),
+            _ => self.ranges.get(&purpose).map_or(0, NetworkSet::len),
         }
     }
 
     /// What an address in canonical form is for, if it is the cluster's.
     pub fn purpose(&self, address: IpAddr) -> Option<Purpose> {
-        Purpose::ALL.into_iter().find(|purpose| match purpose {
-            Purpose::ApiServer => self.api_server.contains(address),
-            Purpose::Services => self.services.contains(address),
-            Purpose::Pods => self.pods.contains(address),
-            Purpose::UserDefinedNetworks => self.user_defined.contains(address),
-            Purpose::Nodes => self.is_node(address) == Some(true),
-        })
+        let mut ranges = self.ranges.iter();
+        let range = ranges.find(|(_, networks)| networks.contains(address));
+        let is_node = self.is_node(address) == Some(true);
+        range
+            .map(|(purpose, _)| *purpose)
+            .or(is_node.then_some(Purpose::Nodes))
     }
 
     /// Whether the Nodes were ever read.
@@ -156,34 +143,14 @@ impl Networks {
     }
 }
 
-/// What networks are read from.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Source {
-    /// EndpointSlices of the Service `default/kubernetes`.
-    ApiServer,
-    ServiceCidrs,
-    Nodes,
-    UserDefinedNetworks,
-}
+/// What networks are read from, as an administrator knows it.
+type Source = &'static str;
 
-impl Source {
-    const ALL: [Self; 4] = [
-        Self::ApiServer,
-        Self::ServiceCidrs,
-        Self::Nodes,
-        Self::UserDefinedNetworks,
-    ];
-
-    /// What an administrator knows them by.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::ApiServer => "EndpointSlices of default/kubernetes",
-            Self::ServiceCidrs => "ServiceCIDRs",
-            Self::Nodes => "Nodes",
-            Self::UserDefinedNetworks => "ClusterUserDefinedNetworks",
-        }
-    }
-}
+const API_SERVER: Source = "EndpointSlices of default/kubernetes";
+const SERVICE_CIDRS: Source = "ServiceCIDRs";
+const NODES: Source = "Nodes";
+const USER_DEFINED_NETWORKS: Source = "ClusterUserDefinedNetworks";
+const SOURCES: [Source; 4] = [API_SERVER, SERVICE_CIDRS, NODES, USER_DEFINED_NETWORKS];
 
 /// The networks in an object.
 type Found = Vec<(Purpose, IpNet)>;
@@ -194,35 +161,14 @@ type Found = Vec<(Purpose, IpNet)>;
 /// again every few seconds. What was read holds while the API server is away.
 pub struct Reading {
     changes: SelectAll<BoxStream<'static, (Source, Change)>>,
-    known: BTreeMap<Source, Known>,
+    known: BTreeMap<Source, ObjectCache<Found>>,
     /// The addresses of deleted Nodes, and until when the collector still refuses them.
     gone: BTreeMap<IpAddr, Instant>,
     found: watch::Sender<Option<Arc<Networks>>>,
 }
 
-/// What one source says.
-#[derive(Debug, Default)]
-struct Known {
-    /// Something, if only that it cannot be read.
-    has_begun: bool,
-    /// It was listed, so that what is not there does not exist.
-    was_listed: bool,
-    /// That it cannot be read was said.
-    said: bool,
-    /// Objects that are there and cannot be read: what was known of them holds.
-    undecodable: BTreeSet<ObjectKey>,
-    networks: BTreeMap<ObjectKey, Found>,
-}
-
 /// What became of the networks in objects.
-#[derive(Debug)]
-enum Change {
-    All(BTreeMap<ObjectKey, Found>),
-    One(ObjectKey, Found),
-    Gone(ObjectKey),
-    Unreadable(String),
-    Undecodable(BTreeSet<ObjectKey>),
-}
+type Change = Event<(ObjectKey, Found)>;
 
 impl Reading {
     /// Of this cluster.
@@ -231,37 +177,25 @@ impl Reading {
             labels: Some("kubernetes.io/service-name=kubernetes".to_owned()),
             ..Watching::of(Scope::Namespace("default".to_owned()))
         };
-        let (client, bad) = (|| cluster.client(), || cluster.bad_objects());
-        let changes = [
+        let api_server = cluster::watch(cluster.client(), api_server, cluster.bad_objects());
+        Self::of([
+            changes(API_SERVER, api_server, endpoints),
+            changes(SERVICE_CIDRS, cluster.watch_all(), service_cidrs),
+            changes(NODES, cluster.watch_all(), NodeNetworks::networks),
             changes(
-                Source::ApiServer,
-                cluster::watch(client(), api_server, bad()),
-                endpoints,
-            ),
-            changes(
-                Source::ServiceCidrs,
-                cluster::watch_all(client(), bad()),
-                service_cidrs,
-            ),
-            changes(
-                Source::Nodes,
-                cluster::watch_all(client(), bad()),
-                NodeNetworks::networks,
-            ),
-            changes(
-                Source::UserDefinedNetworks,
-                cluster::watch_all(client(), bad()),
+                USER_DEFINED_NETWORKS,
+                cluster.watch_all(),
                 ClusterUserDefinedNetwork::networks,
             ),
-        ];
-        Self::of(changes.into_iter().collect())
+        ])
     }
 
-    fn of(changes: SelectAll<BoxStream<'static, (Source, Change)>>) -> Self {
-        let known = Source::ALL.map(|source| (source, Known::default()));
+    fn of(changes: impl IntoIterator<Item = BoxStream<'static, (Source, Change)>>) -> Self {
         Self {
-            changes,
-            known: known.into(),
+            changes: changes.into_iter().collect(),
+            known: SOURCES
+                .map(|source| (source, ObjectCache::default()))
+                .into(),
             gone: BTreeMap::new(),
             found: watch::channel(None).0,
         }
@@ -302,51 +236,22 @@ impl Reading {
 
     /// Returns whether there is something new.
     fn take(&mut self, source: Source, change: Change) -> bool {
-        let known = self.known.entry(source).or_default();
-        if let Change::Undecodable(keys) = change {
-            // Nothing is known by that alone: the others are about to be told.
-            known.undecodable = keys;
-            return false;
+        if let Event::OutOfSync(reason) = &change {
+            info!(
+                objects = source, %reason,
+                "cannot be read: the addresses that they named are refused in answers as before, and no others of theirs"
+            );
         }
-        let is_listed = matches!(change, Change::All(_));
-        let is_first =
-            !std::mem::replace(&mut known.has_begun, true) || (is_listed && !known.was_listed);
-        known.was_listed |= is_listed;
-        is_first
-            | match change {
-                Change::All(mut networks) => {
-                    known.said = false;
-                    let before = known.networks.iter();
-                    let held = before.filter(|(key, _)| known.undecodable.contains(key));
-                    networks.extend(held.map(|(key, held)| (key.clone(), held.clone())));
-                    let before = std::mem::replace(&mut known.networks, networks);
-                    before != known.networks
-                }
-                Change::One(key, networks) => {
-                    let before = known.networks.insert(key, networks.clone());
-                    before.unwrap_or_default() != networks
-                }
-                Change::Gone(key) => known.networks.remove(&key).is_some(),
-                Change::Unreadable(reason) => {
-                    if !std::mem::replace(&mut known.said, true) {
-                        info!(
-                            objects = source.as_str(), %reason,
-                            "cannot be read: the addresses that they named are refused in answers as before, and no others of theirs"
-                        );
-                    }
-                    false
-                }
-                Change::Undecodable(_) => false,
-            }
+        self.known.entry(source).or_default().take(change)
     }
 
     fn publish(&mut self) {
         if !self.known.values().all(|known| known.has_begun) {
             return;
         }
-        let objects = self.known.values().flat_map(|it| it.networks.values());
+        let objects = self.known.values().flat_map(ObjectCache::values);
         let mut networks = Networks::new(objects.flatten().copied());
-        let nodes = self.known.get(&Source::Nodes);
+        let nodes = self.known.get(NODES);
         if !nodes.is_some_and(|nodes| nodes.was_listed) {
             networks.nodes = None;
         }
@@ -368,19 +273,8 @@ fn changes<K: AnyObject>(
     events: impl Stream<Item = Event<K>> + Send + 'static,
     networks: fn(&K) -> Found,
 ) -> BoxStream<'static, (Source, Change)> {
-    let change = move |event| match event {
-        Event::Synced(objects) => Change::All(
-            objects
-                .iter()
-                .map(|object| (ObjectKey::of(object), networks(object)))
-                .collect(),
-        ),
-        Event::Applied(object) => Change::One(ObjectKey::of(&object), networks(&object)),
-        Event::Deleted(key) => Change::Gone(key),
-        Event::OutOfSync(reason) => Change::Unreadable(reason),
-        Event::Undecodable(keys) => Change::Undecodable(keys),
-    };
-    events.map(move |event| (source, change(event))).boxed()
+    let read = move |object: K| (ObjectKey::of(&object), networks(&object));
+    events.map(move |event| (source, event.map(read))).boxed()
 }
 
 /// Ready or not: who answers there is the API server, or will be.

@@ -1,14 +1,15 @@
 //! Which servers are behind a Service, by its EndpointSlices.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    str::FromStr,
     sync::Arc,
 };
 
-use futures_util::{StreamExt, stream::SelectAll};
+use futures_util::{
+    StreamExt,
+    stream::{BoxStream, SelectAll},
+};
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     changes::send_if_changed,
     cluster::{Cluster, Watching, watch},
-    store::{Event, ObjectKey, Scope},
+    store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
 };
 
 /// The label by which a slice says whose it is.
@@ -26,40 +27,7 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 const PORT: &str = "dns";
 
 /// The name of a Service.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ServiceName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name in it.
-    pub name: String,
-}
-
-/// Why a text does not name a Service.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")]
-pub struct ServiceNameError;
-
-impl FromStr for ServiceName {
-    type Err = ServiceNameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (namespace, name) = text.split_once('/').ok_or(ServiceNameError)?;
-        let is_label = crate::store::names::is_namespace;
-        if !is_label(namespace) || !is_label(name) {
-            return Err(ServiceNameError);
-        }
-        Ok(Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for ServiceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+pub type ServiceName = ObjectKey;
 
 /// What an EndpointSlice says of an endpoint; what it leaves open is taken as the API says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,24 +44,17 @@ pub struct Conditions {
 pub type Endpoints = Arc<BTreeMap<SocketAddr, Conditions>>;
 
 /// What is read of a slice.
-type Read = fn(&EndpointSlice) -> Vec<(SocketAddr, Conditions)>;
+type Found = Vec<(SocketAddr, Conditions)>;
+
+/// What became of the endpoints in slices.
+type Change = Event<(ObjectKey, Found)>;
 
 /// Finds the servers behind Services.
 pub struct Discovery {
-    read: Read,
-    slices: SelectAll<futures_util::stream::BoxStream<'static, (usize, Event<EndpointSlice>)>>,
-    known: Vec<Known>,
+    slices: SelectAll<BoxStream<'static, (usize, Change)>>,
+    /// What each Service's slices say.
+    known: Vec<ObjectCache<Found>>,
     found: watch::Sender<Option<Endpoints>>,
-}
-
-/// What one Service's slices say.
-#[derive(Default)]
-struct Known {
-    /// Its watch has said something.
-    has_begun: bool,
-    /// Slices that are there and cannot be read.
-    unreadable: BTreeSet<ObjectKey>,
-    slices: BTreeMap<ObjectKey, Vec<(SocketAddr, Conditions)>>,
 }
 
 impl Discovery {
@@ -107,19 +68,19 @@ impl Discovery {
         Self::of(cluster, services, hosts)
     }
 
-    fn of(cluster: &Cluster, services: &[ServiceName], read: Read) -> Self {
+    fn of(cluster: &Cluster, services: &[ServiceName], read: fn(&EndpointSlice) -> Found) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
             let watching = Watching {
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
                 ..Watching::of(Scope::Namespace(service.namespace.clone()))
             };
             let events = watch::<EndpointSlice>(cluster.client(), watching, cluster.bad_objects());
-            events.map(move |event| (i, event)).boxed()
+            let read = move |slice: EndpointSlice| (ObjectKey::of(&slice), read(&slice));
+            events.map(move |event| (i, event.map(read))).boxed()
         });
         Self {
-            read,
             slices: slices.collect(),
-            known: services.iter().map(|_| Known::default()).collect(),
+            known: services.iter().map(|_| ObjectCache::default()).collect(),
             found: watch::channel(None).0,
         }
     }
@@ -138,7 +99,7 @@ impl Discovery {
         self.publish();
         while let Some(Some((i, event))) = token.run_until_cancelled(self.slices.next()).await {
             if let Some(known) = self.known.get_mut(i) {
-                known.take(event, self.read);
+                known.take(event);
             }
             self.publish();
         }
@@ -151,7 +112,7 @@ impl Discovery {
             return;
         }
         let mut all = BTreeMap::new();
-        let endpoints = self.known.iter().flat_map(|known| known.slices.values());
+        let endpoints = self.known.iter().flat_map(ObjectCache::values);
         for (address, conditions) in endpoints.flatten() {
             // One that moves to another slice is in both for a moment.
             let entry = all.entry(*address).or_insert(*conditions);
@@ -163,30 +124,8 @@ impl Discovery {
     }
 }
 
-impl Known {
-    fn take(&mut self, event: Event<EndpointSlice>, read: Read) {
-        self.has_begun = true;
-        match event {
-            Event::Synced(slices) => {
-                self.slices.retain(|key, _| self.unreadable.contains(key));
-                let slices = slices.iter();
-                self.slices
-                    .extend(slices.map(|slice| (ObjectKey::of(slice), read(slice))));
-            }
-            Event::Applied(slice) => {
-                self.slices.insert(ObjectKey::of(&slice), read(&slice));
-            }
-            Event::Deleted(key) => {
-                self.slices.remove(&key);
-            }
-            Event::Undecodable(keys) => self.unreadable = keys,
-            Event::OutOfSync(_) => {}
-        }
-    }
-}
-
 /// The endpoints in a slice that have a DNS port and an address that can be asked.
-fn dns_servers(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
+fn dns_servers(slice: &EndpointSlice) -> Found {
     let ports = slice.ports.iter().flatten();
     let udp: Vec<_> = ports
         .filter(|port| port.protocol.as_deref() == Some("UDP"))
@@ -208,7 +147,7 @@ fn dns_servers(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
 }
 
 /// The endpoints in a slice, whatever their ports are.
-fn hosts(slice: &EndpointSlice) -> Vec<(SocketAddr, Conditions)> {
+fn hosts(slice: &EndpointSlice) -> Found {
     endpoints(slice)
         .map(|(address, conditions)| (SocketAddr::new(address, 0), conditions))
         .collect()
@@ -233,6 +172,8 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = (IpAddr, Conditions)
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
@@ -322,13 +263,13 @@ mod tests {
     async fn what_was_found_holds_while_the_api_server_is_away() {
         let (found, seen) = watch::channel(None);
         let mut discovery = Discovery {
-            read: dns_servers,
             slices: SelectAll::new(),
-            known: vec![Known::default(), Known::default()],
+            known: vec![ObjectCache::default(), ObjectCache::default()],
             found,
         };
-        let take = |discovery: &mut Discovery, i: usize, event| {
-            discovery.known[i].take(event, dns_servers);
+        let take = |discovery: &mut Discovery, i: usize, event: Event<EndpointSlice>| {
+            let read = |slice: EndpointSlice| (ObjectKey::of(&slice), dns_servers(&slice));
+            discovery.known[i].take(event.map(read));
             discovery.publish();
             seen.borrow().as_ref().map(|found| found.len())
         };
@@ -357,15 +298,5 @@ mod tests {
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(1));
         assert_eq!(take(d, 0, Event::Undecodable(BTreeSet::new())), Some(1));
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(0));
-    }
-
-    #[test]
-    fn a_service_is_named_by_namespace_and_name() {
-        let name: ServiceName = "kube-system/kube-dns".parse().unwrap();
-        assert_eq!((&*name.namespace, &*name.name), ("kube-system", "kube-dns"));
-        assert_eq!(name.to_string(), "kube-system/kube-dns");
-        for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
-            assert_eq!(text.parse::<ServiceName>(), Err(ServiceNameError), "{text}");
-        }
     }
 }

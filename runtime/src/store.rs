@@ -5,6 +5,7 @@ pub mod contract;
 pub mod dir;
 pub(crate) mod metrics;
 pub(crate) mod names;
+pub(crate) mod object_cache;
 pub(crate) mod undecodable;
 pub(crate) mod watched;
 
@@ -162,6 +163,19 @@ pub enum Event<K> {
     /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
     /// the next [`Event::Synced`].
     OutOfSync(String),
+}
+
+impl<K> Event<K> {
+    /// The event with something made of each object.
+    pub(crate) fn map<T>(self, make: impl Fn(K) -> T) -> Event<T> {
+        match self {
+            Self::Synced(objects) => Event::Synced(objects.into_iter().map(make).collect()),
+            Self::Applied(object) => Event::Applied(make(object)),
+            Self::Deleted(key) => Event::Deleted(key),
+            Self::Undecodable(keys) => Event::Undecodable(keys),
+            Self::OutOfSync(reason) => Event::OutOfSync(reason),
+        }
+    }
 }
 
 /// What must still be true of an object for its deletion. Fields that are `None` are not compared.

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::*;
@@ -27,11 +29,11 @@ fn node(addresses: &[&str]) -> Found {
 }
 
 fn nothing() -> Change {
-    Change::All(BTreeMap::new())
+    Change::Synced(Vec::new())
 }
 
 fn unreadable() -> Change {
-    Change::Unreadable("forbidden".to_owned())
+    Change::OutOfSync("forbidden".to_owned())
 }
 
 /// Takes a change in, and tells what the addresses are for as far as that is known.
@@ -49,82 +51,79 @@ fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec
 
 #[tokio::test]
 async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_silent() {
-    let r = &mut Reading::of(SelectAll::new());
+    let r = &mut Reading::of([]);
     // Most clusters have no CRD of these.
-    assert_eq!(purposes(r, Source::UserDefinedNetworks, unreadable()), None);
-    assert_eq!(purposes(r, Source::ApiServer, unreadable()), None);
-    let all_services = Change::All([(key("kubernetes"), services("10.96.0.0/16"))].into());
-    assert_eq!(purposes(r, Source::ServiceCidrs, all_services), None);
-    let all = purposes(r, Source::Nodes, nothing());
+    assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);
+    assert_eq!(purposes(r, API_SERVER, unreadable()), None);
+    let all_services = Change::Synced(vec![(key("kubernetes"), services("10.96.0.0/16"))]);
+    assert_eq!(purposes(r, SERVICE_CIDRS, all_services), None);
+    let all = purposes(r, NODES, nothing());
     assert_eq!(all, Some(vec!["service-cidr"]));
-    let node = Change::One(key("a"), pods("10.244.1.0/24"));
+    let node = Change::Applied((key("a"), pods("10.244.1.0/24")));
     let all = Some(vec!["service-cidr", "pod-cidr"]);
-    assert_eq!(purposes(r, Source::Nodes, node), all);
-    assert_eq!(purposes(r, Source::Nodes, unreadable()), all);
-    let slice = Change::One(
+    assert_eq!(purposes(r, NODES, node), all);
+    assert_eq!(purposes(r, NODES, unreadable()), all);
+    let slice = Change::Applied((
         key("kubernetes"),
         vec![(Purpose::ApiServer, net("192.0.2.10/32"))],
-    );
+    ));
     let with_server = Some(vec!["api-server", "service-cidr", "pod-cidr"]);
-    assert_eq!(purposes(r, Source::ApiServer, slice), with_server);
-    let gone = Change::Gone(key("kubernetes"));
+    assert_eq!(purposes(r, API_SERVER, slice), with_server);
+    let gone = Change::Deleted(key("kubernetes"));
     assert_eq!(
-        purposes(r, Source::ServiceCidrs, gone),
+        purposes(r, SERVICE_CIDRS, gone),
         Some(vec!["api-server", "pod-cidr"])
     );
-    let listed = purposes(r, Source::Nodes, nothing());
+    let listed = purposes(r, NODES, nothing());
     assert_eq!(listed, Some(vec!["api-server"]));
 }
 
 #[tokio::test]
 async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
-    let r = &mut Reading::of(SelectAll::new());
-    purposes(r, Source::UserDefinedNetworks, nothing());
-    purposes(r, Source::ApiServer, nothing());
+    let r = &mut Reading::of([]);
+    purposes(r, USER_DEFINED_NETWORKS, nothing());
+    purposes(r, API_SERVER, nothing());
     purposes(
         r,
-        Source::ServiceCidrs,
-        Change::All([(key("a"), services("10.96.0.0/16"))].into()),
+        SERVICE_CIDRS,
+        Change::Synced(vec![(key("a"), services("10.96.0.0/16"))]),
     );
     purposes(
         r,
-        Source::Nodes,
-        Change::All([(key("b"), pods("10.244.1.0/24"))].into()),
+        NODES,
+        Change::Synced(vec![(key("b"), pods("10.244.1.0/24"))]),
     );
     let all = Some(vec!["service-cidr", "pod-cidr"]);
     let undecodable = Change::Undecodable([key("b")].into());
-    assert_eq!(purposes(r, Source::Nodes, undecodable), all);
-    assert_eq!(purposes(r, Source::Nodes, nothing()), all);
+    assert_eq!(purposes(r, NODES, undecodable), all);
+    assert_eq!(purposes(r, NODES, nothing()), all);
     let decodes_again = Change::Undecodable(BTreeSet::new());
-    assert_eq!(purposes(r, Source::Nodes, decodes_again), all);
-    let left = purposes(r, Source::Nodes, nothing());
+    assert_eq!(purposes(r, NODES, decodes_again), all);
+    let left = purposes(r, NODES, nothing());
     assert_eq!(left, Some(vec!["service-cidr"]));
 }
 
 #[tokio::test]
 async fn what_changes_nothing_is_no_news() {
-    let mut reading = Reading::of(SelectAll::new());
-    for source in Source::ALL {
+    let mut reading = Reading::of([]);
+    for source in SOURCES {
         assert!(reading.take(source, nothing()));
         assert!(!reading.take(source, nothing()));
         assert!(!reading.take(source, unreadable()));
     }
     let node = |last: &str| {
         let own = node(&["192.0.2.1/32", last]);
-        Change::One(key("a"), [pods("10.244.1.0/24"), own].concat())
+        Change::Applied((key("a"), [pods("10.244.1.0/24"), own].concat()))
     };
-    assert!(reading.take(Source::Nodes, node("203.0.113.1/32")));
-    assert!(
-        !reading.take(Source::Nodes, node("203.0.113.1/32")),
-        "a heartbeat"
-    );
-    assert!(reading.take(Source::Nodes, node("203.0.113.2/32")));
-    assert!(!reading.take(Source::Nodes, Change::Gone(key("b"))));
+    assert!(reading.take(NODES, node("203.0.113.1/32")));
+    assert!(!reading.take(NODES, node("203.0.113.1/32")), "a heartbeat");
+    assert!(reading.take(NODES, node("203.0.113.2/32")));
+    assert!(!reading.take(NODES, Change::Deleted(key("b"))));
 }
 
 #[tokio::test]
 async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
-    let r = &mut Reading::of(SelectAll::new());
+    let r = &mut Reading::of([]);
     let mut is_node = |source, change| {
         if r.take(source, change) {
             r.publish();
@@ -134,17 +133,17 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
         found.and_then(|networks| networks.is_node(address))
     };
     let other = "198.51.100.7/32";
-    assert_eq!(is_node(Source::UserDefinedNetworks, nothing()), None);
-    assert_eq!(is_node(Source::ServiceCidrs, nothing()), None);
-    assert_eq!(is_node(Source::Nodes, unreadable()), None);
+    assert_eq!(is_node(USER_DEFINED_NETWORKS, nothing()), None);
+    assert_eq!(is_node(SERVICE_CIDRS, nothing()), None);
+    assert_eq!(is_node(NODES, unreadable()), None);
     let api_server = vec![(Purpose::ApiServer, net("192.0.2.10/32"))];
-    let slice = Change::One(key("kubernetes"), api_server);
-    assert_eq!(is_node(Source::ApiServer, slice), None);
+    let slice = Change::Applied((key("kubernetes"), api_server));
+    assert_eq!(is_node(API_SERVER, slice), None);
     let empty = nothing();
-    assert_eq!(is_node(Source::Nodes, empty), Some(false), "there is none");
-    let here = Change::One(key("a"), node(&[other, "::ffff:192.0.2.10/128"]));
-    assert_eq!(is_node(Source::Nodes, here), Some(true));
-    assert_eq!(is_node(Source::Nodes, unreadable()), Some(true));
+    assert_eq!(is_node(NODES, empty), Some(false), "there is none");
+    let here = Change::Applied((key("a"), node(&[other, "::ffff:192.0.2.10/128"])));
+    assert_eq!(is_node(NODES, here), Some(true));
+    assert_eq!(is_node(NODES, unreadable()), Some(true));
     let networks = r.found.borrow().clone().unwrap();
     let purpose = |text: &str| networks.purpose(text.parse().unwrap());
     // Most control planes are Nodes: the API server's address may never be allowed.
@@ -157,8 +156,8 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
 #[tokio::test(start_paused = true)]
 async fn sources_that_say_nothing_are_not_waited_for() {
     let silent = futures_util::stream::pending();
-    let changes = [changes(Source::Nodes, silent, NodeNetworks::networks)];
-    let reading = Reading::of(changes.into_iter().collect());
+    let changes = [changes(NODES, silent, NodeNetworks::networks)];
+    let reading = Reading::of(changes);
     let (mut found, token) = (reading.found(), CancellationToken::new());
     let started = Instant::now();
     let task = tokio::spawn(reading.run(token.clone()));
@@ -205,16 +204,16 @@ fn a_service_cidr_has_networks_of_both_families() {
 
 #[tokio::test(start_paused = true)]
 async fn the_address_of_a_node_that_is_gone_counts_for_ten_minutes() {
-    let begins = Source::ALL.map(|source| (source, nothing()));
+    let begins = SOURCES.map(|source| (source, nothing()));
     let [here, gone] = ["192.0.2.1/32", "192.0.2.2/32"].map(|text| node(&[text]));
     let nodes = [
-        Change::All([(key("a"), here), (key("b"), gone)].into()),
-        Change::Gone(key("b")),
+        Change::Synced(vec![(key("a"), here), (key("b"), gone)]),
+        Change::Deleted(key("b")),
     ];
-    let nodes = nodes.map(|change| (Source::Nodes, change));
+    let nodes = nodes.map(|change| (NODES, change));
     let changes = futures_util::stream::iter(begins.into_iter().chain(nodes));
     let changes = changes.chain(futures_util::stream::pending()).boxed();
-    let reading = Reading::of([changes].into_iter().collect());
+    let reading = Reading::of([changes]);
     let (mut found, token) = (reading.found(), CancellationToken::new());
     let task = tokio::spawn(reading.run(token.clone()));
     let mut until = async |is_node: [bool; 2]| {

@@ -15,25 +15,20 @@ pub(crate) fn check(key: &ObjectKey) -> Result<(), &'static str> {
 
 /// A label as in RFC 1123, lower-case: the names of namespaces.
 pub(crate) fn is_namespace(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    name.len() <= 63
-        && name.bytes().all(inner)
-        && !name.is_empty()
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    name.len() <= 63 && is_label(name)
 }
 
 /// A subdomain as in RFC 1123, lower-case: the names of objects. Kubernetes limits the whole to 253 and not its labels.
 pub(crate) fn is_object_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let ends = |b: Option<u8>| b.is_some_and(|b| b != b'-');
-        label
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            && ends(label.bytes().next())
-            && ends(label.bytes().next_back())
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    label.bytes().all(inner)
+        && !label.is_empty()
+        && !label.starts_with('-')
+        && !label.ends_with('-')
 }
 
 #[cfg(test)]
@@ -72,6 +67,16 @@ mod tests {
         assert!(is_namespace("ovn-kubernetes"));
         for name in ["", "a.b", "A", "-a", "a-", "lost+found", &"a".repeat(64)] {
             assert!(!is_namespace(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_named_by_namespace_and_name() {
+        let key: ObjectKey = "kube-system/kube-dns".parse().unwrap();
+        assert_eq!((&*key.namespace, &*key.name), ("kube-system", "kube-dns"));
+        assert_eq!(key.to_string(), "kube-system/kube-dns");
+        for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
+            assert!(text.parse::<ObjectKey>().is_err(), "{text}");
         }
     }
 }
