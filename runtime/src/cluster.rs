@@ -25,12 +25,9 @@ use crate::store::{BadObjects, Event, ObjectKey, Scope};
 
 pub(crate) use self::{
     answer::Refusal,
-    watch::{Watching, watch, watch_all},
+    watch::{Watching, watch},
 };
-pub use self::{
-    store::KubeStore,
-    watch::{AnyObject, Object},
-};
+pub use self::{store::KubeStore, watch::Object};
 
 /// A request, or why there is none.
 pub(crate) type Prepared = Result<http::Request<Vec<u8>>, request::Error>;
@@ -169,8 +166,9 @@ impl Cluster {
 
     /// All objects of a kind, in every namespace or in none, as a type that reads what it wants of them; like
     /// [`Cluster::watch_one`].
-    pub fn watch_all<K: AnyObject>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
-        watch_all(self.client(), self.bad_objects())
+    pub fn watch_all<K: Object>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
+        let watching = Watching::of(Scope::All);
+        watch(self.client(), watching, self.bad_objects())
     }
 
     /// Requests about objects of a kind in a namespace.

@@ -29,7 +29,7 @@ pub use self::set::NetworkSet;
 use self::{node::NodeNetworks, user_defined::ClusterUserDefinedNetwork};
 use crate::{
     changes::send_if_changed,
-    cluster::{self, AnyObject, Cluster, Watching},
+    cluster::{self, Cluster, Object, Watching},
     store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
 };
 
@@ -268,7 +268,7 @@ impl Reading {
     }
 }
 
-fn changes<K: AnyObject>(
+fn changes<K: Object>(
     source: Source,
     events: impl Stream<Item = Event<K>> + Send + 'static,
     networks: fn(&K) -> Found,

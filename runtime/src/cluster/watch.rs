@@ -8,13 +8,13 @@ use std::{
 };
 
 use futures_util::Stream;
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
 use self::list_watch::{Change, ListWatch, Listed};
-use super::{guarded::Guarded, in_words};
+use super::in_words;
 use crate::store::{
     BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
 };
@@ -33,21 +33,16 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How many bad objects are named in the log between two lists.
 const MAX_WARNINGS: usize = 20;
 
-/// What can be watched in a whole cluster.
-pub trait AnyObject:
+/// What can be watched.
+pub trait Object:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
 
-impl<K> AnyObject for K where
+impl<K> Object for K where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
-
-/// What lives in namespaces, and can be watched in one.
-pub trait Object: AnyObject + Resource<Scope = NamespaceResourceScope> {}
-
-impl<K> Object for K where K: AnyObject + Resource<Scope = NamespaceResourceScope> {}
 
 /// Which objects to watch.
 #[derive(Clone, Debug)]
@@ -103,31 +98,9 @@ pub(crate) fn watch<K: Object>(
     watching: Watching,
     bad: BadObjects,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
-    let api: Api<Guarded<K>> = match &watching.scope {
-        Scope::All => Api::all(client),
-        Scope::Namespace(namespace) => Api::namespaced(client, namespace),
-    };
     let watched = Watched::new::<K>(watching.scope(), bad);
-    follow(api, watching, watched)
-}
-
-/// [`watch`] for objects in every namespace, or in none.
-pub(crate) fn watch_all<K: AnyObject>(
-    client: Client,
-    bad: BadObjects,
-) -> impl Stream<Item = Event<K>> + Send + 'static {
-    let watching = Watching::of(Scope::All);
-    let watched = Watched::new::<K>(watching.scope(), bad);
-    follow(Api::all(client), watching, watched)
-}
-
-fn follow<K: AnyObject>(
-    api: Api<Guarded<K>>,
-    watching: Watching,
-    watched: Watched,
-) -> impl Stream<Item = Event<K>> + Send + 'static {
     async_stream::stream! {
-        let mut changes = ListWatch::new(api, &watching);
+        let mut changes = ListWatch::new(client, watching);
         let mut content = Content::new(watched);
         let mut failures = Failures::default();
         loop {
@@ -223,7 +196,7 @@ impl Content {
     }
 
     /// What a change means, and which objects are missing from that.
-    fn events<K: AnyObject>(&mut self, change: Change<K>) -> Vec<Event<K>> {
+    fn events<K: Object>(&mut self, change: Change<K>) -> Vec<Event<K>> {
         let mut mended = BTreeSet::new();
         let mut events = Vec::new();
         match change {
@@ -253,7 +226,7 @@ impl Content {
         events
     }
 
-    fn synced<K: AnyObject>(&mut self, listed: Listed<K>) -> Event<K> {
+    fn synced<K: Object>(&mut self, listed: Listed<K>) -> Event<K> {
         let faults_before = mem::take(&mut self.faults);
         self.complaints = 0;
         for (key, fault) in listed.faults {
@@ -276,7 +249,7 @@ impl Content {
         Event::Synced(listed.objects)
     }
 
-    fn lost<K: AnyObject>(&mut self, reason: String) -> Option<Event<K>> {
+    fn lost<K: Object>(&mut self, reason: String) -> Option<Event<K>> {
         if self.state == State::OutOfSync {
             return None;
         }
@@ -286,7 +259,7 @@ impl Content {
         Some(Event::OutOfSync(reason))
     }
 
-    fn faulty<K: AnyObject>(&mut self, key: ObjectKey, fault: String) {
+    fn faulty<K: Object>(&mut self, key: ObjectKey, fault: String) {
         self.complaints += 1;
         match self.complaints {
             ..=MAX_WARNINGS => warn!(kind = %K::kind(&()), %key, "does not decode: {fault}"),

@@ -7,15 +7,15 @@ use std::{collections::BTreeMap, mem, time::Duration};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::{
-    Api, Error, ResourceExt,
+    Client, Error,
     api::{ListParams, WatchEvent, WatchParams},
-    core::Status,
+    core::{ObjectList, PartialObjectMeta, Request, Status},
 };
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use super::{super::guarded::Guarded, AnyObject, Watching};
-use crate::store::ObjectKey;
+use super::{super::guarded::Guarded, Object, Watching};
+use crate::store::{ObjectKey, Scope};
 
 /// For how long one watch is asked for, in seconds.
 const WATCH_SECONDS: u32 = 50;
@@ -30,9 +30,9 @@ const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 const PAGE: u32 = 100;
 
 pub(super) struct ListWatch<K> {
-    api: Api<Guarded<K>>,
-    labels: Option<String>,
-    fields: Option<String>,
+    client: Client,
+    requests: Request,
+    watching: Watching,
     /// Where a watch goes on from; `None` if a list comes next.
     version: Option<String>,
     /// Whether the server is known to have that version.
@@ -64,13 +64,17 @@ pub(super) struct Listed<K> {
     pub(super) faults: BTreeMap<ObjectKey, String>,
 }
 
-impl<K: AnyObject> ListWatch<K> {
+impl<K: Object> ListWatch<K> {
     /// Begins with a list.
-    pub(super) fn new(api: Api<Guarded<K>>, watching: &Watching) -> Self {
+    pub(super) fn new(client: Client, watching: Watching) -> Self {
+        let namespace = match &watching.scope {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some(namespace.as_str()),
+        };
         Self {
-            api,
-            labels: watching.labels.clone(),
-            fields: watching.fields.clone(),
+            client,
+            requests: Request::new(K::url_path(&(), namespace)),
+            watching,
             version: None,
             is_checked: false,
             watch: None,
@@ -109,12 +113,12 @@ impl<K: AnyObject> ListWatch<K> {
             watch.heard |= next.is_ok();
             match next? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    self.version = Some(newer(object.resource_version())?);
-                    return Ok(Change::Applied(ObjectKey::of(&object), object.decoded));
+                    self.version = Some(newer(object.version)?);
+                    return Ok(Change::Applied(object.key, object.decoded));
                 }
                 WatchEvent::Deleted(object) => {
-                    self.version = Some(newer(object.resource_version())?);
-                    return Ok(Change::Deleted(ObjectKey::of(&object)));
+                    self.version = Some(newer(object.version)?);
+                    return Ok(Change::Deleted(object.key));
                 }
                 WatchEvent::Bookmark(bookmark) => {
                     self.version = Some(bookmark.metadata.resource_version);
@@ -131,12 +135,12 @@ impl<K: AnyObject> ListWatch<K> {
             faults: BTreeMap::new(),
         };
         loop {
-            let list = self.api.list(&page).await?;
+            let request = self.requests.list(&page).map_err(Error::BuildRequest)?;
+            let list: ObjectList<Guarded<K>> = self.client.request(request).await?;
             for object in list.items {
-                let key = ObjectKey::of(&object);
                 match object.decoded {
-                    Ok(object) => listed.objects.push(object),
-                    Err(fault) => drop(listed.faults.insert(key, fault)),
+                    Ok(decoded) => listed.objects.push(decoded),
+                    Err(fault) => drop(listed.faults.insert(object.key, fault)),
                 }
             }
             page.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
@@ -157,7 +161,15 @@ impl<K: AnyObject> ListWatch<K> {
             return Ok(());
         }
         let asked = Instant::now();
-        let stream = self.api.watch(&self.watch_params(), version).await?;
+        let params = WatchParams {
+            label_selector: self.watching.labels.clone(),
+            field_selector: self.watching.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            ..WatchParams::default()
+        };
+        let request = self.requests.watch(&params, version);
+        let request = request.map_err(Error::BuildRequest)?;
+        let stream = self.client.request_events(request).await?;
         self.watch = Some(Watch {
             asked,
             broke: false,
@@ -175,7 +187,9 @@ impl<K: AnyObject> ListWatch<K> {
     /// meanwhile that it is ahead of us again is not noticed; within seconds only a few writes are.
     // Not `&self`: the stream of the watch is not `Sync`.
     async fn is_behind(&mut self, version: &str) -> kube::Result<bool> {
-        let list = self.api.list_metadata(&self.list_params().limit(1)).await?;
+        let request = self.requests.list_metadata(&self.list_params().limit(1));
+        let request = request.map_err(Error::BuildRequest)?;
+        let list: ObjectList<PartialObjectMeta<K>> = self.client.request(request).await?;
         let newest = list.metadata.resource_version.unwrap_or_default();
         // Versions of one kind are numbers that grow, which Kubernetes promises since 1.35 and etcd made them before. Of others nothing
         // can be said.
@@ -193,18 +207,9 @@ impl<K: AnyObject> ListWatch<K> {
 
     fn list_params(&self) -> ListParams {
         ListParams {
-            label_selector: self.labels.clone(),
-            field_selector: self.fields.clone(),
+            label_selector: self.watching.labels.clone(),
+            field_selector: self.watching.fields.clone(),
             ..ListParams::default()
-        }
-    }
-
-    fn watch_params(&self) -> WatchParams {
-        WatchParams {
-            label_selector: self.labels.clone(),
-            field_selector: self.fields.clone(),
-            timeout: Some(WATCH_SECONDS),
-            ..WatchParams::default()
         }
     }
 }
