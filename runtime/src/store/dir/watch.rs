@@ -11,7 +11,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use self::files::{Files, News};
+use self::files::{Files, Known, News, keys_in};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     fault::Fault,
@@ -61,8 +61,6 @@ pub(super) struct Watch<K> {
     out_of_sync: Option<String>,
     looked: Instant,
     events: Vec<Event<K>>,
-    /// Whether anything of the next two may have changed.
-    has_news_of_faults: bool,
     /// Objects that were last reported as not readable.
     undecodable: Undecodable,
     /// Where what cannot be read is and why, as that was last said.
@@ -89,7 +87,6 @@ impl<K: Kind> Watch<K> {
             out_of_sync: None,
             looked: Instant::now(),
             events: Vec::new(),
-            has_news_of_faults: false,
             undecodable: Undecodable::default(),
             complaints: BTreeMap::new(),
             watched,
@@ -140,12 +137,10 @@ impl<K: Kind> Watch<K> {
             let is_reason = |event: &Event<K>| matches!(event, Event::OutOfSync(_));
             self.events.retain(is_reason);
         }
-        if mem::take(&mut self.has_news_of_faults) {
-            if self.has_started {
-                self.report_undecodable();
-            }
-            self.report();
+        if self.has_started {
+            self.report_undecodable();
         }
+        self.report();
         self.watched.in_sync(self.is_in_sync());
         mem::take(&mut self.events)
     }
@@ -169,7 +164,6 @@ impl<K: Kind> Watch<K> {
     /// Looks at every folder, and reads the files that show a change, or all of them.
     fn look_at_everything(&mut self, read_all: bool) {
         self.looked = Instant::now();
-        self.has_news_of_faults = true;
         self.is_anew = !self.is_in_sync();
         if read_all {
             self.begin_list();
@@ -201,7 +195,7 @@ impl<K: Kind> Watch<K> {
 
     /// Has all files read. One that cannot be read now is missing from the list, so it is delivered when it can be, changed or not.
     fn begin_list(&mut self) {
-        self.files.forget_versions();
+        self.files.values_mut().for_each(Known::forget_version);
         self.list = Some(Vec::new());
     }
 
@@ -213,7 +207,8 @@ impl<K: Kind> Watch<K> {
         }
         let name = file_name(&key.name);
         if let Ok(Some(file)) = file::fingerprint(folder, &name)
-            && self.files.has_fingerprint(&key, &file)
+            && let Some(known) = self.files.get(&key)
+            && known.has_fingerprint(&file)
         {
             return;
         }
@@ -221,7 +216,7 @@ impl<K: Kind> Watch<K> {
             Ok(None) => self.absent(key, since),
             Ok(Some(content)) => {
                 let file = &content.fingerprint;
-                self.files.entry(&key).set_fingerprint(file);
+                self.known(&key).set_fingerprint(file);
                 match manifest::parse::<K>(&content.bytes, &key, file) {
                     Ok(manifest) => self.decoded(key, manifest.object),
                     Err(fault) => self.faulty(key, fault),
@@ -235,9 +230,14 @@ impl<K: Kind> Watch<K> {
         }
     }
 
+    /// What is known of the file; nothing if it is a new one.
+    fn known(&mut self, key: &ObjectKey) -> &mut Known {
+        self.files.entry(key.clone()).or_default()
+    }
+
     fn decoded(&mut self, key: ObjectKey, object: K) {
-        self.has_news_of_faults |= self.faults.remove(&key).is_some();
-        let news = self.files.entry(&key).take(&object);
+        self.faults.remove(&key);
+        let news = self.known(&key).take(&object);
         match (&mut self.list, news) {
             (Some(list), _) => list.push(object),
             (None, News::Nothing) => {}
@@ -251,9 +251,8 @@ impl<K: Kind> Watch<K> {
 
     /// What was known of the object holds.
     fn faulty(&mut self, key: ObjectKey, fault: Fault) {
-        self.files.entry(&key);
-        let before = self.faults.insert(key, fault.clone());
-        self.has_news_of_faults |= before != Some(fault);
+        self.known(&key);
+        self.faults.insert(key, fault);
     }
 
     /// A file that is there cannot be read now. That matters if it is missing from a list.
@@ -265,7 +264,7 @@ impl<K: Kind> Watch<K> {
 
     /// A file is not there, since then if that was seen before.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
-        if !self.files.contains(&key) {
+        if !self.files.contains_key(&key) {
             return;
         }
         let since = since.unwrap_or_else(Instant::now);
@@ -275,8 +274,8 @@ impl<K: Kind> Watch<K> {
             return self.unread(key, "it has just gone");
         }
         self.files.remove(&key);
-        self.has_news_of_faults |= self.faults.remove(&key).is_some();
-        if self.files.is_empty_in(&key.namespace) {
+        self.faults.remove(&key);
+        if keys_in(&self.files, &key.namespace).next().is_none() {
             let path = self.folder.path_of::<K>(&key.namespace);
             self.folder.populated().remove(&path);
         }
@@ -288,13 +287,14 @@ impl<K: Kind> Watch<K> {
         let mut now: BTreeSet<ObjectKey> = self.faults.keys().cloned().collect();
         let files = &self.files;
         for all in self.faults.keys().filter(|key| key.is_all()) {
-            if !files.is_empty_in(&all.namespace) {
+            let mut known = keys_in(files, &all.namespace).cloned().peekable();
+            if known.peek().is_some() {
                 now.remove(all);
-                now.extend(files.keys_in(&all.namespace));
+                now.extend(known);
             }
         }
         self.undecodable
-            .around(&mut self.events, now, |key| files.contains(key));
+            .around(&mut self.events, now, |key| files.contains_key(key));
     }
 
     /// Says of the files and folders that it cannot use what is new, in the log and in the metrics.

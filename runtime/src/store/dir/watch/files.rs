@@ -1,9 +1,8 @@
-//! What a watch keeps of each file. There may be a hundred thousand: of what was delivered it keeps a mark, not the object.
+//! What a watch keeps of each file. There may be a hundred thousand: of what was delivered it keeps hashes, not the object.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    num::NonZeroU64,
 };
 
 use kube::ResourceExt;
@@ -14,17 +13,26 @@ use super::super::{
 };
 
 /// The files that are known, by their objects.
-#[derive(Debug, Default)]
-pub(super) struct Files(BTreeMap<Box<str>, HashMap<Box<str>, Known>>);
+pub(super) type Files = BTreeMap<ObjectKey, Known>;
 
-/// What is known of a file. The marks are hashes.
+/// The objects of a namespace that have files.
+pub(super) fn keys_in<'a>(
+    files: &'a Files,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a ObjectKey> {
+    let behind = files.range(ObjectKey::before_all_in(namespace)..);
+    let keys = behind.map(|(key, _)| key);
+    keys.take_while(move |key| key.namespace == namespace)
+}
+
+/// The hashes of what is known of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// The fingerprint of the file as it was last read, if a later change is sure to show.
-    fingerprint: Option<NonZeroU64>,
-    uid: Option<NonZeroU64>,
+    fingerprint: Option<u64>,
+    uid: Option<u64>,
     /// The version of what was last delivered. Nothing if it is to be delivered when it decodes, whatever its version.
-    version: Option<NonZeroU64>,
+    version: Option<u64>,
 }
 
 /// What became of an object.
@@ -37,73 +45,26 @@ pub(super) enum News {
     Replaced,
 }
 
-impl Files {
-    fn get(&self, key: &ObjectKey) -> Option<&Known> {
-        self.0.get(&*key.namespace)?.get(&*key.name)
-    }
-
-    pub(super) fn contains(&self, key: &ObjectKey) -> bool {
-        self.get(key).is_some()
-    }
-
-    /// Whether the file is the one that was read.
-    pub(super) fn has_fingerprint(&self, key: &ObjectKey, file: &Fingerprint) -> bool {
-        let known = self.get(key).and_then(|known| known.fingerprint);
-        known == Some(mark(file))
-    }
-
-    /// What is known of the file; nothing if it is a new one.
-    pub(super) fn entry(&mut self, key: &ObjectKey) -> &mut Known {
-        let namespace = self.0.entry(key.namespace.as_str().into()).or_default();
-        namespace.entry(key.name.as_str().into()).or_default()
-    }
-
-    pub(super) fn remove(&mut self, key: &ObjectKey) {
-        if let Some(namespace) = self.0.get_mut(&*key.namespace) {
-            namespace.remove(&*key.name);
-            if namespace.is_empty() {
-                self.0.remove(&*key.namespace);
-            }
-        }
-    }
-
-    /// Whoever heard of the objects last may not know them as they are: each is read again, and delivered when it decodes.
-    pub(super) fn forget_versions(&mut self) {
-        for known in self.0.values_mut().flat_map(HashMap::values_mut) {
-            (known.fingerprint, known.version) = (None, None);
-        }
-    }
-
-    /// The namespaces that have files.
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|namespace| &**namespace)
-    }
-
-    pub(super) fn keys_in(&self, namespace: &str) -> impl Iterator<Item = ObjectKey> {
-        let names = self.0.get_key_value(namespace);
-        names.into_iter().flat_map(|(namespace, names)| {
-            names.keys().map(|name| ObjectKey {
-                namespace: namespace.to_string(),
-                name: name.to_string(),
-            })
-        })
-    }
-
-    pub(super) fn is_empty_in(&self, namespace: &str) -> bool {
-        !self.0.contains_key(namespace)
-    }
-}
-
 impl Known {
+    /// Whether the file is the one that was read.
+    pub(super) fn has_fingerprint(&self, file: &Fingerprint) -> bool {
+        self.fingerprint == Some(hash(file))
+    }
+
     pub(super) fn set_fingerprint(&mut self, file: &Fingerprint) {
-        self.fingerprint = file.is_settled().then(|| mark(file));
+        self.fingerprint = file.is_settled().then(|| hash(file));
+    }
+
+    /// A consumer may not know the object as it is: it is read again, and delivered when it decodes.
+    pub(super) fn forget_version(&mut self) {
+        (self.fingerprint, self.version) = (None, None);
     }
 
     /// Takes in the object that the file holds now.
     pub(super) fn take<K: Kind>(&mut self, object: &K) -> News {
         let before = *self;
-        self.uid = object.uid().as_ref().map(mark);
-        self.version = object.resource_version().as_ref().map(mark);
+        self.uid = object.uid().as_ref().map(hash);
+        self.version = object.resource_version().as_ref().map(hash);
         if before.version.is_some() && before.version == self.version {
             News::Nothing
         } else if before.uid.is_some() && self.uid.is_some() && before.uid != self.uid {
@@ -114,8 +75,8 @@ impl Known {
     }
 }
 
-fn mark(value: &impl Hash) -> NonZeroU64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
-    NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN)
+    hasher.finish()
 }

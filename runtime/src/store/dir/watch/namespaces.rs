@@ -17,6 +17,7 @@ use super::{
         notifications::Place,
     },
     Watch,
+    files::keys_in,
 };
 
 impl<K: Kind> Watch<K> {
@@ -78,7 +79,7 @@ impl<K: Kind> Watch<K> {
         let before = self.folders.insert(place, now);
         self.is_anew |= before.is_some_and(|before| !before.is_same_file(&now));
         // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
-        let mut keys: BTreeSet<ObjectKey> = self.files.keys_in(namespace).collect();
+        let mut keys: BTreeSet<ObjectKey> = keys_in(&self.files, namespace).cloned().collect();
         for name in file::names(&folder)? {
             match layout::entry(&name) {
                 Entry::Object(name) => {
@@ -118,14 +119,15 @@ impl<K: Kind> Watch<K> {
 
     /// Deletes the objects of namespaces whose folders went, unless too many went.
     fn look_for_vanished(&mut self, found: &BTreeSet<String>) -> Result<(), String> {
-        let had = self.files.namespaces().map(str::to_owned).collect();
+        let had: BTreeSet<&str> = self.files.keys().map(|key| &*key.namespace).collect();
+        let had = had.into_iter().map(str::to_owned).collect();
         for namespace in self.folder.missing::<K>(&self.scope, had, found)? {
-            let keys: Vec<ObjectKey> = self.files.keys_in(&namespace).collect();
+            let keys: Vec<ObjectKey> = keys_in(&self.files, &namespace).cloned().collect();
             for key in keys {
                 let since = self.gone.remove(&key);
                 self.absent(key, since);
             }
-            if self.files.is_empty_in(&namespace) {
+            if keys_in(&self.files, &namespace).next().is_none() {
                 let path = self.folder.path_of::<K>(&namespace);
                 warn!(kind = %K::kind(&()), "the folder {} is gone, and its objects with it", path.display());
                 self.folder.populated().remove(&path);
