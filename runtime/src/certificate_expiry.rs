@@ -93,7 +93,7 @@ pub async fn run(files: Vec<(Role, PathBuf)>, token: CancellationToken) -> anyho
 fn expiration(role: Role, path: &Path) -> Option<i64> {
     let found = read(path).and_then(|pem| certificates(path, &pem));
     let found = found
-        .inspect_err(|error| debug!(%error, "when it expires is not known"))
+        .inspect_err(|error| debug!("when it expires is not known: {error:#}"))
         .ok()?;
     let ends = found.iter().filter_map(|certificate| {
         let (_, certificate) = parse_x509_certificate(certificate).ok()?;

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::{
     metrics::{Label, Metric},
-    tls::{FileError, read},
+    tls::read,
 };
 
 /// The files are read this often: they are small, and what compares their contents misses no change.
@@ -115,14 +115,14 @@ impl<T: Send + Sync + 'static> Reloading<T> {
         Ok(())
     }
 
-    fn take(&mut self, contents: Result<Vec<Vec<u8>>, FileError>) {
+    fn take(&mut self, contents: anyhow::Result<Vec<Vec<u8>>>) {
         let parsed = match contents {
             Ok(contents) if contents == self.contents => {
                 self.fault = None;
                 return;
             }
             Ok(contents) => (self.parse)(&contents).map(|value| (value, contents)),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         match parsed {
             Ok((value, contents)) => {
@@ -152,7 +152,7 @@ impl<T: Send + Sync + 'static> Reloading<T> {
     }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileError> {
+fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Vec<u8>>> {
     paths.iter().map(|path| read(path)).collect()
 }
 

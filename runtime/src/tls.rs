@@ -1,14 +1,10 @@
 //! TLS: keys and certificates in PEM files, and what a server makes of them.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs::File, io::Read, path::Path, sync::Arc};
 
+use anyhow::{Context, ensure};
 use tokio_rustls::rustls::{
-    self, ServerConfig,
+    ServerConfig,
     crypto::ring,
     pki_types::{
         CertificateDer, PrivateKeyDer,
@@ -19,122 +15,54 @@ use tokio_rustls::rustls::{
 /// The longest file that is read, in bytes: ten times the authorities of a whole system.
 const LONGEST_FILE: u64 = 4 << 20;
 
-/// Why a file with keys or certificates cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// It cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It holds no PEM of the kind that it should.
-    #[error("{} holds no usable {what}: {source}", path.display())]
-    Pem {
-        /// Which.
-        path: PathBuf,
-        /// What it should hold.
-        what: &'static str,
-        /// Why it does not.
-        source: pem::Error,
-    },
-}
-
-impl FileError {
-    fn pem(path: &Path, what: &'static str, source: pem::Error) -> Self {
-        Self::Pem {
-            path: path.to_owned(),
-            what,
-            source,
-        }
-    }
-}
-
-/// Why a server cannot offer TLS with its files.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// One of them cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The key and the certificate do not belong together, or are of no kind that is known.
-    #[error("{} and {} cannot be used: {source}", key.display(), certificate.display())]
-    Identity {
-        /// The file with the key.
-        key: PathBuf,
-        /// The file with the certificate.
-        certificate: PathBuf,
-        /// Why.
-        source: rustls::Error,
-    },
-}
-
 /// A whole file, of at most 4 MiB.
 ///
 /// # Errors
-/// [`FileError::Read`].
-pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+/// The file cannot be read, with its path.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let bounded = || {
         let mut bytes = Vec::new();
-        File::open(path)?
-            .take(LONGEST_FILE + 1)
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > LONGEST_FILE {
-            return Err(io::Error::other(format!("more than {LONGEST_FILE} bytes")));
-        }
+        let file = File::open(path)?;
+        file.take(LONGEST_FILE + 1).read_to_end(&mut bytes)?;
+        ensure!(
+            bytes.len() as u64 <= LONGEST_FILE,
+            "more than {LONGEST_FILE} bytes"
+        );
         Ok(bytes)
     };
-    bounded().map_err(|source| FileError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    bounded().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The certificates in PEM, at least one. The path stands in errors.
 ///
 /// # Errors
-/// [`FileError::Pem`].
-pub fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let error = |source| FileError::pem(path, "certificate", source);
-    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(error)?;
-    if found.is_empty() {
-        return Err(error(pem::Error::NoItemsFound));
-    }
-    Ok(found)
-}
-
-/// The first private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted). The path stands in errors.
-///
-/// # Errors
-/// [`FileError::Pem`].
-pub fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, FileError> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|source| FileError::pem(path, "private key", source))
+/// There is none, or one cannot be used.
+pub fn certificates(path: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.and_then(|found| match found.is_empty() {
+        true => Err(pem::Error::NoItemsFound),
+        false => Ok(found),
+    });
+    found.with_context(|| format!("{} holds no usable certificate", path.display()))
 }
 
 /// What a server needs that shows this certificate (with those between it and its authority behind it) and asks its clients
-/// for none. Each file is its path and what is in it.
+/// for none. Each file is its path and what is in it; the key is the first private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted).
 ///
 /// # Errors
-/// [`ServerError`].
-pub fn server(
-    certificate: (&Path, &[u8]),
-    key: (&Path, &[u8]),
-) -> Result<ServerConfig, ServerError> {
-    let identity = |source| ServerError::Identity {
-        key: key.0.to_owned(),
-        certificate: certificate.0.to_owned(),
-        source,
-    };
+/// A file holds nothing usable, or the key and the certificate do not belong together.
+pub fn server(certificate: (&Path, &[u8]), key: (&Path, &[u8])) -> anyhow::Result<ServerConfig> {
+    let certificates = certificates(certificate.0, certificate.1)?;
+    let private_key = PrivateKeyDer::from_pem_slice(key.1)
+        .with_context(|| format!("{} holds no usable private key", key.0.display()))?;
     ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(identity)?
-        .with_no_client_auth()
-        .with_single_cert(
-            certificates(certificate.0, certificate.1)?,
-            private_key(key.0, key.1)?,
-        )
-        .map_err(identity)
+        .and_then(|builder| {
+            let builder = builder.with_no_client_auth();
+            builder.with_single_cert(certificates, private_key)
+        })
+        .with_context(|| {
+            let (key, certificate) = (key.0.display(), certificate.0.display());
+            format!("{key} and {certificate} cannot be used")
+        })
 }

@@ -159,7 +159,7 @@ impl ListenArgs {
         let paths = vec![certificate.clone(), key.clone()];
         let parse = move |contents: &[Vec<u8>]| {
             let content = |i: usize| contents.get(i).map_or(&[][..], Vec::as_slice);
-            Ok(tls::server((&certificate, content(0)), (&key, content(1)))?)
+            tls::server((&certificate, content(0)), (&key, content(1)))
         };
         Reloading::begin("certificate", paths, parse).map(Some)
     }
