@@ -120,15 +120,16 @@ impl Gate {
 
     /// [`Gate::impaired`] for a reason with numbers that change: `/readyz` shows the newest, and the log only the first in a row.
     pub fn impaired_with_count(&self, reason: impl Into<String>) {
-        let reason = Some(reason.into());
         let mut conditions = self.health.locked();
         match conditions.get_mut(self.index) {
-            Some(condition) if condition.holds && condition.reason.is_some() => {
-                condition.reason = reason;
-            }
+            Some(Condition {
+                holds: true,
+                reason: Some(shown),
+                ..
+            }) => *shown = reason.into(),
             _ => {
                 drop(conditions);
-                self.set(true, reason);
+                self.impaired(reason);
             }
         }
     }

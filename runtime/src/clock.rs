@@ -36,10 +36,7 @@ impl Timestamp {
     /// The time so much earlier.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_sub(millis(duration)))
     }
 
     /// How long ago `earlier` was; zero if it is ahead.
@@ -67,11 +64,12 @@ impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(millis(duration)))
     }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Tells the time: the system's, or one that a test sets.
@@ -104,7 +102,7 @@ impl Clock {
                 let since_epoch = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default();
-                Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+                Timestamp(millis(since_epoch))
             }
         }
     }

@@ -110,14 +110,13 @@ impl Listener {
     /// The address is in use, the path is something other than a socket, or the system refuses.
     pub async fn bind(address: &ListenAddress, access: Access) -> anyhow::Result<Self> {
         let (socket, address) = match address {
-            ListenAddress::Tcp(wanted) => {
+            ListenAddress::Tcp(wanted) | ListenAddress::Tls(wanted) => {
                 let listener = TcpListener::bind(wanted).await?;
-                let bound = ListenAddress::Tcp(listener.local_addr()?);
-                (Socket::Tcp(listener), bound)
-            }
-            ListenAddress::Tls(wanted) => {
-                let listener = TcpListener::bind(wanted).await?;
-                let bound = ListenAddress::Tls(listener.local_addr()?);
+                let found = listener.local_addr()?;
+                let bound = match address {
+                    ListenAddress::Tls(_) => ListenAddress::Tls(found),
+                    _ => ListenAddress::Tcp(found),
+                };
                 (Socket::Tcp(listener), bound)
             }
             ListenAddress::Unix(unix) => {

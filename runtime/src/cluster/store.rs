@@ -192,10 +192,7 @@ impl Store for KubeStore {
     }
 
     async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let started = Instant::now();
-        let result = self.try_create(object).await;
-        metrics::write::<K, _>("create", started.elapsed(), &result);
-        result
+        metrics::timed::<K, _>("create", self.try_create(object)).await
     }
 
     async fn delete<K: Kind>(
@@ -203,17 +200,12 @@ impl Store for KubeStore {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
-        let started = Instant::now();
-        let result = self.try_delete::<K>(key, precondition).await;
-        metrics::write::<K, _>("delete", started.elapsed(), &result);
-        result
+        let deleted = self.try_delete::<K>(key, precondition);
+        metrics::timed::<K, _>("delete", deleted).await
     }
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let started = Instant::now();
-        let result = self.try_replace_status(object).await;
-        metrics::write::<K, _>("replace_status", started.elapsed(), &result);
-        result
+        metrics::timed::<K, _>("replace_status", self.try_replace_status(object)).await
     }
 }
 

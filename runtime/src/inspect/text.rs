@@ -1,6 +1,6 @@
 //! Texts that others wrote: names in frames, objects and files.
 
-use std::{fmt::Write, io, time::Duration};
+use std::{io, time::Duration};
 
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
@@ -26,17 +26,12 @@ pub fn printable(text: &str) -> String {
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
-        let (before, escaped) = (quoted.len(), character.escape_unicode());
-        // Writing to a String does not fail.
-        let _ok = match character {
-            ' '..='~' => quoted.write_char(character),
-            _ => write!(quoted, "{escaped}"),
-        };
-        if quoted.len() > MAX_TEXT {
-            quoted.truncate(before);
+        let shown = printable(character.encode_utf8(&mut [0; 4]));
+        if quoted.len() + shown.len() > MAX_TEXT {
             quoted.push('…');
             break;
         }
+        quoted += &shown;
     }
     quoted.push('"');
     quoted

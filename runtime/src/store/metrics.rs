@@ -1,6 +1,6 @@
 //! The metrics of every store, in one place.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 
@@ -85,6 +85,17 @@ pub(super) fn bad_objects(kind: &str, scope: &str, now: usize, more: usize) {
 
 pub(super) fn gap(kind: &str, scope: &str) {
     counter!(GAPS, "kind" => kind.to_owned(), "scope" => scope.to_owned()).increment(1);
+}
+
+/// Carries a write out, and counts it.
+pub(crate) async fn timed<K: Kind, T>(
+    operation: &'static str,
+    write: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let started = Instant::now();
+    let result = write.await;
+    self::write::<K, T>(operation, started.elapsed(), &result);
+    result
 }
 
 pub(crate) fn write<K: Kind, T>(
