@@ -13,8 +13,9 @@ use ipnet::IpNet;
 use runtime::{
     UsageError,
     args::{CommonArgs, StoreAddress, parse_duration},
-    endpoints::ServiceName,
+    endpoints::parse_service,
     listen::{ListenAddress, parse_local},
+    store::ObjectKey,
 };
 
 pub use self::{
@@ -80,14 +81,15 @@ pub struct Args {
         long,
         value_name = "SERVICE",
         value_delimiter = ',',
-        default_value = "kube-system/kube-dns"
+        default_value = "kube-system/kube-dns",
+        value_parser = parse_service
     )]
-    pub resolver_service: Vec<ServiceName>,
+    pub resolver_service: Vec<ObjectKey>,
 
     /// With a kube store, the Services of all collectors, this one's too: `NAMESPACE/NAME`; may be given several times. What their
     /// pods ask the DNS servers is not taken for what clients ask. Default: there is no other collector.
-    #[arg(long, value_name = "SERVICE", value_delimiter = ',')]
-    pub peer_service: Vec<ServiceName>,
+    #[arg(long, value_name = "SERVICE", value_delimiter = ',', value_parser = parse_service)]
+    pub peer_service: Vec<ObjectKey>,
 
     /// With a kube store, the networks of name servers that are asked too if pods ask them instead of the cluster's DNS (`dnsConfig`, in
     /// namespaces with rules by name): what they say opens for everybody's rules. May be given several times. Default: none.

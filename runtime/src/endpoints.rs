@@ -26,8 +26,20 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// The name of the port of a DNS server in its Service, over UDP, if that has several.
 const PORT: &str = "dns";
 
-/// The name of a Service.
-pub type ServiceName = ObjectKey;
+/// Why a text does not name a Service.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")]
+pub struct ServiceNameError;
+
+/// Reads `NAMESPACE/NAME` of a Service.
+///
+/// # Errors
+/// It names no Service.
+pub fn parse_service(text: &str) -> Result<ObjectKey, ServiceNameError> {
+    let key: ObjectKey = text.parse().map_err(|_| ServiceNameError)?;
+    let is_service = crate::store::names::is_namespace(&key.name);
+    is_service.then_some(key).ok_or(ServiceNameError)
+}
 
 /// What an EndpointSlice says of an endpoint; what it leaves open is taken as the API says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,16 +71,16 @@ pub struct Discovery {
 
 impl Discovery {
     /// The DNS servers behind all of these Services, those that exist.
-    pub fn new(cluster: &Cluster, services: &[ServiceName]) -> Self {
+    pub fn new(cluster: &Cluster, services: &[ObjectKey]) -> Self {
         Self::of(cluster, services, dns_servers)
     }
 
     /// All endpoints of these Services, those that exist, whatever their ports are.
-    pub fn of_hosts(cluster: &Cluster, services: &[ServiceName]) -> Self {
+    pub fn of_hosts(cluster: &Cluster, services: &[ObjectKey]) -> Self {
         Self::of(cluster, services, hosts)
     }
 
-    fn of(cluster: &Cluster, services: &[ServiceName], read: fn(&EndpointSlice) -> Found) -> Self {
+    fn of(cluster: &Cluster, services: &[ObjectKey], read: Read) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
             let watching = Watching {
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
@@ -298,5 +310,15 @@ mod tests {
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(1));
         assert_eq!(take(d, 0, Event::Undecodable(BTreeSet::new())), Some(1));
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(0));
+    }
+
+    #[test]
+    fn a_service_is_named_by_namespace_and_name() {
+        let name = parse_service("kube-system/kube-dns").unwrap();
+        assert_eq!((&*name.namespace, &*name.name), ("kube-system", "kube-dns"));
+        assert_eq!(name.to_string(), "kube-system/kube-dns");
+        for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
+            assert_eq!(parse_service(text), Err(ServiceNameError), "{text}");
+        }
     }
 }

@@ -22,8 +22,8 @@ use self::folder::Folder;
 use crate::{
     changes::send_if_changed,
     cluster::Cluster,
-    endpoints::{Discovery, Endpoints, ServiceName},
-    store::dir::DirStore,
+    endpoints::{Discovery, Endpoints},
+    store::{ObjectKey, dir::DirStore},
 };
 
 /// An address counts for so long after its instance left. A DNS server tells of its last queries up to a second later, and a
@@ -63,7 +63,7 @@ impl Peers {
     /// Those behind these Services, but for this one, which has the addresses `own`.
     pub fn of_services(
         cluster: &Cluster,
-        services: &[ServiceName],
+        services: &[ObjectKey],
         own: impl IntoIterator<Item = IpAddr>,
     ) -> Self {
         let own = own.into_iter().map(|ip| ip.to_canonical()).collect();

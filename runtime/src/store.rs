@@ -12,10 +12,10 @@ pub(crate) mod watched;
 use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Duration};
 
 use futures_util::Stream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, core::NamespaceResourceScope};
 use proto::api::{DnsNameResolver, EgressFirewall};
-use serde::{Serialize, Serializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
     metrics::METRICS,
@@ -58,6 +58,17 @@ impl ObjectKey {
         }
     }
 
+    /// The object, of which nothing else is known, for Events.
+    pub fn reference<K: Resource<DynamicType = ()>>(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.name.clone()),
+            ..ObjectReference::default()
+        }
+    }
+
     /// Comes before the keys of all objects of a namespace, in their order. No object has such a key.
     pub fn before_all_in(namespace: &str) -> Self {
         Self {
@@ -78,6 +89,21 @@ impl ObjectKey {
     pub(crate) fn is_all(&self) -> bool {
         self.name == "*"
     }
+}
+
+/// Of the metadata of an object name, namespace, uid and version alone, where no more of it is kept.
+///
+/// # Errors
+/// It is no metadata.
+pub fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let metadata = ObjectMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        ..ObjectMeta::default()
+    })
 }
 
 /// An object with what is stored of its metadata when it is made.

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use k8s_openapi::api::core::v1::{ObjectReference, Service};
-use kube::Resource;
+use k8s_openapi::api::core::v1::Service;
 use runtime::{
-    endpoints::ServiceName,
+    inspect::text::few,
     kube_events::{AGAIN, BUSY, Reporter, Severity},
+    store::ObjectKey,
 };
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ const MAX_NAMED: usize = 5;
 /// None.
 pub async fn run(
     mut servers: DnsServers,
-    services: Vec<ServiceName>,
+    services: Vec<ObjectKey>,
     reporter: Reporter,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -65,7 +65,7 @@ pub async fn run(
             Some(due) if due > now => Some(due),
             Some(_) => {
                 let are_taken = services.iter().all(|service| {
-                    let about = reference(service);
+                    let about = service.reference::<Service>();
                     reporter.report(about, Severity::Warning, REASON, note(&refused))
                 });
                 Some(now + if are_taken { AGAIN } else { BUSY })
@@ -82,22 +82,8 @@ pub async fn run(
 }
 
 fn note(refused: &[IpAddr]) -> String {
-    let named = refused.iter().take(MAX_NAMED).map(ToString::to_string);
-    let mut named = named.collect::<Vec<_>>().join(", ");
-    if let more @ 1.. = refused.len().saturating_sub(MAX_NAMED) {
-        named += &format!(" and {more} more");
-    }
+    let named = few(refused.iter(), MAX_NAMED);
     format!("dnstap streams of {named} are refused: {ADVICE}")
-}
-
-fn reference(service: &ServiceName) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(Service::api_version(&()).into_owned()),
-        kind: Some(Service::kind(&()).into_owned()),
-        namespace: Some(service.namespace.clone()),
-        name: Some(service.name.clone()),
-        ..ObjectReference::default()
-    }
 }
 
 #[cfg(test)]

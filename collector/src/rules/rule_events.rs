@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Resource;
 use proto::api::EgressFirewall;
 use runtime::{
     kube_events::{PendingReports, Reporter, Severity},
@@ -14,6 +12,9 @@ use tokio::time::sleep_until;
 
 use super::rule_set::Rules;
 use crate::namespaces::NamespaceQuota;
+
+/// The note of what cannot be read.
+const UNREADABLE: &str = "it cannot be read: its names are not known, and DNSNameResolvers that no rule is known to use are kept until it can";
 
 /// What is to be said.
 #[derive(Debug)]
@@ -59,7 +60,11 @@ impl RuleEvents {
         self.pending.report(faulty, |key| {
             let Some(firewall) = rules.get(key) else {
                 over_limit.remove(key);
-                return !unreadable.contains(key) || warn(reference(key), unreadable_note());
+                return !unreadable.contains(key)
+                    || warn(
+                        key.reference::<EgressFirewall>(),
+                        ("Unreadable", UNREADABLE.to_owned()),
+                    );
             };
             let faults = firewall.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
@@ -74,22 +79,6 @@ impl RuleEvents {
             }
             are_taken
         });
-    }
-}
-
-/// The reason and the note of what cannot be read.
-fn unreadable_note() -> (&'static str, String) {
-    let note = "it cannot be read: its names are not known, and DNSNameResolvers that no rule is known to use are kept until it can";
-    ("Unreadable", note.to_owned())
-}
-
-fn reference(key: &ObjectKey) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(EgressFirewall::api_version(&()).into_owned()),
-        kind: Some(EgressFirewall::kind(&()).into_owned()),
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        ..ObjectReference::default()
     }
 }
 

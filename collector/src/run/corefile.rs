@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use runtime::{
-    OpenStore, cluster_cidrs::Networks, leader::Leader, shutdown::Tasks, store::ObjectKey,
-};
+use runtime::{OpenStore, cluster_cidrs::Networks, leader::Leader, shutdown::Tasks};
 use tokio::sync::{mpsc, watch};
 
 use super::{Found, Program};
@@ -65,13 +63,8 @@ impl Program {
             OpenStore::Kube(store) if self.args.watch_pods => store,
             _ => return shown,
         };
-        let services = self.args.resolver_service.iter().cloned();
-        let services = services.map(|service| ObjectKey {
-            namespace: service.namespace,
-            name: service.name,
-        });
         let config = pods::Config {
-            services: services.collect(),
+            services: self.args.resolver_service.clone(),
             trusted: self.args.trusted_nameserver.clone(),
         };
         let inputs = pods::Inputs {

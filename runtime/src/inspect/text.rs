@@ -37,6 +37,16 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
+/// The first of these, and how many more there are: `a, b and 3 more`.
+pub fn few<T: ToString>(all: impl ExactSizeIterator<Item = T>, most: usize) -> String {
+    let more = all.len().saturating_sub(most);
+    let named: Vec<String> = all.take(most).map(|it| it.to_string()).collect();
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// How long something takes, in one unit that says enough: `8 s`, `3 min`, `5 h`, `9 d`.
 pub fn span(span: Duration) -> String {
     match span.as_secs() {

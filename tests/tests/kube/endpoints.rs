@@ -5,7 +5,7 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use runtime::endpoints::{Discovery, ServiceName};
+use runtime::{endpoints::Discovery, store::ObjectKey};
 use serde_json::{Value, json};
 use tests::{kube::ApiServer, wait::PATIENCE};
 use tokio::time::timeout;
@@ -46,7 +46,7 @@ async fn servers_that_come_and_go_are_found() {
         format!("{namespace}/kube-dns"),
         "openshift-dns/dns-default".to_owned(),
     ];
-    let services: Vec<ServiceName> = services.iter().map(|name| name.parse().unwrap()).collect();
+    let services: Vec<ObjectKey> = services.iter().map(|name| name.parse().unwrap()).collect();
     let discovery = Discovery::new(&admin(&server).await, &services);
     let (mut found, token) = (discovery.found(), CancellationToken::new());
     let task = tokio::spawn(discovery.run(token.clone()));

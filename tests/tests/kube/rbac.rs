@@ -13,7 +13,7 @@ use runtime::{
     OpenStore,
     cluster::{Cluster, KubeStore},
     cluster_cidrs::Reading,
-    endpoints::{Discovery, ServiceName},
+    endpoints::Discovery,
     kube_events::{Reporter, Severity},
     leader::Leadership,
     peers::Peers,
@@ -123,7 +123,7 @@ async fn the_roles_are_those_that_are_used() {
     let open = OpenStore::Kube(store.clone());
     let leadership = Leadership::of(&open, NAMESPACE, "collector");
     let leader = leadership.leader();
-    let dns_services: [ServiceName; 2] =
+    let dns_services: [ObjectKey; 2] =
         ["kube-system/kube-dns", "openshift-dns/dns-default"].map(|it| it.parse().unwrap());
     let discovery = Discovery::new(store.cluster(), &dns_services);
     let mut found = discovery.found();

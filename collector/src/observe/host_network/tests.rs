@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
     cluster_cidrs::{Networks, Purpose},
     endpoints::{Conditions, Endpoints},
