@@ -267,7 +267,7 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     plan.set_servers(&(0..servers).map(server).collect());
     let opened = Opened {
         peer: None,
-        flow: Flow::new(),
+        flow: Flow::default(),
     };
     plan.set_open(Arc::new([(1, opened)].into()));
     let (mut count, start) = (0_u32, now);

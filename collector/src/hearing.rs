@@ -92,7 +92,7 @@ mod tests {
     fn open(peers: &[Option<u8>]) -> Open {
         let opened = peers.iter().map(|last| Opened {
             peer: last.map(|last| server(last).ip()),
-            flow: Flow::new(),
+            flow: Flow::default(),
         });
         Arc::new((0..).zip(opened).collect())
     }

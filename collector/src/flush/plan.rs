@@ -9,12 +9,13 @@ use std::{
 };
 
 use proto::api::DnsName;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
     probe::{Nonce, nonce},
     schedule::{self, Purpose},
-    streams::{Open, Seen, StreamId},
+    streams::{Open, Seen},
     target::{Target, Verdict},
 };
 
@@ -58,7 +59,8 @@ pub enum Notice {
 }
 
 /// How things stand with a server's block.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// No name is wanted: nothing is probed.
     Resting,
@@ -71,6 +73,7 @@ pub enum State {
     /// It has not reported yet, or not for a while.
     Searching,
     /// It has not reported for [`BLIND`](super::target::BLIND).
+    #[serde(rename = "blind")]
     NotReporting,
     /// It sends probes on: nothing pushes its stream out.
     Forwards,
@@ -137,19 +140,13 @@ impl Plan {
 
     /// These streams are open. A new one may be of a server that was not heard before.
     pub fn set_open(&mut self, open: Open) {
-        let is_new = |id: &StreamId| !self.open.contains_key(id);
-        let new: Vec<Option<IpAddr>> = open
-            .iter()
-            .filter(|(id, _)| is_new(id))
-            .map(|(_, opened)| opened.peer)
-            .collect();
+        let new = open.iter().filter(|(id, _)| !self.open.contains_key(id));
+        let new: Vec<Option<IpAddr>> = new.map(|(_, opened)| opened.peer).collect();
         for (key, target) in &mut self.targets {
             target.keep_streams(|id| open.contains_key(&id));
-            if target.is_heard() {
-                continue;
-            }
-            let may_be = |peer: &Option<IpAddr>| peer.is_none_or(|ip| ip == canonical(key.0));
-            if new.iter().any(may_be) {
+            let server = key.0.ip().to_canonical();
+            let mut peers = new.iter();
+            if !target.is_heard() && peers.any(|peer| peer.is_none_or(|ip| ip == server)) {
                 target.expect();
             }
         }
@@ -316,10 +313,6 @@ impl Plan {
         let all = self.targets.iter();
         all.map(move |(key, target)| (*key, target, state(target)))
     }
-}
-
-fn canonical(server: SocketAddr) -> IpAddr {
-    server.ip().to_canonical()
 }
 
 #[cfg(test)]

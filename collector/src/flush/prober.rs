@@ -68,17 +68,20 @@ impl Prober {
                 newest.retain(|other| other.name != probe.name);
                 newest.push(probe);
             }
-            let answered = match self.connect().await {
-                Ok(connection) => connection.run(&mut self, newest).await,
-                Err(error) => Err((0, error)),
+            let ran = match self.connect().await {
+                Ok(mut connection) => {
+                    let ran = connection.run(&mut self, newest).await;
+                    if connection.has_answered {
+                        back_off = FIRST_BACK_OFF;
+                    }
+                    ran
+                }
+                Err(error) => Err(error),
             };
-            let Err((answered, error)) = answered else {
+            let Err(error) = ran else {
                 continue;
             };
             debug!(server = %self.server, %error, "cannot probe");
-            if answered > 0 {
-                back_off = FIRST_BACK_OFF;
-            }
             sleep(back_off).await;
             back_off = (back_off * 2).min(LONGEST_BACK_OFF);
         }
@@ -93,7 +96,7 @@ impl Prober {
             received: BytesMut::new(),
             in_flight: VecDeque::new(),
             next_id: fastrand::u16(..),
-            answered: 0,
+            has_answered: false,
             _own: own,
         })
     }
@@ -106,19 +109,13 @@ struct Connection {
     /// By the id of the message.
     in_flight: VecDeque<(u16, Probe, Instant)>,
     next_id: u16,
-    answered: u64,
+    has_answered: bool,
     _own: OwnSocket,
 }
 
 impl Connection {
-    /// Sends probes until the server closes the connection while it owes nothing, or there are no more. Otherwise: how many were
-    /// answered, and what went wrong.
-    async fn run(mut self, prober: &mut Prober, first: Vec<Probe>) -> Result<(), (u64, io::Error)> {
-        let ran = self.exchange(prober, first).await;
-        ran.map_err(|error| (self.answered, error))
-    }
-
-    async fn exchange(&mut self, prober: &mut Prober, first: Vec<Probe>) -> io::Result<()> {
+    /// Sends probes until the server closes the connection while it owes nothing, or there are no more.
+    async fn run(&mut self, prober: &mut Prober, first: Vec<Probe>) -> io::Result<()> {
         for probe in first {
             self.send(probe, &prober.names).await?;
         }
@@ -182,7 +179,7 @@ impl Connection {
                 continue;
             };
             if let Some((_, probe, _)) = self.in_flight.remove(at) {
-                self.answered += 1;
+                self.has_answered = true;
                 let rcode = flags & 0xf;
                 // Of most nothing is to be learned; the first is sent again if its answer is lost here.
                 let _is_full = answers.try_send(Answer { probe, rcode });

@@ -48,16 +48,18 @@ struct FlowInner {
     moved: AtomicU64,
 }
 
-impl Flow {
-    /// Of a stream that opens now.
-    pub fn new() -> Self {
+/// Of a stream that opens now.
+impl Default for Flow {
+    fn default() -> Self {
         Self(Arc::new(FlowInner {
             start: Instant::now(),
             flowed: AtomicU64::new(0),
             moved: AtomicU64::new(0),
         }))
     }
+}
 
+impl Flow {
     /// The stream has brought something. `by_itself`: not because of a probe.
     pub fn has_moved(&self, now: Instant, by_itself: bool) {
         let since = now.duration_since(self.0.start).as_micros();
@@ -81,12 +83,6 @@ impl Flow {
     fn at(&self, since: &AtomicU64) -> Option<Instant> {
         let since = Some(since.load(Relaxed)).filter(|since| *since > 0)?;
         Some(self.0.start + Duration::from_micros(since))
-    }
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -150,7 +146,7 @@ impl Streams {
 
     /// A stream from this address, or over a unix socket, whose peer may speak. It is open until the value is dropped.
     pub fn open(&self, peer: Option<IpAddr>) -> Stream {
-        let flow = Flow::new();
+        let flow = Flow::default();
         let Some(shared) = self.0.clone() else {
             return Stream(None);
         };

@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future::pending,
     net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::bail;
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use metrics::{counter, gauge, histogram};
 use runtime::metrics::Series;
 use tokio::{
     sync::{mpsc, watch},
@@ -69,11 +68,15 @@ pub async fn run(
         own,
         answers,
         blocks,
-        metrics: Metrics::new(),
+        blind: Series::of(&super::DNS_BLOCK_BLIND),
     };
     let mut ticks = interval(SHOW);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    inputs.mark_changed();
+    // All of it is looked at once.
+    inputs.servers.mark_changed();
+    inputs.wanted.mark_changed();
+    inputs.collectors.mark_changed();
+    inputs.told.open.mark_changed();
     let mut next = None;
     loop {
         tokio::select! {
@@ -96,7 +99,7 @@ pub async fn run(
             }
             Some(seen) = inputs.told.seen.recv() => {
                 if let Some(delay) = task.plan.seen(&seen, Instant::now()) {
-                    task.metrics.delay.record(delay);
+                    histogram!("collector_flush_delay_seconds").record(delay);
                 }
             }
             Some(Answer { probe, rcode }) = answered.recv() => {
@@ -109,26 +112,9 @@ pub async fn run(
                 }
             }
             _ = ticks.tick() => task.show(),
-            () = wait(next) => {}
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
         }
         next = task.turn();
-    }
-}
-
-async fn wait(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => pending().await,
-    }
-}
-
-impl Inputs {
-    /// All of it is looked at once.
-    fn mark_changed(&mut self) {
-        self.servers.mark_changed();
-        self.wanted.mark_changed();
-        self.collectors.mark_changed();
-        self.told.open.mark_changed();
     }
 }
 
@@ -140,7 +126,7 @@ struct Task {
     own: OwnQueries,
     answers: mpsc::Sender<Answer>,
     blocks: watch::Sender<Arc<Vec<BlockView>>>,
-    metrics: Metrics,
+    blind: Series,
 }
 
 impl Task {
@@ -160,8 +146,8 @@ impl Task {
         let (probes, next) = self.plan.due(Instant::now());
         for probe in probes {
             match self.prober(probe.server).try_send(probe) {
-                Ok(()) => self.metrics.probes.increment(1),
-                Err(_) => self.metrics.skipped.increment(1),
+                Ok(()) => counter!("collector_flush_probes_total").increment(1),
+                Err(_) => counter!("collector_flush_probes_skipped_total").increment(1),
             }
         }
         for notice in self.plan.take_notices() {
@@ -171,26 +157,18 @@ impl Task {
     }
 
     fn prober(&mut self, server: SocketAddr) -> &mpsc::Sender<Probe> {
-        let Self {
-            probers,
-            running,
-            names,
-            own,
-            answers,
-            ..
-        } = self;
         let start = || {
             let (sender, probes) = mpsc::channel(IN_FLIGHT);
             let prober = Prober {
                 server,
-                names: Arc::clone(names),
-                own: own.clone(),
+                names: Arc::clone(&self.names),
+                own: self.own.clone(),
                 probes,
-                answers: answers.clone(),
+                answers: self.answers.clone(),
             };
-            (sender, running.spawn(prober.run()))
+            (sender, self.running.spawn(prober.run()))
         };
-        &probers.entry(server).or_insert_with(start).0
+        &self.probers.entry(server).or_insert_with(start).0
     }
 
     fn say(&self, notice: Notice) {
@@ -216,40 +194,16 @@ impl Task {
 
     fn show(&mut self) {
         let blocks = view::view(&self.plan, Instant::now());
-        self.metrics.show(&blocks, self.plan.interval());
-        self.blocks.send_replace(Arc::new(blocks));
-    }
-}
-
-struct Metrics {
-    probes: Counter,
-    skipped: Counter,
-    delay: Histogram,
-    interval: Gauge,
-    blind: Series,
-}
-
-impl Metrics {
-    fn new() -> Self {
-        Self {
-            probes: counter!("collector_flush_probes_total"),
-            skipped: counter!("collector_flush_probes_skipped_total"),
-            delay: histogram!("collector_flush_delay_seconds"),
-            interval: gauge!("collector_flush_interval_seconds"),
-            blind: Series::of(&super::DNS_BLOCK_BLIND),
-        }
-    }
-
-    fn show(&self, blocks: &[BlockView], interval: Duration) {
-        self.interval.set(interval);
-        for state in State::ALL {
-            let those = blocks.iter().filter(|block| block.state == state).count();
-            gauge!("collector_dns_blocks", "state" => state.as_str()).set(those as f64);
+        gauge!("collector_flush_interval_seconds").set(self.plan.interval());
+        for state in State::WORDS {
+            let those = blocks.iter().filter(|it| it.state.as_str() == *state);
+            gauge!("collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         self.blind.replace(blocks.iter().map(|block| {
             let is_blind = block.state == State::NotReporting;
             let labels = [block.server.to_string(), block.name.clone()];
             (labels, f64::from(u8::from(is_blind)))
         }));
+        self.blocks.send_replace(Arc::new(blocks));
     }
 }

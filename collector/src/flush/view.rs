@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use runtime::inspect::text::seconds;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::plan::{Plan, State};
@@ -33,17 +33,6 @@ pub struct BlockView {
 }
 
 impl State {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Resting,
-        Self::Trying,
-        Self::Flushed,
-        Self::Standby,
-        Self::Searching,
-        Self::NotReporting,
-        Self::Forwards,
-    ];
-
     /// Every word of [`State::as_str`].
     pub const WORDS: &[&str] = &[
         "resting",
@@ -66,12 +55,6 @@ impl State {
             Self::NotReporting => "blind",
             Self::Forwards => "forwards",
         }
-    }
-}
-
-impl Serialize for State {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

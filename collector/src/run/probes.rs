@@ -7,12 +7,7 @@ use tokio::sync::watch;
 
 use super::{Found, Program, follow};
 use crate::{
-    flush::{
-        self, BlockView, Streams,
-        plan::Config,
-        streams::{Open, Told},
-        task::Inputs,
-    },
+    flush::{self, BlockView, Streams, plan::Config, streams::Open, task::Inputs},
     lookup,
     rules::Wanted,
 };
@@ -74,9 +69,8 @@ impl Program {
         let (blocks, shown) = watch::channel(Arc::default());
         let templates = self.args.flush.templates();
         let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
-        let Told { open, seen } = told;
         let probing = Probing {
-            open: open.clone(),
+            open: told.open.clone(),
             blocks: shown,
         };
         let Some(templates) = templates else {
@@ -91,7 +85,7 @@ impl Program {
             servers,
             wanted: wanted.clone(),
             collectors,
-            told: Told { open, seen },
+            told,
         };
         let own = self.own.clone();
         let task = flush::run(config, templates, inputs, blocks, own, tasks.token());

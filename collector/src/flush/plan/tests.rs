@@ -4,7 +4,7 @@ use super::*;
 use crate::flush::{
     probe::Mark,
     schedule::COVERAGE,
-    streams::{Flow, Opened},
+    streams::{Flow, Opened, StreamId},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -51,7 +51,7 @@ impl World {
     }
 
     fn open(&mut self, id: StreamId, peer: Option<IpAddr>) {
-        self.flows.insert(id, (peer, Flow::new()));
+        self.flows.insert(id, (peer, Flow::default()));
         self.pass_on();
     }
 
