@@ -26,10 +26,7 @@ pub enum Failure {
 }
 
 fn rcode_text(rcode: u16) -> Cow<'static, str> {
-    match rcode_name(rcode) {
-        Some(name) => name.into(),
-        None => format!("RCODE{rcode}").into(),
-    }
+    rcode_name(rcode).map_or_else(|| format!("RCODE{rcode}").into(), Cow::from)
 }
 
 /// The mnemonic of a code that a response to a standard query carries (IANA, "DNS RCODEs").

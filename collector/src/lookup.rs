@@ -18,6 +18,7 @@ mod tcp;
 
 use std::{sync::Arc, time::Duration};
 
+use ::metrics::{counter, gauge, histogram};
 use anyhow::Context;
 use proto::api::DnsName;
 use runtime::clock::Clock;
@@ -31,8 +32,7 @@ use tracing::debug;
 
 use self::{
     exchange::Exchange,
-    fairness::{Ended, Room, Turn, Turns},
-    metrics::Metrics,
+    fairness::{Room, Turn, Turns},
     pool::Pool,
 };
 pub use self::{
@@ -147,12 +147,10 @@ pub async fn run(
     own: OwnQueries,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let metrics = Metrics::default();
     let resolver = Resolver {
-        exchange: Exchange::new(config.clone(), guards, own, metrics.clone()),
+        exchange: Exchange::new(config.clone(), guards, own),
         config,
         clock,
-        metrics,
         rounds,
     };
     let run = resolver.run(inputs, &shutdown);
@@ -163,7 +161,6 @@ struct Resolver {
     exchange: Exchange,
     config: Config,
     clock: Clock,
-    metrics: Metrics,
     rounds: mpsc::Sender<LookupResult>,
 }
 
@@ -180,7 +177,7 @@ impl Resolver {
             (auxiliary_servers::Asking::new(&this.config), JoinSet::new());
         let mut fairness = Turns::new(this.config.room(pool.count().0));
         loop {
-            this.metrics.in_flight(rounds.len());
+            gauge!("collector_lookups_in_flight").set(rounds.len() as f64);
             tokio::select! {
                 changed = inputs.servers.changed(), if lists_come => {
                     lists_come = changed.is_ok();
@@ -189,7 +186,8 @@ impl Resolver {
                     fairness.resize(this.config.room(pool.count().0));
                 }
                 Some(ended) = rounds.join_next() => {
-                    fairness.ended(check(ended)?);
+                    let (turn, is_unanswered) = check(ended)?;
+                    fairness.ended(turn, is_unanswered);
                 }
                 Some(ended) = retries.join_next() => check(ended)?,
                 Some(ended) = besides.join_next() => check(ended)?,
@@ -217,16 +215,15 @@ impl Resolver {
     fn pool(&self, old: &Pool, inputs: &mut Inputs) -> Pool {
         let servers = Arc::clone(&inputs.servers.borrow_and_update());
         let pool = old.with(&servers, self.config.per_server.max(1));
-        let (all, silent) = pool.count();
-        self.metrics.servers(all, silent);
+        pool.show();
         pool
     }
 
-    fn begin(self: &Arc<Self>, turn: Turn, pool: &Arc<Pool>, rounds: &mut JoinSet<Ended>) {
+    fn begin(self: &Arc<Self>, turn: Turn, pool: &Arc<Pool>, rounds: &mut JoinSet<(Turn, bool)>) {
         let (this, pool) = (Arc::clone(self), Arc::clone(pool));
         rounds.spawn(async move {
             let failed = this.result(turn.request.clone(), &pool).await;
-            turn.ended(failed == Some(Failure::Timeout))
+            (turn, failed == Some(Failure::Timeout))
         });
     }
 
@@ -251,11 +248,14 @@ impl Resolver {
     /// Returns why the look-up failed, if it did.
     async fn result(&self, request: Request, pool: &Pool) -> Option<Failure> {
         let began = Instant::now();
-        self.metrics.late(self.clock.now().since(request.due));
+        let late = self.clock.now().since(request.due);
+        histogram!("collector_lookup_lateness_seconds").record(late);
         let result = ask::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
-        self.metrics.result(&result, began.elapsed());
+        counter!("collector_lookups_total", "outcome" => metrics::outcome(&result)).increment(1);
+        histogram!("collector_lookup_duration_seconds").record(began.elapsed());
         let failed = result.failed();
         if let Some(failure) = failed {
+            counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
             debug!(name = %result.name, %failure, "look-up failed");
         }
         // Without a reader, the owner has ended, and says why itself.
@@ -275,7 +275,7 @@ impl Resolver {
         };
         // Who is silent holds up nobody but his like.
         if besides.len() >= self.config.concurrency.max(1) {
-            self.metrics.auxiliary_servers("skipped");
+            counter!("collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
             return;
         }
         let (this, request) = (Arc::clone(self), request.clone());
@@ -290,7 +290,8 @@ impl Resolver {
                 ..this.config.clone()
             };
             let result = ask::look_up(request, &this.exchange, &pool, &config, &this.clock).await;
-            this.metrics.auxiliary_servers(metrics::outcome(&result));
+            counter!("collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
+                .increment(1);
             if result.observations().next().is_some() {
                 // Without a reader, the owner has ended, and says why itself.
                 let _ = rounds.send(result).await;
@@ -301,8 +302,7 @@ impl Resolver {
     /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no
     /// interest, only that they do.
     fn retry_silent(self: &Arc<Self>, pool: &Arc<Pool>, name: &DnsName, retries: &mut JoinSet<()>) {
-        let (all, silent) = pool.count();
-        self.metrics.servers(all, silent);
+        let (all, silent) = pool.show();
         // If all are silent, the look-ups themselves ask them.
         if silent == 0 || silent == all {
             return;

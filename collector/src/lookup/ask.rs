@@ -1,6 +1,6 @@
 //! One look-up: A and AAAA, asked apart and at the same time, of as many servers as it takes.
 
-use std::{future::pending, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use proto::api::Family;
@@ -33,10 +33,7 @@ pub(super) async fn look_up(
 ) -> LookupResult {
     let started = clock.now();
     let servers = pool.shuffled();
-    let mut parts = Parts {
-        v4: Part::default(),
-        v6: Part::default(),
-    };
+    let mut parts = Parts::default();
     let first = servers_at_first(request.known, &servers, config);
     let questions = (
         Question::new(&request.name, Family::V4),
@@ -51,11 +48,10 @@ pub(super) async fn look_up(
                 v6,
                 sending: &Notify::new(),
             };
-            let at_first = AtFirst {
-                servers: first,
-                over_tcp: request.over_tcp,
-            };
-            parts.fill(&servers, at_first, ask, config, clock).await;
+            let over_tcp = request.over_tcp;
+            parts
+                .fill(&servers, (first, over_tcp), ask, config, clock)
+                .await;
             Failure::Timeout
         }
         _ => Failure::NoServer,
@@ -140,13 +136,7 @@ struct Part {
     moves: usize,
 }
 
-/// How a look-up begins, before any server answered.
-#[derive(Clone, Copy)]
-struct AtFirst {
-    servers: usize,
-    over_tcp: bool,
-}
-
+#[derive(Default)]
 struct Parts {
     v4: Part,
     v6: Part,
@@ -160,11 +150,11 @@ impl Parts {
         }
     }
 
-    /// Asks the first of the servers, and others as it must.
+    /// Asks the `first` of the servers, over TCP too if it says so, and others as it must.
     async fn fill(
         &mut self,
         servers: &[Arc<Upstream>],
-        at_first: AtFirst,
+        (first, tcp_too): (usize, bool),
         ask: Ask<'_>,
         config: &Config,
         clock: &Clock,
@@ -174,13 +164,12 @@ impl Parts {
             sleep(config.total).await;
         };
         tokio::pin!(over);
-        let mut enough = None;
+        let mut enough: Option<Instant> = None;
         let mut under_way = FuturesUnordered::new();
-        let first = at_first.servers;
         for server in servers.iter().take(first) {
             for family in Family::ALL {
                 let asked = Asked::new(family, server);
-                if at_first.over_tcp && asked.transport == Transport::Udp {
+                if tcp_too && asked.transport == Transport::Udp {
                     self.of(family).open += 1;
                     under_way.push(ask.send(over_tcp(Asked::new(family, server))));
                 }
@@ -195,7 +184,7 @@ impl Parts {
                     None => break,
                 },
                 () = &mut over => break,
-                () = at(enough) => break,
+                () = sleep_until(enough.unwrap_or_else(Instant::now)), if enough.is_some() => break,
             };
             let part = self.of(asked.family);
             part.open -= 1;
@@ -247,14 +236,6 @@ impl Part {
         let server = servers.get(first + self.moves)?;
         self.moves += 1;
         Some(Asked::new(asked.family, server))
-    }
-}
-
-/// Waits until then, or for ever.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => pending().await,
     }
 }
 

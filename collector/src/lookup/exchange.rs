@@ -11,6 +11,7 @@ use hickory_net::{
     udp::UdpClientStream,
     xfer::{DnsRequestSender, FirstAnswer},
 };
+use metrics::{counter, histogram};
 use proto::{
     api::{DnsName, Family},
     dns,
@@ -22,7 +23,6 @@ use tokio::{
 
 use super::{
     Config,
-    metrics::Metrics,
     pool::{Pool, Transport, Upstream},
     provider::Provider,
     result::Answer,
@@ -88,21 +88,14 @@ pub(super) struct Exchange {
     provider: Provider,
     guards: SharedGuards,
     config: Config,
-    metrics: Metrics,
 }
 
 impl Exchange {
-    pub(super) fn new(
-        config: Config,
-        guards: SharedGuards,
-        own: OwnQueries,
-        metrics: Metrics,
-    ) -> Self {
+    pub(super) fn new(config: Config, guards: SharedGuards, own: OwnQueries) -> Self {
         Self {
-            provider: Provider::new(own, metrics.datagrams()),
+            provider: Provider::new(own),
             guards,
             config,
-            metrics,
         }
     }
 
@@ -121,7 +114,7 @@ impl Exchange {
             Err(_) => tokio::select! {
                 // The semaphore is never closed.
                 permit = upstream.permits.acquire() => permit.map_err(|_| Failure::NoServer)?,
-                () = pool.better_elsewhere(upstream) => return self.failed(Failure::Timeout),
+                () = pool.better_elsewhere(upstream) => return failed(Failure::Timeout),
             },
         };
         sending.notify_one();
@@ -150,11 +143,14 @@ impl Exchange {
         }
         match reply {
             Ok(answer) => {
-                let cut = transport == Transport::Udp && answer.truncated;
-                self.metrics.answered(transport, cut, sent.elapsed());
+                histogram!("collector_lookup_query_duration_seconds", "transport" => transport.as_str())
+                    .record(sent.elapsed());
+                if transport == Transport::Udp && answer.truncated {
+                    counter!("collector_lookup_truncated_total").increment(1);
+                }
                 Ok(answer)
             }
-            Err(failure) => self.failed(failure),
+            Err(failure) => failed(failure),
         }
     }
 
@@ -168,11 +164,6 @@ impl Exchange {
         let _ = self
             .ask(&nobody_else, upstream, transport, &question, &Notify::new())
             .await;
-    }
-
-    fn failed(&self, failure: Failure) -> Result<Answer, Failure> {
-        self.metrics.query_failed(failure);
-        Err(failure)
     }
 
     async fn send(
@@ -212,7 +203,7 @@ impl Exchange {
         request: DnsRequest,
         question: &Question,
     ) -> Result<DnsResponse, NetError> {
-        self.metrics.tcp_query();
+        counter!("collector_lookup_queries_total", "transport" => "tcp").increment(1);
         let dial = Dial {
             provider: &self.provider,
             server: upstream.server.address,
@@ -241,7 +232,8 @@ impl Exchange {
                     Ok(address) => addresses.push((address, ttl)),
                     Err(reason) => {
                         refused = Some((address, reason));
-                        self.metrics.refused(reason);
+                        counter!("collector_addresses_refused_total", "reason" => reason)
+                            .increment(1);
                     }
                 })
                 .map_err(|_| Failure::BadReply)?;
@@ -262,6 +254,11 @@ impl Exchange {
             refused: refused.is_some(),
         })
     }
+}
+
+fn failed(failure: Failure) -> Result<Answer, Failure> {
+    counter!("collector_lookup_query_failures_total", "reason" => failure.label()).increment(1);
+    Err(failure)
 }
 
 fn failure(error: &NetError) -> Failure {

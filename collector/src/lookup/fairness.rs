@@ -39,29 +39,6 @@ pub(super) struct Turn {
     began: Instant,
 }
 
-/// What of a look-up that is over says who may begin.
-#[derive(Debug)]
-pub(super) struct Ended {
-    name: DnsName,
-    of: Option<Namespace>,
-    had_place: bool,
-    unanswered: bool,
-    was_slow: bool,
-}
-
-impl Turn {
-    /// It is over; was there no answer of any server in time?
-    pub(super) fn ended(&self, unanswered: bool) -> Ended {
-        Ended {
-            name: self.request.name.clone(),
-            of: self.of,
-            had_place: self.unanswered,
-            unanswered,
-            was_slow: self.began.elapsed() > SLOW,
-        }
-    }
-}
-
 /// How many look-ups may be under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
@@ -104,7 +81,7 @@ pub(super) struct Turns {
 type Ready = (usize, u64, Option<Namespace>);
 
 /// The names of a namespace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Group {
     /// Names of which addresses are known.
     known: VecDeque<Request>,
@@ -157,11 +134,8 @@ impl Turns {
     pub(super) fn resize(&mut self, room: Room) {
         self.room = room;
         for of in self.groups.keys().copied().collect::<Vec<_>>() {
-            let (least, most) = (room.least(of), room.most(of));
-            self.change(of, |group, _| {
-                if let Some(group) = group {
-                    group.room = group.room.clamp(least, most);
-                }
+            self.change(of, |group| {
+                group.room = group.room.clamp(room.least(of), room.most(of));
             });
         }
     }
@@ -175,51 +149,38 @@ impl Turns {
             group.map_or(0, |group| group.running + group.waiting())
         };
         let of = request.namespaces.iter().copied().min_by_key(load);
-        let room = self.room.least(of);
-        let mut left_out = None;
-        self.change(of, |group, is_unanswered| {
-            let group = group.get_or_insert_with(|| Group {
-                known: VecDeque::new(),
-                new: VecDeque::new(),
-                unanswered: VecDeque::new(),
-                running: 0,
-                room,
-                taken: 0,
-                began: 0,
-            });
-            let queue = match (is_unanswered(&request.name), request.known) {
+        let is_unanswered = self.unanswered.contains(&request.name);
+        self.change(of, |group| {
+            let queue = match (is_unanswered, request.known) {
                 (true, _) => &mut group.unanswered,
                 (false, 0) => &mut group.new,
                 (false, _) => &mut group.known,
             };
             queue.push_back(request);
-            if group.waiting() > MOST_WAITING {
-                left_out = group.oldest();
-            }
-        });
-        left_out
+            let is_full = group.waiting() > MOST_WAITING;
+            is_full.then(|| group.oldest()).flatten()
+        })
     }
 
-    /// A look-up is over.
-    pub(super) fn ended(&mut self, ended: Ended) {
+    /// A look-up is over; was there no answer of any server in time?
+    pub(super) fn ended(&mut self, turn: Turn, is_unanswered: bool) {
         self.running = self.running.saturating_sub(1);
-        if ended.had_place {
+        if turn.unanswered {
             self.running_unanswered = self.running_unanswered.saturating_sub(1);
         }
-        if ended.unanswered {
-            self.unanswered.put(ended.name, ());
+        let was_slow = turn.began.elapsed() > SLOW;
+        if is_unanswered {
+            self.unanswered.put(turn.request.name, ());
         } else {
-            self.unanswered.pop(&ended.name);
+            self.unanswered.pop(&turn.request.name);
         }
-        let (least, most) = (self.room.least(ended.of), self.room.most(ended.of));
-        self.change(ended.of, |group, _| {
-            if let Some(group) = group {
-                group.running = group.running.saturating_sub(1);
-                group.room = match ended.unanswered || ended.was_slow {
-                    true => (group.room / 2).max(least),
-                    false => (group.room + 1).min(most),
-                };
-            }
+        let (least, most) = (self.room.least(turn.of), self.room.most(turn.of));
+        self.change(turn.of, |group| {
+            group.running = group.running.saturating_sub(1);
+            group.room = match is_unanswered || was_slow {
+                true => (group.room / 2).max(least),
+                false => (group.room + 1).min(most),
+            };
         });
     }
 
@@ -235,18 +196,15 @@ impl Turns {
         let is_unanswered = ready.is_none_or(|ready| unanswered.is_some_and(|it| it < ready));
         self.begun += 1;
         let began = self.begun;
-        let mut taken = None;
-        self.change(of, |group, _| {
-            if let Some(group) = group {
-                taken = match is_unanswered {
-                    true => group.unanswered.pop_front(),
-                    false => group.next(),
-                };
-                group.running += usize::from(taken.is_some());
-                group.began = began;
-            }
-        });
-        let request = taken?;
+        let request = self.change(of, |group| {
+            let taken = match is_unanswered {
+                true => group.unanswered.pop_front(),
+                false => group.next(),
+            };
+            group.running += usize::from(taken.is_some());
+            group.began = began;
+            taken
+        })?;
         self.running += 1;
         self.running_unanswered += usize::from(is_unanswered);
         Some(Turn {
@@ -258,22 +216,17 @@ impl Turns {
     }
 
     /// Changes a group, and its place among those that are ready.
-    fn change(
-        &mut self,
-        of: Option<Namespace>,
-        change: impl FnOnce(&mut Option<Group>, &dyn Fn(&DnsName) -> bool),
-    ) {
-        let mut group = self.groups.remove(&of);
-        if let Some(group) = &group {
-            let place = (group.running, group.began, of);
-            self.ready.remove(&place);
-            self.ready_unanswered.remove(&place);
-        }
-        let unanswered = &self.unanswered;
-        change(&mut group, &|name| unanswered.contains(name));
-        let Some(group) = group else {
-            return;
-        };
+    fn change<T>(&mut self, of: Option<Namespace>, change: impl FnOnce(&mut Group) -> T) -> T {
+        let room = self.room.least(of);
+        let group = self.groups.remove(&of);
+        let mut group = group.unwrap_or_else(|| Group {
+            room,
+            ..Group::default()
+        });
+        let place = (group.running, group.began, of);
+        self.ready.remove(&place);
+        self.ready_unanswered.remove(&place);
+        let changed = change(&mut group);
         let place = (group.running, group.began, of);
         if group.running < group.room {
             if !(group.known.is_empty() && group.new.is_empty()) {
@@ -283,10 +236,11 @@ impl Turns {
                 self.ready_unanswered.insert(place);
             }
         }
-        let is_over = group.running + group.waiting() == 0 && group.room == self.room.least(of);
+        let is_over = group.running + group.waiting() == 0 && group.room == room;
         if !is_over {
             self.groups.insert(of, group);
         }
+        changed
     }
 }
 
@@ -348,7 +302,7 @@ mod tests {
         fn end(&mut self, silent: char) {
             for turn in std::mem::take(&mut self.running) {
                 let is_silent = turn.request.name.as_str().starts_with(silent);
-                self.fairness.ended(turn.ended(is_silent));
+                self.fairness.ended(turn, is_silent);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use metrics::gauge;
 use tokio::{
     sync::{Semaphore, watch},
     time::Instant,
@@ -25,6 +26,16 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) enum Transport {
     Udp,
     Tcp,
+}
+
+impl Transport {
+    /// A word for metric labels.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
 }
 
 /// A server.
@@ -130,48 +141,42 @@ impl Pool {
     pub(super) fn with(&self, servers: &[Server], per_server: usize) -> Self {
         let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(servers.len());
         for server in servers {
-            if upstreams.iter().any(|upstream| upstream.server == *server) {
+            let is_it = |upstream: &&Arc<Upstream>| upstream.server == *server;
+            if upstreams.iter().any(|upstream| is_it(&upstream)) {
                 continue;
             }
-            let known = self
-                .upstreams
-                .iter()
-                .find(|upstream| upstream.server == *server);
-            upstreams.push(
-                known.map_or_else(|| Arc::new(Upstream::new(*server, per_server)), Arc::clone),
-            );
+            let known = self.upstreams.iter().find(is_it).cloned();
+            upstreams.push(known.unwrap_or_else(|| Arc::new(Upstream::new(*server, per_server))));
         }
         Self { upstreams }
     }
 
     /// How many there are, and how many of them are silent.
     pub(super) fn count(&self) -> (usize, usize) {
-        let silent = self
-            .upstreams
-            .iter()
-            .filter(|upstream| upstream.is_silent());
+        let silent = self.upstreams.iter().filter(|it| it.is_silent());
         (self.upstreams.len(), silent.count())
+    }
+
+    /// [`Pool::count`], which the metrics show.
+    pub(super) fn show(&self) -> (usize, usize) {
+        let (all, silent) = self.count();
+        gauge!("collector_lookup_servers").set(all as f64);
+        gauge!("collector_lookup_servers_silent").set(silent as f64);
+        (all, silent)
     }
 
     /// All of them at random, but those that are silent last, and those that have no room just before.
     pub(super) fn shuffled(&self) -> Vec<Arc<Upstream>> {
         let mut upstreams = self.upstreams.clone();
         fastrand::shuffle(&mut upstreams);
-        upstreams.sort_by_cached_key(|upstream| {
-            (
-                upstream.is_silent(),
-                upstream.permits.available_permits() == 0,
-            )
-        });
+        upstreams.sort_by_cached_key(|it| (it.is_silent(), it.permits.available_permits() == 0));
         upstreams
     }
 
     /// The silent servers that it is time to try again.
     pub(super) fn take_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
-        self.upstreams
-            .iter()
-            .filter(move |upstream| upstream.take_retry(now))
-            .map(Arc::clone)
+        let silent = self.upstreams.iter();
+        silent.filter(move |it| it.take_retry(now)).cloned()
     }
 
     /// Waits until the server is silent while another is not: then there is no use in waiting for it.

@@ -15,7 +15,7 @@ use futures_util::{
     io::{AsyncRead, AsyncWrite},
 };
 use hickory_net::runtime::{DnsTcpStream, DnsUdpSocket, RuntimeProvider, TokioHandle, TokioTime};
-use metrics::Counter;
+use metrics::counter;
 use tokio::{io::Interest, net};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
@@ -26,18 +26,15 @@ use crate::query_origin::{OwnQueries, OwnSocket};
 pub(super) struct Provider {
     handle: TokioHandle,
     own: OwnQueries,
-    datagrams: Counter,
 }
 
 type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
 
 impl Provider {
-    /// `datagrams` counts the UDP queries: there is one socket for each.
-    pub(super) fn new(own: OwnQueries, datagrams: Counter) -> Self {
+    pub(super) fn new(own: OwnQueries) -> Self {
         Self {
             handle: TokioHandle::default(),
             own,
-            datagrams,
         }
     }
 }
@@ -56,12 +53,12 @@ impl RuntimeProvider for Provider {
     /// nobody listens, and the local address is known. Linux takes `sendto` on it as long as it names the same peer.
     fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> Opening<UdpSocket> {
         let own = self.own.clone();
-        let datagrams = self.datagrams.clone();
         Box::pin(async move {
             let socket = Arc::new(net::UdpSocket::bind(own.source(server).unwrap_or(local)).await?);
             socket.connect(server).await?;
             let _own = own.open(socket.local_addr()?);
-            datagrams.increment(1);
+            // A query that is sent a second time has another socket.
+            counter!("collector_lookup_queries_total", "transport" => "udp").increment(1);
             let failure = Mutex::new(Box::pin(failure_of(Arc::clone(&socket)).fuse()) as Failing);
             Ok(UdpSocket {
                 socket,

@@ -54,6 +54,14 @@ pub enum FamilyOutcome {
 }
 
 impl FamilyOutcome {
+    /// Why the questions failed, if they did.
+    fn failure(&self) -> Option<Failure> {
+        match self {
+            Self::Failed(failure) => Some(*failure),
+            _ => None,
+        }
+    }
+
     /// Whether every server that answered said that there is no address.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoData | Self::Failed(Failure::NXDOMAIN))
@@ -78,21 +86,14 @@ pub struct LookupResult {
 impl LookupResult {
     /// Why the round failed, if it did: no server said NOERROR for either family.
     pub fn failed(&self) -> Option<Failure> {
-        match (&self.v4, &self.v6) {
-            (FamilyOutcome::Failed(v4), FamilyOutcome::Failed(v6)) => Some(v4.weightier(*v6)),
-            _ => None,
-        }
+        let (v4, v6) = (self.v4.failure()?, self.v6.failure()?);
+        Some(v4.weightier(v6))
     }
 
     /// How it failed, if it failed in one family.
     pub fn worst(&self) -> Option<Failure> {
-        match (&self.v4, &self.v6) {
-            (FamilyOutcome::Failed(v4), FamilyOutcome::Failed(v6)) => Some(v4.weightier(*v6)),
-            (FamilyOutcome::Failed(failure), _) | (_, FamilyOutcome::Failed(failure)) => {
-                Some(*failure)
-            }
-            _ => None,
-        }
+        let failures = [self.v4.failure(), self.v6.failure()];
+        failures.into_iter().flatten().reduce(Failure::weightier)
     }
 
     /// The outcome of a family.

@@ -1,7 +1,6 @@
 //! The flag that says which servers to ask: `--resolver`.
 
 use std::{
-    fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6},
     str::FromStr,
 };
@@ -94,40 +93,28 @@ pub(super) fn is_host(address: IpAddr) -> bool {
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-impl fmt::Display for ResolverSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kube => f.write_str("kube"),
-            Self::ResolvConf => f.write_str("resolv.conf"),
-            Self::ResolvConfTcp => f.write_str("resolv.conf-tcp"),
-            Self::None => f.write_str("none"),
-            Self::Servers(servers) => {
-                for (i, server) in servers.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { "," };
-                    write!(f, "{comma}{server}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_resolver_is_a_word_or_a_list_of_servers() {
-        for text in ["kube", "resolv.conf", "resolv.conf-tcp", "none"] {
-            assert_eq!(text.parse::<ResolverSpec>().unwrap().to_string(), text);
+        let spec = |text: &str| text.parse::<ResolverSpec>().unwrap();
+        assert_eq!(spec("kube"), ResolverSpec::Kube);
+        assert_eq!(spec("resolv.conf"), ResolverSpec::ResolvConf);
+        assert_eq!(spec("resolv.conf-tcp"), ResolverSpec::ResolvConfTcp);
+        assert_eq!(spec("none"), ResolverSpec::None);
+        for (text, expected) in [
+            ("10.0.0.10", &["10.0.0.10:53"][..]),
+            (
+                "10.0.0.10:5353, [fd00::1],[fd00::1]:53,10.0.0.10:5353",
+                &["10.0.0.10:5353", "[fd00::1]:53"],
+            ),
+            ("[fe80::1%2]", &["[fe80::1%2]:53"]),
+        ] {
+            let servers = expected.iter().map(|it| it.parse().unwrap()).collect();
+            assert_eq!(spec(text), ResolverSpec::Servers(servers));
         }
-        let spec = |text: &str| text.parse::<ResolverSpec>().unwrap().to_string();
-        assert_eq!(spec("10.0.0.10"), "10.0.0.10:53");
-        assert_eq!(
-            spec("10.0.0.10:5353, [fd00::1],[fd00::1]:53,10.0.0.10:5353"),
-            "10.0.0.10:5353,[fd00::1]:53"
-        );
-        assert_eq!(spec("[fe80::1%2]"), "[fe80::1%2]:53");
     }
 
     #[test]

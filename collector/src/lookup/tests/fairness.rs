@@ -90,7 +90,7 @@ impl World {
                 && entry.key().0 <= self.now
             {
                 let turn = entry.remove();
-                self.end(&turn);
+                self.end(turn);
             }
             self.owner.tick(at(self.now));
             if self.owner.lookup_is_due(at(self.now)) {
@@ -114,10 +114,10 @@ impl World {
         }
     }
 
-    fn end(&mut self, turn: &Turn) {
+    fn end(&mut self, turn: Turn) {
         let name = turn.request.name.clone();
         let is_silent = name.as_str().starts_with("silent");
-        self.fairness.ended(turn.ended(is_silent));
+        self.fairness.ended(turn, is_silent);
         let v4 = match is_silent {
             true => FamilyOutcome::Failed(Failure::Timeout),
             false => FamilyOutcome::Addresses {
