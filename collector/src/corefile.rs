@@ -28,7 +28,7 @@ use runtime::UsageError;
 use self::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
 pub use self::{
     config_map::ConfigMapError,
-    lint::{Expected, Finding, Imports, Line, Scope, all_findings, bypasses, findings},
+    lint::{Finding, Imports, Line, Scope, bypasses, findings},
     parse::SyntaxError,
     patch::{PatchError, add, forward_to_cluster, remove},
     render::{RenderError, Servers},
@@ -50,18 +50,10 @@ pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
             let input = read(check.file.as_deref())?;
             let (corefile, imports) = open(&input, &check)?;
             let scope = check.scope.scope();
-            let found = usage(all_findings(
-                &corefile,
-                &check.line.lines(),
-                1,
-                &scope,
-                &imports,
-            ))?;
-            let mut out = String::new();
-            for finding in &found {
-                out.push_str(&format!("{finding}\n"));
-            }
-            write(&out)?;
+            let lines = check.line.lines();
+            let found = usage(findings(&corefile, &lines, 1, &scope, &imports))?;
+            let lines: Vec<String> = found.iter().map(|it| format!("{it}\n")).collect();
+            write(&lines.concat())?;
             Ok(!found.iter().any(|finding| finding.is_fault))
         }
         CorefileAction::Render(render) => {
@@ -79,28 +71,24 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     let (corefile, imports) = open(input, &args.input)?;
     let scope = args.input.scope.scope();
     let lines = args.input.line.lines();
-    let output = if args.remove {
-        match lines.is_empty() {
-            true => usage(remove(&corefile, None))?,
-            false => fold(corefile, &lines, |text, line| remove(text, Some(line)))?,
-        }
-    } else if args.node_local {
-        usage(forward_to_cluster(
-            &corefile,
-            &scope,
-            args.cluster_dns.as_deref(),
-        ))?
+    let change = |text: String, line: &Line| match args.remove {
+        true => remove(&text, Some(line)),
+        false => add(&text, line, &scope, &imports),
+    };
+    let output = if args.node_local {
+        let cluster_dns = args.cluster_dns.as_deref();
+        usage(forward_to_cluster(&corefile, &scope, cluster_dns))?
+    } else if !lines.is_empty() {
+        // The last first: a line is added in front of the others.
+        usage(lines.iter().rev().try_fold(corefile, change))?
+    } else if args.remove {
+        usage(remove(&corefile, None))?
     } else {
-        if lines.is_empty() {
-            return Err(UsageError("--dnstap is missing".to_owned()).into());
-        }
-        fold(corefile, &lines, |text, line| {
-            add(text, line, &scope, &imports)
-        })?
+        return Err(UsageError("--dnstap is missing".to_owned()).into());
     };
     // What is said of a node-local cache is that it has no dnstap.
     if !args.remove && !args.node_local {
-        for finding in usage(all_findings(&output, &lines, 1, &scope, &imports))? {
+        for finding in usage(findings(&output, &lines, 1, &scope, &imports))? {
             let _closed = writeln!(io::stderr(), "{finding}");
         }
     }
@@ -108,16 +96,6 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
         return Ok(usage(config_map::with_corefile(input, &output))?);
     }
     Ok(output)
-}
-
-/// Changes a Corefile for each line, the last first: a line is added in front of the others.
-fn fold<E: std::fmt::Display>(
-    corefile: String,
-    lines: &[Line],
-    change: impl Fn(&str, &Line) -> Result<String, E>,
-) -> Result<String, UsageError> {
-    let mut lines = lines.iter().rev();
-    lines.try_fold(corefile, |text, line| usage(change(&text, line)))
 }
 
 /// The Corefile of an input, and where its imports are.

@@ -1,11 +1,18 @@
 //! What a Corefile means for us: which server blocks answer for names outside of the cluster, whether they stream to the collector,
 //! and what hides names.
 
-use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    path::PathBuf,
+};
 
 use serde::Serialize;
 
-use super::parse::{Block, Corefile, Directive, SyntaxError, parse};
+use super::{
+    lex::Token,
+    parse::{Block, Corefile, Directive, SyntaxError, parse},
+};
 
 /// The indentation where nothing in a block shows one.
 pub(super) const INDENT: &str = "    ";
@@ -67,10 +74,8 @@ impl Scope {
 
     /// Whether the block is the cluster domain's.
     pub(super) fn is_cluster(&self, block: &Block) -> bool {
-        let zones = block.keys.iter().map(|key| zone(key));
-        zones
-            .into_iter()
-            .any(|zone| self.cluster_domains.contains(&zone))
+        let mut keys = block.keys.iter();
+        keys.any(|key| self.cluster_domains.contains(&zone(key)))
     }
 
     fn is_own(&self, zone: &str) -> bool {
@@ -126,28 +131,22 @@ impl Line {
         if directive.arg(1) != Some("full") {
             return Some("its `dnstap` line lacks `full`: no answer is in the events".to_owned());
         }
-        let shown = said(directive, "extra");
-        (self.extra.as_deref() != shown && self.extra.is_some())
+        let shown = said(directive, "extra").map(|it| &it.text);
+        (self.extra.as_ref() != shown && self.extra.is_some())
             .then(|| "its `dnstap` line shows another secret in `extra`, or none".to_owned())
     }
 }
 
 /// What stands behind a word in the directive's own block.
-pub(super) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a str> {
-    let at = directive
-        .nested
-        .iter()
-        .position(|token| token.text == word)?;
-    directive
-        .nested
-        .get(at + 1)
-        .map(|token| token.text.as_str())
+pub(super) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
+    let mut from_word = directive.nested.iter().skip_while(|it| it.text != word);
+    from_word.nth(1)
 }
 
 impl Imports {
     /// The contents of the files that a pattern names; nothing if that is not known.
     fn find(&self, pattern: &str) -> Option<Vec<String>> {
-        let name = |pattern: &str| pattern.rsplit('/').next().unwrap_or_default().to_owned();
+        let wanted = pattern.rsplit('/').next().unwrap_or_default();
         match self {
             Self::Unknown => None,
             // The keys of a ConfigMap are files of one folder; what is elsewhere is of another.
@@ -155,19 +154,17 @@ impl Imports {
                 if pattern.trim_start_matches("./").contains('/') {
                     return None;
                 }
-                let wanted = name(pattern);
-                let found = files.iter().filter(|(file, _)| fits(&wanted, file));
+                let found = files.iter().filter(|(file, _)| fits(wanted, file));
                 Some(found.map(|(_, text)| text.clone()).collect())
             }
             Self::Folder(folder) => {
                 let path = folder.join(pattern);
-                let wanted = name(pattern);
                 let mut found: Vec<PathBuf> = fs::read_dir(path.parent()?)
                     .ok()?
                     .filter_map(|entry| Some(entry.ok()?.path()))
                     .filter(|path| {
                         let name = path.file_name().and_then(|name| name.to_str());
-                        path.is_file() && name.is_some_and(|name| fits(&wanted, name))
+                        path.is_file() && name.is_some_and(|name| fits(wanted, name))
                     })
                     .collect();
                 found.sort();
@@ -219,54 +216,40 @@ impl Effective {
                 continue;
             }
             let pattern = directive.arg(0).unwrap_or_default();
+            let unknown = || (directive.line, pattern.to_owned());
+            let snippet = corefile.snippets.get(pattern);
             if depth >= MAX_DEPTH {
-                self.unknown.push((directive.line, pattern.to_owned()));
-            } else if let Some(snippet) = corefile.snippets.get(pattern) {
+                self.unknown.push(unknown());
+            } else if let Some(snippet) = snippet {
                 self.take(&snippet.directives, corefile, imports, depth + 1);
-            } else {
-                match imports.find(pattern) {
-                    Some(texts) => {
-                        for text in texts {
-                            // A file of directives reads as the inside of a block.
-                            match parse(&format!(". {{\n{text}\n}}")) {
-                                Ok(inner) => {
-                                    let inside = inner.blocks.iter().flat_map(|it| &it.directives);
-                                    let inside: Vec<_> = inside
-                                        .cloned()
-                                        .map(|it| Directive {
-                                            line: directive.line,
-                                            ..it
-                                        })
-                                        .collect();
-                                    self.take(&inside, corefile, imports, depth + 1);
-                                }
-                                Err(_) => self.unknown.push((directive.line, pattern.to_owned())),
-                            }
-                        }
-                    }
-                    None => self.unknown.push((directive.line, pattern.to_owned())),
+            } else if let Some(texts) = imports.find(pattern) {
+                for text in texts {
+                    // A file of directives reads as the inside of a block.
+                    let Ok(inner) = parse(&format!(". {{\n{text}\n}}")) else {
+                        self.unknown.push(unknown());
+                        continue;
+                    };
+                    let mut inside: Vec<Directive> = Vec::new();
+                    inside.extend(inner.blocks.into_iter().flat_map(|it| it.directives));
+                    inside.iter_mut().for_each(|it| it.line = directive.line);
+                    self.take(&inside, corefile, imports, depth + 1);
                 }
+            } else {
+                self.unknown.push(unknown());
             }
         }
     }
 }
 
-/// Where each server block is to stream.
-#[derive(Clone, Copy, Debug)]
-pub enum Expected<'a> {
-    /// As this line says.
-    Line(&'a Line),
-    /// To this many endpoints. Their addresses are not known here.
-    Endpoints(usize),
-}
-
-/// What is to be known of a Corefile, in the order of lines.
+/// What is to be known of a Corefile that should have each of these lines, or if there are none, lines for so many endpoints; in the
+/// order of lines.
 ///
 /// # Errors
 /// It is no Corefile.
 pub fn findings(
     text: &str,
-    expected: Expected<'_>,
+    lines: &[Line],
+    endpoints: usize,
     scope: &Scope,
     imports: &Imports,
 ) -> Result<Vec<Finding>, SyntaxError> {
@@ -282,9 +265,13 @@ pub fn findings(
             found.push(finding);
         }
     };
-    for block in &corefile.blocks {
-        look_at(block, &corefile, expected, scope, imports, &mut tell);
-    }
+    let lint = Lint {
+        lines,
+        endpoints,
+        scope,
+        imports,
+    };
+    lint.look_at(&corefile, &mut tell);
     for import in &corefile.imports {
         let pattern = import.arg(0).unwrap_or_default();
         let inner = imports.find(pattern).unwrap_or_default();
@@ -292,52 +279,19 @@ pub fn findings(
             let words = format!("`import {pattern}`: its server blocks are not known here");
             tell(import.line, false, words);
         }
-        for result in inner.iter().map(|text| parse(text)) {
+        for text in inner {
             let mut tell = |_, is_fault, words: String| {
-                tell(
-                    import.line,
-                    is_fault,
-                    format!("`import {pattern}`: {words}"),
-                );
+                let words = format!("`import {pattern}`: {words}");
+                tell(import.line, is_fault, words);
             };
-            match result {
-                Ok(inner) => {
-                    for block in &inner.blocks {
-                        look_at(block, &inner, expected, scope, imports, &mut tell);
-                    }
-                }
+            match parse(&text) {
+                Ok(inner) => lint.look_at(&inner, &mut tell),
                 Err(error) => tell(import.line, true, error.to_string()),
             }
         }
     }
     found.sort_by_key(|finding| finding.line);
     Ok(found)
-}
-
-/// What is to be known of a Corefile that should have each of these lines, or if there are none, lines for so many endpoints.
-///
-/// # Errors
-/// It is no Corefile.
-pub fn all_findings(
-    corefile: &str,
-    lines: &[Line],
-    endpoints: usize,
-    scope: &Scope,
-    imports: &Imports,
-) -> Result<Vec<Finding>, SyntaxError> {
-    if lines.is_empty() {
-        return findings(corefile, Expected::Endpoints(endpoints), scope, imports);
-    }
-    let mut all = Vec::new();
-    for line in lines {
-        for finding in findings(corefile, Expected::Line(line), scope, imports)? {
-            if !all.contains(&finding) {
-                all.push(finding);
-            }
-        }
-    }
-    all.sort_by_key(|finding| finding.line);
-    Ok(all)
 }
 
 /// What there is to know of the Corefile of a NodeLocal DNSCache, whose CoreDNS has no dnstap: which blocks send names outside of the
@@ -379,66 +333,74 @@ pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Find
     Ok(found)
 }
 
-fn look_at(
-    block: &Block,
-    corefile: &Corefile,
-    expected: Expected<'_>,
-    scope: &Scope,
-    imports: &Imports,
-    tell: &mut dyn FnMut(usize, bool, String),
-) {
-    if !scope.is_external(block) {
-        return;
-    }
-    let all = Effective::of(block, corefile, imports);
-    let keys = block.keys.join(" ");
-    for (line, pattern) in &all.unknown {
-        tell(
-            *line,
-            false,
-            format!("`import {pattern}`: what is in it is not known here"),
-        );
-    }
-    let any = Line {
-        endpoint: String::new(),
-        extra: None,
-    };
-    let (line, endpoints) = match expected {
-        Expected::Line(line) => (line, 1),
-        Expected::Endpoints(endpoints) => (&any, endpoints),
-    };
-    let is_wanted = |it: &&Directive| match expected {
-        Expected::Line(line) => line.is_of(it),
-        Expected::Endpoints(_) => it.name == "dnstap" && it.arg(0) != Some("listen"),
-    };
-    let found: Vec<&Directive> = all.directives.iter().filter(is_wanted).collect();
-    let mut different: Vec<_> = found.iter().map(|directive| directive.arg(0)).collect();
-    different.sort_unstable();
-    different.dedup();
-    if found.is_empty() {
-        let endpoint = match expected {
-            Expected::Line(line) => &line.endpoint,
-            Expected::Endpoints(_) => "ENDPOINT",
-        };
-        let words = format!(
-            "the answers of `{keys}` are not seen: it has no line `dnstap {endpoint} full`"
-        );
-        tell(block.line, true, words);
-    } else if different.len() < endpoints {
-        let words = format!(
-            "`{keys}` streams to {} of {endpoints} collectors: each has a `dnstap` line of its own",
-            different.len()
-        );
-        tell(block.line, true, words);
-    }
-    for directive in found {
-        if let Some(lack) = line.lack(directive) {
-            tell(directive.line, true, format!("`{keys}`: {lack}"));
+/// What server blocks are held against.
+struct Lint<'a> {
+    lines: &'a [Line],
+    /// How many lines there have to be, where none is given.
+    endpoints: usize,
+    scope: &'a Scope,
+    imports: &'a Imports,
+}
+
+impl Lint<'_> {
+    fn look_at(&self, corefile: &Corefile, tell: &mut dyn FnMut(usize, bool, String)) {
+        let blocks = corefile.blocks.iter();
+        for block in blocks.filter(|it| self.scope.is_external(it)) {
+            let all = Effective::of(block, corefile, self.imports);
+            let keys = block.keys.join(" ");
+            for (line, pattern) in &all.unknown {
+                let words = format!("`import {pattern}`: what is in it is not known here");
+                tell(*line, false, words);
+            }
+            self.look_at_streams(block, &all, tell);
+            for directive in &all.directives {
+                if let Some(words) = hides(directive) {
+                    tell(directive.line, false, format!("`{keys}`: {words}"));
+                }
+            }
         }
     }
-    for directive in &all.directives {
-        if let Some(words) = hides(directive) {
-            tell(directive.line, false, format!("`{keys}`: {words}"));
+
+    fn look_at_streams(
+        &self,
+        block: &Block,
+        all: &Effective,
+        tell: &mut dyn FnMut(usize, bool, String),
+    ) {
+        let keys = block.keys.join(" ");
+        let any = Line {
+            endpoint: "ENDPOINT".to_owned(),
+            extra: None,
+        };
+        let (lines, endpoints) = match self.lines {
+            [] => (std::slice::from_ref(&any), self.endpoints),
+            lines => (lines, 1),
+        };
+        for line in lines {
+            let is_wanted = |it: &&Directive| match self.lines {
+                [] => it.name == "dnstap" && it.arg(0) != Some("listen"),
+                _ => line.is_of(it),
+            };
+            let found: Vec<&Directive> = all.directives.iter().filter(is_wanted).collect();
+            let different: BTreeSet<_> = found.iter().map(|it| it.arg(0)).collect();
+            if found.is_empty() {
+                let words = format!(
+                    "the answers of `{keys}` are not seen: it has no line `dnstap {} full`",
+                    line.endpoint
+                );
+                tell(block.line, true, words);
+            } else if different.len() < endpoints {
+                let words = format!(
+                    "`{keys}` streams to {} of {endpoints} collectors: each has a `dnstap` line of its own",
+                    different.len()
+                );
+                tell(block.line, true, words);
+            }
+            for directive in found {
+                if let Some(lack) = line.lack(directive) {
+                    tell(directive.line, true, format!("`{keys}`: {lack}"));
+                }
+            }
         }
     }
 }

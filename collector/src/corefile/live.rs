@@ -12,20 +12,17 @@ use k8s_openapi::api::{
 use kube::Resource;
 use runtime::{
     cluster::Cluster,
-    kube_events::{AGAIN, BUSY, Reporter, Severity},
+    kube_events::{PendingReports, Reporter, Severity},
     leader::Leader,
     metrics::{Label, Metric, Series},
     store::{Event, ObjectKey},
 };
 use serde::Serialize;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::{sync::watch, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Finding, Imports, Line, Scope, all_findings, bypasses, config_map::KEY};
+use super::{Finding, Imports, Line, Scope, bypasses, config_map::KEY, findings};
 
 /// How many findings are kept. More differ in nothing but their lines.
 const MAX_FINDINGS: usize = 100;
@@ -117,7 +114,7 @@ impl State {
         let look = match &config.duty {
             Duty::Forward(_) => bypasses(&corefile, &config.scope, &imports),
             Duty::Stream(lines, endpoints) => {
-                all_findings(&corefile, lines, *endpoints, &config.scope, &imports)
+                findings(&corefile, lines, *endpoints, &config.scope, &imports)
             }
         };
         let mut all = match look {
@@ -160,11 +157,11 @@ pub async fn run(
     let mut speaker = RuleEvents {
         config: &config,
         reporter,
-        about: reference(&config.config_map),
+        about: config.config_map.reference::<ConfigMap>(),
         state: State::default(),
         is_used: matches!(config.duty, Duty::Stream(..)),
         told: Vec::new(),
-        again: None,
+        untold: PendingReports::default(),
         series: Series::of(&FAULTS),
     };
     loop {
@@ -173,7 +170,7 @@ pub async fn run(
             state: speaker.state().clone(),
         }));
         speaker.speak(leader.is_leading());
-        let again = speaker.again.unwrap_or_else(|| Instant::now() + AGAIN);
+        let again = speaker.untold.due();
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             event = events.next() => match event {
@@ -196,7 +193,7 @@ struct RuleEvents<'a> {
     is_used: bool,
     /// The faults that were told.
     told: Vec<Finding>,
-    again: Option<Instant>,
+    untold: PendingReports<()>,
     series: Series,
 }
 
@@ -259,23 +256,23 @@ impl RuleEvents<'_> {
                 info!(config_map = %self.config.config_map, "the answers of all server blocks of the live Corefile are seen");
             }
             self.told.clear();
-            self.again = None;
-            return;
-        }
-        let now = Instant::now();
-        let is_due = self.again.is_none_or(|again| again <= now);
-        if faults == self.told && !is_due {
+            self.untold = PendingReports::default();
             return;
         }
         for fault in faults.iter().filter(|fault| !self.told.contains(fault)) {
             warn!(config_map = %self.config.config_map, "live Corefile: {fault}");
         }
-        let about = self.about.clone();
-        let taken = self
-            .reporter
-            .report(about, Severity::Warning, REASON, note(&faults));
+        if faults != self.told {
+            self.untold.extend([()]);
+        }
         self.told = faults;
-        self.again = Some(now + if taken { AGAIN } else { BUSY });
+        self.untold.report(
+            || [()],
+            |()| {
+                let (about, note) = (self.about.clone(), note(&self.told));
+                self.reporter.report(about, Severity::Warning, REASON, note)
+            },
+        );
     }
 }
 
@@ -290,16 +287,6 @@ fn note(faults: &[Finding]) -> String {
         note.push_str(&format!("; and {more} more"));
     }
     note
-}
-
-fn reference(key: &ObjectKey) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(ConfigMap::api_version(&()).into_owned()),
-        kind: Some(ConfigMap::kind(&()).into_owned()),
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        ..ObjectReference::default()
-    }
 }
 
 #[cfg(test)]

@@ -67,18 +67,15 @@ pub fn add(
 ) -> Result<String, PatchError> {
     let corefile = parse(text)?;
     let mut edits = Edits::default();
-    for block in corefile
-        .blocks
-        .iter()
-        .filter(|block| scope.is_external(block))
-    {
+    let blocks = corefile.blocks.iter();
+    for block in blocks.filter(|it| scope.is_external(it)) {
         let all = Effective::of(block, &corefile, imports);
         if all.directives.iter().any(|it| line.is_of(it)) {
             continue;
         }
         let indent = indent(text, block);
         let end = newline(text);
-        let shown = line.shown(&indent, end);
+        let shown = line.shown(indent, end);
         let rest = text.get(block.body..).unwrap_or_default();
         // Behind a comment on the line of the brace, but before a directive there.
         let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
@@ -93,7 +90,7 @@ pub fn add(
         } else {
             // It gets a line of its own: CoreDNS would take it for arguments.
             let white = block.body..of_line_end - more.len();
-            let indent_of_more = if more.starts_with('}') { "" } else { &indent };
+            let indent_of_more = if more.starts_with('}') { "" } else { indent };
             edits.put(white, format!("{end}{indent}{shown}{end}{indent_of_more}"));
         }
     }
@@ -110,15 +107,11 @@ fn written(corefile: &Corefile) -> impl Iterator<Item = &Directive> {
 }
 
 /// The white space before the directives of a block.
-fn indent(text: &str, block: &Block) -> String {
-    let indents = block
-        .directives
-        .iter()
-        .filter_map(|it| before(text, it.span.start));
-    indents
-        .map(str::to_owned)
-        .next()
-        .unwrap_or_else(|| INDENT.to_owned())
+fn indent<'a>(text: &'a str, block: &Block) -> &'a str {
+    let mut directives = block.directives.iter();
+    directives
+        .find_map(|it| before(text, it.span.start))
+        .unwrap_or(INDENT)
 }
 
 /// What is before a place on its line, if that is white space.
@@ -137,16 +130,14 @@ fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
         [] => {}
     }
     let Some(extra) = &line.extra else { return };
-    if said(directive, "extra") == Some(extra) {
+    if let Some(value) = said(directive, "extra") {
+        if value.text != *extra {
+            edits.put(value.span.clone(), extra);
+        }
         return;
     }
     let indent = before(text, directive.span.start).unwrap_or(INDENT);
     let end = newline(text);
-    let word = directive.nested.iter().position(|it| it.text == "extra");
-    if let Some(value) = word.and_then(|at| directive.nested.get(at + 1)) {
-        edits.put(value.span.clone(), extra);
-        return;
-    }
     let place = directive.span.end;
     let has_block = text
         .get(directive.span.clone())
@@ -210,18 +201,12 @@ pub fn forward_to_cluster(
         let to = forward.args.last()?.span.end;
         Some(from..to)
     };
-    let own = corefile
-        .blocks
-        .iter()
-        .filter(|block| scope.is_cluster(block));
+    let own = corefile.blocks.iter().filter(|it| scope.is_cluster(it));
     let own = own.flat_map(forwards).find_map(|it| servers(&it));
     let own = own.and_then(|place| text.get(place));
     let cluster_dns = cluster_dns.or(own).ok_or(PatchError::NoClusterDns)?;
     let mut edits = Edits::default();
-    let external = corefile
-        .blocks
-        .iter()
-        .filter(|block| scope.is_external(block));
+    let external = corefile.blocks.iter().filter(|it| scope.is_external(it));
     for forward in external.flat_map(forwards) {
         if let Some(place) = servers(&forward) {
             edits.put(place, cluster_dns);

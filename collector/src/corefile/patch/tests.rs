@@ -1,5 +1,5 @@
 use super::*;
-use crate::corefile::{Expected, findings};
+use crate::corefile::findings;
 
 const STOCK: &str = "# the cluster's DNS
 .:53 { # all names
@@ -39,7 +39,14 @@ fn added(text: &str, line: &Line) -> String {
     let once = add(text, line, &scope(), &Imports::Unknown).unwrap();
     let twice = add(&once, line, &scope(), &Imports::Unknown).unwrap();
     assert_eq!(once, twice, "a second time changes nothing");
-    let faults = findings(&once, Expected::Line(line), &scope(), &Imports::Unknown).unwrap();
+    let faults = findings(
+        &once,
+        std::slice::from_ref(line),
+        1,
+        &scope(),
+        &Imports::Unknown,
+    )
+    .unwrap();
     let faults: Vec<_> = faults.iter().filter(|it| it.is_fault).collect();
     assert!(faults.is_empty(), "{faults:?} in\n{once}");
     once
@@ -148,7 +155,7 @@ fn odd_layouts_are_kept() {
 #[test]
 fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
     let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
-    let found = findings(text, Expected::Endpoints(1), &scope(), &Imports::Unknown).unwrap();
+    let found = findings(text, &[], 1, &scope(), &Imports::Unknown).unwrap();
     let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
     for (line, word) in [
         (1, "error"),
@@ -176,10 +183,7 @@ fn imported_files_are_read_where_they_are() {
     )];
     let imports = Imports::Files(files.into());
     let text = ". {\n  import *.override\n}\n";
-    assert_eq!(
-        findings(text, Expected::Endpoints(1), &scope(), &imports).unwrap(),
-        []
-    );
+    assert_eq!(findings(text, &[], 1, &scope(), &imports).unwrap(), []);
     let line = Line {
         endpoint: "unix:///run/x.sock".to_owned(),
         extra: None,
@@ -215,8 +219,7 @@ fn each_collector_needs_a_line_of_its_own() {
         (format!("{one}{one}"), "`.` streams to 1 of 2 collectors"),
         (format!("{one}{two}"), ""),
     ] {
-        let all = Expected::Endpoints(2);
-        let found = findings(&block(&lines), all, &scope(), &Imports::Unknown).unwrap();
+        let found = findings(&block(&lines), &[], 2, &scope(), &Imports::Unknown).unwrap();
         let words: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert!(words.concat().contains(expected), "{lines}: {words:?}");
         assert_eq!(words.is_empty(), expected.is_empty(), "{lines}: {words:?}");
