@@ -6,14 +6,17 @@ use k8s_openapi::{
     api::core::v1::{Namespace, ObjectReference},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use runtime::inspect::text::quoted;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::NamespaceQuota;
 
 const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses";
 const MAX_NAMES: &str = "dnsnameresolver.network.openshift.io/max-names";
+
+/// More of an annotation is not kept, in bytes. It is more than an Event quotes.
+const MAX_TEXT: usize = 256;
 
 /// What the flags say of quotas, and how far annotations may go.
 #[derive(Clone, Copy, Debug)]
@@ -24,74 +27,29 @@ pub struct QuotaRules {
     pub ceilings: NamespaceQuota,
 }
 
-/// A Namespace, of which nothing but these annotations is kept: others may have kilobytes.
+/// A Namespace.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = Namespace)]
-#[serde(from = "Read")]
 pub struct AnnotatedNamespace {
-    /// Name, uid and version alone.
+    #[serde(deserialize_with = "read")]
     metadata: ObjectMeta,
-    max_addresses: Option<Said>,
-    max_names: Option<Said>,
 }
 
-/// What an annotation says.
-#[derive(Clone, Debug)]
-enum Said {
-    /// A number, or the largest there is for one that is larger.
-    Number(usize),
-    /// Something else, cut and quoted.
-    Other(Box<str>),
-}
-
-#[derive(Deserialize)]
-struct Read {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    #[serde(default)]
-    annotations: Option<Annotations>,
-}
-
-#[derive(Default, Deserialize)]
-struct Annotations {
-    #[serde(rename = "dnsnameresolver.network.openshift.io/max-addresses")]
-    max_addresses: Option<String>,
-    #[serde(rename = "dnsnameresolver.network.openshift.io/max-names")]
-    max_names: Option<String>,
-}
-
-impl From<Read> for AnnotatedNamespace {
-    fn from(Read { metadata }: Read) -> Self {
-        let annotations = metadata.annotations.unwrap_or_default();
-        let said = |text: Option<String>| text.as_deref().map(Said::of);
-        Self {
-            metadata: ObjectMeta {
-                name: metadata.name,
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-                ..ObjectMeta::default()
-            },
-            max_addresses: said(annotations.max_addresses),
-            max_names: said(annotations.max_names),
-        }
+/// Name, uid, version and these annotations alone, cut: others may have kilobytes.
+fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let metadata = ObjectMeta::deserialize(deserializer)?;
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.retain(|key, _| [MAX_ADDRESSES, MAX_NAMES].contains(&key.as_str()));
+    for text in annotations.values_mut() {
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
     }
-}
-
-impl Said {
-    fn of(text: &str) -> Self {
-        match text.parse::<NonZeroUsize>() {
-            Ok(number) => Self::Number(number.get()),
-            Err(error) if *error.kind() == IntErrorKind::PosOverflow => Self::Number(usize::MAX),
-            Err(_) => Self::Other(quoted(text).into()),
-        }
-    }
+    Ok(ObjectMeta {
+        name: metadata.name,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        annotations: (!annotations.is_empty()).then_some(annotations),
+        ..ObjectMeta::default()
+    })
 }
 
 /// What becomes of the annotations of one Namespace.
@@ -134,14 +92,12 @@ impl AnnotatedNamespace {
         let QuotaRules { defaults, ceilings } = rules;
         let mut outcome = Outcome::default();
         let addresses = outcome.take(
-            self.max_addresses.as_ref(),
-            MAX_ADDRESSES,
+            (MAX_ADDRESSES, self.annotations().get(MAX_ADDRESSES)),
             (defaults.addresses, "--max-addresses-per-namespace"),
             (ceilings.addresses, "--max-addresses-by-annotation"),
         );
         let names = outcome.take(
-            self.max_names.as_ref(),
-            MAX_NAMES,
+            (MAX_NAMES, self.annotations().get(MAX_NAMES)),
             (defaults.names, "--max-names-per-namespace"),
             (ceilings.names, "--max-names-by-annotation"),
         );
@@ -159,30 +115,32 @@ impl Outcome {
     /// The number that an annotation gives.
     fn take(
         &mut self,
-        said: Option<&Said>,
-        key: &str,
+        (key, text): (&str, Option<&String>),
         (default, default_flag): (usize, &str),
         (ceiling, ceiling_flag): (usize, &str),
     ) -> Option<usize> {
-        let ceiling = ceiling.max(default);
-        let (reason, note, number) = match said? {
-            Said::Number(number) if *number <= ceiling => {
+        let (text, ceiling) = (text?, ceiling.max(default));
+        let number = match text.parse::<NonZeroUsize>() {
+            Ok(number) if number.get() <= ceiling => {
                 self.used += 1;
-                return Some(*number);
+                return Some(number.get());
             }
-            Said::Number(_) => (
+            Err(error) if *error.kind() != IntErrorKind::PosOverflow => None,
+            Ok(_) | Err(_) => Some(ceiling),
+        };
+        let (reason, note) = match number {
+            Some(_) => (
                 AnnotationFault::CLAMPED,
                 format!(
                     "{key} is above what an administrator allows, and counts as {ceiling} ({ceiling_flag})"
                 ),
-                Some(ceiling),
             ),
-            Said::Other(text) => (
+            None => (
                 AnnotationFault::IGNORED,
                 format!(
-                    "{key}: {text} is no number from 1 on, so that {default} holds ({default_flag})"
+                    "{key}: {} is no number from 1 on, so that {default} holds ({default_flag})",
+                    quoted(text)
                 ),
-                None,
             ),
         };
         self.faults.push(AnnotationFault { reason, note });

@@ -4,47 +4,22 @@ use std::net::IpAddr;
 
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
+use runtime::store::identity;
 use serde::Deserialize;
 
 /// What says whom a pod asks.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = Pod)]
-#[serde(from = "Read")]
 pub struct PodDns {
-    /// Name, namespace, uid and version alone.
+    #[serde(deserialize_with = "identity")]
     metadata: ObjectMeta,
-    is_on_host: bool,
-    runs: bool,
-    addresses: Box<[IpAddr]>,
-    /// Nothing in most.
-    settings: Option<Box<Settings>>,
-}
-
-#[derive(Clone, Debug)]
-struct Settings {
-    policy: Option<String>,
-    nameservers: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    metadata: Metadata,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
     status: Status,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
     dns_policy: Option<String>,
@@ -52,84 +27,53 @@ struct Spec {
     host_network: Option<bool>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Config {
     #[serde(default)]
     nameservers: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
 struct Status {
     phase: Option<String>,
     #[serde(default, rename = "podIPs")]
     pod_ips: Vec<PodIp>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct PodIp {
     ip: String,
-}
-
-impl From<Read> for PodDns {
-    fn from(read: Read) -> Self {
-        let Read {
-            metadata,
-            spec,
-            status,
-        } = read;
-        let addresses = status.pod_ips.iter();
-        let addresses = addresses.filter_map(|it| it.ip.parse::<IpAddr>().ok());
-        let policy = spec.dns_policy.filter(|policy| policy != "ClusterFirst");
-        let settings = (policy.is_some() || spec.dns_config.is_some()).then(|| {
-            Box::new(Settings {
-                policy,
-                nameservers: spec.dns_config.unwrap_or_default().nameservers,
-            })
-        });
-        Self {
-            metadata: ObjectMeta {
-                name: metadata.name,
-                namespace: metadata.namespace,
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-                ..ObjectMeta::default()
-            },
-            is_on_host: spec.host_network == Some(true),
-            runs: status.phase.as_deref() == Some("Running"),
-            addresses: addresses.map(|it| it.to_canonical()).collect(),
-            settings,
-        }
-    }
 }
 
 impl PodDns {
     /// It shares its node's network, so that no EgressFirewall is about it.
     pub fn is_on_host(&self) -> bool {
-        self.is_on_host
+        self.spec.host_network == Some(true)
     }
 
     /// Whether it runs: nobody asks for a pod that only waits.
     pub fn runs(&self) -> bool {
-        self.runs
+        self.status.phase.as_deref() == Some("Running")
     }
 
     /// `status.podIPs`: none on the host network, where they are the node's.
-    pub fn addresses(&self) -> &[IpAddr] {
-        match self.is_on_host {
-            true => &[],
-            false => &self.addresses,
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        if self.is_on_host() {
+            return Vec::new();
         }
+        let ips = self.status.pod_ips.iter();
+        let ips = ips.filter_map(|it| it.ip.parse::<IpAddr>().ok());
+        ips.map(|ip| ip.to_canonical()).collect()
     }
 
     /// `dnsPolicy`.
     pub(super) fn policy(&self) -> &str {
-        let policy = self.settings.as_ref().and_then(|it| it.policy.as_deref());
-        policy.unwrap_or("ClusterFirst")
+        self.spec.dns_policy.as_deref().unwrap_or("ClusterFirst")
     }
 
     /// `dnsConfig.nameservers`.
     pub(super) fn nameservers(&self) -> &[String] {
-        self.settings.as_ref().map_or(&[], |it| &it.nameservers)
+        let config = self.spec.dns_config.as_ref();
+        config.map_or(&[], |it| &it.nameservers)
     }
 }

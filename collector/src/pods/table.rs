@@ -3,7 +3,6 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
     net::IpAddr,
     sync::Arc,
 };
@@ -12,6 +11,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
     cluster_cidrs::{Networks, Purpose},
+    inspect::text::few,
     store::{ObjectKey, Scope},
 };
 use serde::Serialize;
@@ -84,8 +84,6 @@ pub struct PodsView {
 pub struct Note {
     /// The EgressFirewall.
     pub about: ObjectReference,
-    /// The reason of an Event.
-    pub reason: &'static str,
     /// The same as long as the servers are: pods come and go.
     pub text: String,
 }
@@ -147,25 +145,17 @@ impl Table {
 
     /// A pod is as it says; `None` if it is gone or no rule is about it. Returns whether anything is new.
     pub fn set(&mut self, pod: &ObjectKey, conf: Option<ResolvConf>) -> bool {
-        if let Some(conf) = conf.filter(|conf| !conf.is_plain()) {
-            let of_namespace = match self.pods.get_mut(&pod.namespace) {
-                Some(of_namespace) => of_namespace,
-                None => self.pods.entry(pod.namespace.clone()).or_default(),
-            };
-            if of_namespace.get(&pod.name) == Some(&conf) {
-                return false;
-            }
-            of_namespace.insert(pod.name.clone(), conf);
-            return true;
-        }
-        let Some(of_namespace) = self.pods.get_mut(&pod.namespace) else {
-            return false;
+        let of_namespace = self.pods.entry(pod.namespace.clone()).or_default();
+        let conf = conf.filter(|conf| !conf.is_plain());
+        let is_new = of_namespace.get(&pod.name) != conf.as_ref();
+        match conf {
+            Some(conf) => of_namespace.insert(pod.name.clone(), conf),
+            None => of_namespace.remove(&pod.name),
         };
-        let was_there = of_namespace.remove(&pod.name).is_some();
         if of_namespace.is_empty() {
             self.pods.remove(&pod.namespace);
         }
-        was_there
+        is_new
     }
 
     /// Nothing is known any more of the pods there.
@@ -183,8 +173,8 @@ impl Table {
         let mut users: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for (_, _, pods) in self.namespaces() {
             let servers = pods.values().flat_map(|it| it.0.iter());
-            let trusted = servers.filter_map(|server| match self.whose(*server) {
-                (Whose::Trusted, address) => address,
+            let trusted = servers.filter_map(|server| match server {
+                NameServer::Address(it) if self.whose(*server) == Whose::Trusted => Some(*it),
                 _ => None,
             });
             for server in trusted.collect::<BTreeSet<IpAddr>>() {
@@ -200,36 +190,31 @@ impl Table {
 
     /// Whether an administrator trusts the server, and no tenant can run it as a pod or a Service.
     fn is_trusted(&self, server: IpAddr) -> bool {
-        let purpose = (self.cluster_networks.as_ref()).map(|networks| networks.purpose(server));
-        let is_inside = match purpose {
-            None => true,
-            Some(purpose) => matches!(
-                purpose,
-                Some(Purpose::Pods | Purpose::Services | Purpose::UserDefinedNetworks)
-            ),
+        let Some(networks) = &self.cluster_networks else {
+            return false;
         };
+        let is_inside = matches!(
+            networks.purpose(server),
+            Some(Purpose::Pods | Purpose::Services | Purpose::UserDefinedNetworks)
+        );
         !is_inside && self.trusted.iter().any(|net| net.contains(&server))
     }
 
-    fn whose(&self, server: NameServer) -> (Whose, Option<IpAddr>) {
-        let address = match server {
-            NameServer::Cluster => return (Whose::Cluster, None),
-            NameServer::Node => return (Whose::Node, None),
-            NameServer::Address(address) => address,
-        };
-        let whose = match &self.cluster {
-            None => Whose::Cluster,
-            Some(cluster) if cluster.contains(&address) => Whose::Cluster,
-            // Such an address is the node's own: a NodeLocal DNSCache, of which its Corefile tells.
-            Some(_) if is_link_local(address) => Whose::Cluster,
-            Some(_) if self.is_trusted(address) => Whose::Trusted,
-            Some(_) => Whose::Foreign,
-        };
-        (whose, Some(address))
+    fn whose(&self, server: NameServer) -> Whose {
+        match (server, &self.cluster) {
+            (NameServer::Node, _) => Whose::Node,
+            (NameServer::Cluster, _) | (NameServer::Address(_), None) => Whose::Cluster,
+            // A link-local address is the node's own: a NodeLocal DNSCache, of which its Corefile tells.
+            (NameServer::Address(it), Some(all)) if all.contains(&it) || is_link_local(it) => {
+                Whose::Cluster
+            }
+            (NameServer::Address(it), _) if self.is_trusted(it) => Whose::Trusted,
+            _ => Whose::Foreign,
+        }
     }
 
     fn whose_all(&self, conf: &ResolvConf) -> Whose {
-        let all = conf.0.iter().map(|server| self.whose(*server).0);
+        let all = conf.0.iter().map(|server| self.whose(*server));
         all.max().unwrap_or(Whose::Cluster)
     }
 
@@ -258,22 +243,20 @@ impl Table {
         view
     }
 
-    /// What the authors of EgressFirewalls are to be told, in their order.
-    pub fn notes(&self) -> Vec<Note> {
-        let mut notes = Vec::new();
-        for (_, about, pods) in self.namespaces() {
+    /// What the authors of EgressFirewalls are to be told, by namespace.
+    pub fn notes(&self) -> BTreeMap<String, Note> {
+        let mut notes = BTreeMap::new();
+        for (namespace, about, pods) in self.namespaces() {
             let servers = pods.values().flat_map(|conf| conf.0.iter().copied());
-            let foreign = servers.filter(|it| self.whose(*it).0 >= Whose::Node);
+            let foreign = servers.filter(|it| self.whose(*it) >= Whose::Node);
             let foreign: BTreeSet<NameServer> = foreign.collect();
             if !foreign.is_empty() {
-                notes.push(Note {
-                    about: about.clone(),
-                    reason: "ForeignNameServers",
-                    text: format!(
-                        "pods of this namespace ask name servers that are not the cluster's, whose answers are not seen: {}",
-                        named(&foreign)
-                    ),
-                });
+                let named = few(foreign.iter().map(|it| words(*it)), MAX_NAMED);
+                let text = format!(
+                    "pods of this namespace ask name servers that are not the cluster's, whose answers are not seen: {named}"
+                );
+                let about = about.clone();
+                notes.insert(namespace.clone(), Note { about, text });
             }
         }
         notes
@@ -286,20 +269,6 @@ fn words(server: NameServer) -> String {
         NameServer::Node => "the node's".to_owned(),
         NameServer::Address(address) => address.to_string(),
     }
-}
-
-fn named(servers: &BTreeSet<NameServer>) -> String {
-    let few: Vec<String> = servers
-        .iter()
-        .take(MAX_NAMED)
-        .map(|it| words(*it))
-        .collect();
-    let mut text = few.join(", ");
-    if let more @ 1.. = servers.len().saturating_sub(MAX_NAMED) {
-        // Writing to a String does not fail.
-        let _ok = write!(text, " and {more} more");
-    }
-    text
 }
 
 fn is_link_local(address: IpAddr) -> bool {

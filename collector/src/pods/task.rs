@@ -1,8 +1,8 @@
 //! The task that watches pods, while this replica leads. An event of a pod costs by itself, however many namespaces have rules.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    future::{pending, ready},
+    collections::{BTreeMap, BTreeSet, HashSet},
+    future::ready,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -19,7 +19,7 @@ use runtime::{
     cluster::Cluster,
     cluster_cidrs::Networks,
     endpoints::Endpoints,
-    kube_events::{AGAIN, BUSY, Reporter, Severity},
+    kube_events::{PendingReports, Reporter, Severity},
     leader::Leader,
     metrics::Series,
     store::{Event, ObjectKey, Scope},
@@ -46,6 +46,9 @@ use crate::{
 
 /// What changes within this time is looked at together.
 const CALM: Duration = Duration::from_millis(500);
+
+/// The reason of an Event.
+const REASON: &str = "ForeignNameServers";
 
 /// The port of DNS.
 const PORT: u16 = 53;
@@ -102,13 +105,12 @@ pub async fn run(
     let pods = cluster.clone();
     let watches = PodWatches::new(move |scope| pods.watch_running(scope).boxed());
     let mut task = Task::new(config, cluster, watches, outputs);
-    let mut endpoints = inputs.endpoints.take();
+    let endpoints = inputs.endpoints.take();
+    let mut endpoints = endpoints.unwrap_or_else(|| watch::channel(None).1);
     // What is there already is new to the task.
     inputs.overview.mark_changed();
     inputs.networks.mark_changed();
-    if let Some(endpoints) = &mut endpoints {
-        endpoints.mark_changed();
-    }
+    endpoints.mark_changed();
     loop {
         task.lead(inputs.leader.is_leading());
         let wake = task.wake();
@@ -125,20 +127,10 @@ pub async fn run(
                 let networks = inputs.networks.borrow_and_update().clone();
                 task.set_networks(networks);
             }
-            found = changed(&mut endpoints) => task.set_endpoints(found.as_ref()),
+            Ok(()) = endpoints.changed() => task.set_endpoints(endpoints.borrow_and_update().as_ref()),
             () = sleep_until(wake) => task.tell(),
         }
     }
-}
-
-/// The next endpoints.
-async fn changed(endpoints: &mut Option<watch::Receiver<Option<Endpoints>>>) -> Option<Endpoints> {
-    if let Some(found) = endpoints
-        && found.changed().await.is_ok()
-    {
-        return found.borrow_and_update().clone();
-    }
-    pending().await
 }
 
 struct Task {
@@ -155,9 +147,9 @@ struct Task {
     leads: bool,
     /// Nobody was told of a change yet.
     changed: Option<Instant>,
-    /// The last note of each namespace and reason.
-    told: HashMap<(Option<String>, &'static str), Note>,
-    again: Instant,
+    notes: BTreeMap<String, Note>,
+    /// The namespaces whose notes are still to be told.
+    untold: PendingReports<String>,
     bypassing: Series,
 }
 
@@ -175,8 +167,8 @@ impl Task {
             behind: BTreeSet::new(),
             leads: false,
             changed: None,
-            told: HashMap::new(),
-            again: Instant::now() + AGAIN,
+            notes: BTreeMap::new(),
+            untold: PendingReports::default(),
             bypassing: Series::of(&BYPASSING),
         }
     }
@@ -206,7 +198,7 @@ impl Task {
             self.set_cluster();
             self.outputs.clients.watch(None);
             self.changed = None;
-            self.told.clear();
+            self.notes.clear();
             self.bypassing.replace::<1>([]);
             self.outputs.view.send_replace(None);
             self.outputs.trusted.send_replace(Servers::default());
@@ -268,7 +260,7 @@ impl Task {
         if self.table.set(&key, counts.then(|| ResolvConf::of(pod))) {
             self.touch();
         }
-        self.outputs.clients.set(key, pod.addresses());
+        self.outputs.clients.set(key, &pod.addresses());
     }
 
     fn take_pods(&mut self, scope: &Scope, event: Event<PodDns>) {
@@ -323,17 +315,27 @@ impl Task {
     }
 
     fn wake(&self) -> Instant {
-        self.changed.map_or(self.again, |at| at.min(self.again))
+        let untold = self.untold.due();
+        self.changed.map_or(untold, |at| at.min(untold))
     }
 
     /// Tells what is known now.
     fn tell(&mut self) {
-        let now = Instant::now();
-        if !self.leads {
-            self.again = now + AGAIN;
-            return;
-        }
         self.changed = None;
+        if self.leads {
+            self.show();
+        }
+        let (notes, reporter) = (&self.notes, &self.outputs.reporter);
+        let all = || notes.keys().cloned().collect::<Vec<_>>();
+        self.untold.report(all, |namespace| {
+            notes.get(namespace).is_none_or(|Note { about, text }| {
+                reporter.report(about.clone(), Severity::Warning, REASON, text.as_str())
+            })
+        });
+    }
+
+    /// Shows what is known now.
+    fn show(&mut self) {
         let view = self.table.view();
         self.bypassing.replace(Whose::OTHERS.map(|whose| {
             let count = view.counts.get(&whose).copied().unwrap_or(0);
@@ -341,26 +343,12 @@ impl Task {
         }));
         self.outputs.view.send_replace(Some(Arc::new(view)));
         self.trust();
-        if self.again <= now {
-            self.told.clear();
-            self.again = now + AGAIN;
-        }
-        let mut told = HashMap::new();
-        for note in self.table.notes() {
-            let key = (note.about.namespace.clone(), note.reason);
-            let is_new = self.told.get(&key) != Some(&note);
-            let report = || {
-                let (about, text) = (note.about.clone(), note.text.clone());
-                let reporter = &self.outputs.reporter;
-                reporter.report(about, Severity::Warning, note.reason, text)
-            };
-            if is_new && !report() {
-                self.changed = Some(now + BUSY);
-            } else {
-                told.insert(key, note);
-            }
-        }
-        self.told = told;
+        let notes = self.table.notes();
+        let is_new =
+            |(namespace, note): &(&String, &Note)| self.notes.get(*namespace) != Some(note);
+        let new = notes.iter().filter(is_new).map(|(it, _)| it.clone());
+        self.untold.extend(new.collect::<Vec<_>>());
+        self.notes = notes;
     }
 
     fn trust(&self) {

@@ -1,9 +1,6 @@
 //! The watches of pods: one for each namespace with rules by name, or one for all namespaces where there are too many of these.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{
     StreamExt,
@@ -31,23 +28,8 @@ pub(super) struct PodWatches {
     namespaces: BTreeMap<String, CancellationToken>,
     /// Of which the pods were listed.
     listed: BTreeSet<String>,
-    /// The one watch for all namespaces.
-    all: Option<AllNamespaces>,
-}
-
-/// What is known of the one watch.
-#[derive(Debug)]
-struct AllNamespaces {
-    is_listed: bool,
-}
-
-impl fmt::Debug for PodWatches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PodWatches")
-            .field("namespaces", &self.namespaces)
-            .field("all", &self.all)
-            .finish_non_exhaustive()
-    }
+    /// There is one watch for all namespaces; whether their pods were listed.
+    all: Option<bool>,
 }
 
 impl PodWatches {
@@ -78,21 +60,16 @@ impl PodWatches {
                 "many namespaces have rules by name: the pods of all namespaces are watched at once"
             );
             self.end();
-            self.all = Some(AllNamespaces { is_listed: false });
+            self.all = Some(false);
             self.open(Scope::All, CancellationToken::new());
             return Vec::new();
         }
-        let ended = self
-            .namespaces
-            .extract_if(.., |name, _| !namespaces.contains_key(name));
-        let ended: Vec<String> = ended
-            .map(|(name, token)| {
-                token.cancel();
-                name
-            })
-            .collect();
-        for name in &ended {
-            self.listed.remove(name);
+        let is_over = |name: &String, _: &mut _| !namespaces.contains_key(name);
+        let mut ended = Vec::new();
+        for (name, token) in self.namespaces.extract_if(.., is_over) {
+            token.cancel();
+            self.listed.remove(&name);
+            ended.push(name);
         }
         for name in namespaces.keys() {
             if !self.namespaces.contains_key(name) {
@@ -123,11 +100,11 @@ impl PodWatches {
     pub(super) async fn next(&mut self) -> Option<(Scope, Event<PodDns>)> {
         let (scope, event) = self.events.next().await?;
         if matches!(event, Event::Synced(_)) {
-            match (&scope, &mut self.all) {
-                (Scope::Namespace(namespace), _) => {
+            match &scope {
+                Scope::Namespace(namespace) => {
                     self.listed.insert(namespace.clone());
                 }
-                (Scope::All, all) => *all = Some(AllNamespaces { is_listed: true }),
+                Scope::All => self.all = Some(true),
             }
         }
         Some((scope, event))
@@ -135,10 +112,8 @@ impl PodWatches {
 
     /// Whether the pods of all namespaces with rules were listed.
     pub(super) fn is_complete(&self) -> bool {
-        match &self.all {
-            Some(all) => all.is_listed,
-            None => self.listed.len() == self.namespaces.len(),
-        }
+        let each = self.listed.len() == self.namespaces.len();
+        self.all.unwrap_or(each)
     }
 }
 
