@@ -24,10 +24,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use self::flush::Lost;
 use super::{
     Ingest,
-    connection_limits::ConnectionPermit,
+    connection_limits::{ConnectionPermit, Drops},
     error::Error,
     loss_tracker::Watched,
     metrics::{Counts, Outcome},
@@ -180,25 +179,23 @@ struct Reader<'a> {
     delays: Histogram,
     data_frames: u64,
     told_frames: u64,
-    lost: Lost,
+    /// What was lost since the last flush.
+    lost: Drops,
     warned_no_message: bool,
     opened: Instant,
     frame_began: Instant,
     last_read: Instant,
 }
 
-fn probed(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Stream {
+/// The stream as those see it who probe, and where what it says is seen. Who is not known may be anybody, and there are more of them than
+/// are told apart.
+fn known(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> (Stream, Provenance) {
     match is_known {
-        true => ingest.probed.open(permit.address()),
-        false => Stream::default(),
-    }
-}
-
-/// Who is not known may be anybody, and there are more of them than are told apart.
-fn source(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Provenance {
-    match is_known {
-        true => ingest.peer_ids.of(permit.peer()),
-        false => Provenance::STREAM,
+        true => {
+            let probed = ingest.probed.open(permit.address());
+            (probed, ingest.peer_ids.of(permit.peer()))
+        }
+        false => (Stream::default(), Provenance::STREAM),
     }
 }
 
@@ -206,10 +203,11 @@ impl<'a> Reader<'a> {
     fn new(permit: ConnectionPermit, standing: PeerStatus, ingest: &'a Ingest) -> Self {
         let now = Instant::now();
         let is_known = standing.is_known();
+        let (probed, source) = known(ingest, &permit, is_known);
         Self {
             ingest,
-            probed: probed(ingest, &permit, is_known),
-            source: source(ingest, &permit, is_known),
+            probed,
+            source,
             permit,
             unknown_since: (!is_known).then_some(now),
             standing,
@@ -225,7 +223,7 @@ impl<'a> Reader<'a> {
             delays: histogram!("collector_observation_delay_seconds"),
             data_frames: 0,
             told_frames: 0,
-            lost: Lost::default(),
+            lost: Drops::default(),
             warned_no_message: false,
             opened: now,
             frame_began: now,
@@ -391,7 +389,7 @@ impl<'a> Reader<'a> {
         for observation in self.observed.drain(..) {
             let size = queue::size(&observation);
             if self.held_bytes + size > self.ingest.limits.held {
-                self.lost.held += 1;
+                self.lost.unknown += 1;
                 self.lost_held = true;
             } else {
                 self.held_bytes += size;
@@ -437,8 +435,7 @@ impl<'a> Reader<'a> {
     fn standing_changed(&mut self) {
         let is_known = self.standing.is_known();
         self.permit.set_known(is_known);
-        self.probed = probed(self.ingest, &self.permit, is_known);
-        self.source = source(self.ingest, &self.permit, is_known);
+        (self.probed, self.source) = known(self.ingest, &self.permit, is_known);
         self.unknown_since = (!is_known).then(Instant::now);
         if is_known {
             self.held_bytes = 0;

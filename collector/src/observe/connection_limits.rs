@@ -59,7 +59,6 @@ pub struct ConnectionTable {
     limits: MaxConnections,
     observations: queue::Sender,
     table: Arc<Mutex<Table>>,
-    lost: Arc<Lost>,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +69,8 @@ struct Table {
     peers: HashMap<(Key, bool), PeerState>,
     /// With so many peers those are forgotten that can be.
     sweep_at: usize,
+    /// What was dropped, in this process's life.
+    drops: Drops,
 }
 
 impl Table {
@@ -84,11 +85,13 @@ impl Table {
     fn guest(&mut self, key: (Key, bool), observations: &queue::Sender) -> &mut PeerState {
         self.peers.entry(key).or_insert_with(|| PeerState {
             connections: 0,
-            tally: Arc::default(),
-            share: observations.share(),
-            pace: Arc::new(Mutex::new(Pace {
-                full_at: Instant::now(),
-            })),
+            account: Arc::new(Account {
+                frames: AtomicU64::default(),
+                lost: AtomicU64::default(),
+                lag: AtomicU64::default(),
+                share: observations.share(),
+                full_at: Mutex::new(Instant::now()),
+            }),
         })
     }
 
@@ -120,21 +123,23 @@ impl fmt::Display for Key {
     }
 }
 
-/// Observations that were dropped, in this process's life.
-#[derive(Debug, Default)]
-struct Lost {
-    queue: AtomicU64,
-    share: AtomicU64,
-    unknown: AtomicU64,
-}
-
-/// What came of a peer, over all its connections.
-#[derive(Debug, Default)]
-struct Tally {
+/// A peer, over all its connections.
+#[derive(Debug)]
+struct Account {
     frames: AtomicU64,
     lost: AtomicU64,
     /// In milliseconds, and one more; 0 if nothing is known.
     lag: AtomicU64,
+    share: queue::Share,
+    /// What it may still send: a token bucket that holds a second's frames, and may be overdrawn by one read. It would be full again
+    /// then, if nothing came.
+    full_at: Mutex<Instant>,
+}
+
+impl Account {
+    fn full_at(&self) -> MutexGuard<'_, Instant> {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Observations that were dropped, by why.
@@ -171,24 +176,15 @@ pub struct PeerView {
 #[derive(Debug)]
 struct PeerState {
     connections: usize,
-    tally: Arc<Tally>,
-    share: queue::Share,
-    pace: Arc<Mutex<Pace>>,
+    account: Arc<Account>,
 }
 
 impl PeerState {
     /// Whether it has left and owes nothing: who comes back at once has no other share of the queue, and may send no faster.
     fn is_over(&self, now: Instant) -> bool {
-        let pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        self.connections == 0 && pace.full_at <= now && self.share.is_unused()
+        let account = &self.account;
+        self.connections == 0 && *account.full_at() <= now && account.share.is_unused()
     }
-}
-
-/// What a peer may still send: a token bucket that holds a second's frames, and may be overdrawn by one read.
-#[derive(Debug)]
-struct Pace {
-    /// When it would be full again, if nothing came.
-    full_at: Instant,
 }
 
 /// A connection's place. Dropped, it is free.
@@ -197,9 +193,7 @@ pub(super) struct ConnectionPermit {
     connections: ConnectionTable,
     key: Key,
     is_known: bool,
-    share: queue::Share,
-    pace: Arc<Mutex<Pace>>,
-    tally: Arc<Tally>,
+    account: Arc<Account>,
 }
 
 impl ConnectionTable {
@@ -209,29 +203,23 @@ impl ConnectionTable {
             limits,
             observations,
             table: Arc::default(),
-            lost: Arc::default(),
         }
     }
 
     /// Who is connected, in the order of their names.
     pub fn view(&self) -> Vec<PeerView> {
         let table = self.table();
-        let here = table
-            .peers
-            .iter()
-            .filter(|(_, guest)| guest.connections > 0);
+        let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
         let view = |((key, is_known), guest): (&(Key, bool), &PeerState)| PeerView {
             peer: key.to_string(),
             is_known: *is_known,
             connections: guest.connections,
-            frames: guest.tally.frames.load(Relaxed),
-            lost: guest.tally.lost.load(Relaxed),
-            lag: guest
-                .tally
-                .lag
-                .load(Relaxed)
-                .checked_sub(1)
-                .map(Duration::from_millis),
+            frames: guest.account.frames.load(Relaxed),
+            lost: guest.account.lost.load(Relaxed),
+            lag: {
+                let lag = guest.account.lag.load(Relaxed).checked_sub(1);
+                lag.map(Duration::from_millis)
+            },
         };
         let mut peers: Vec<_> = here.map(view).collect();
         drop(table);
@@ -243,11 +231,7 @@ impl ConnectionTable {
 
     /// What was dropped.
     pub fn drops(&self) -> Drops {
-        Drops {
-            queue: self.lost.queue.load(Relaxed),
-            share: self.lost.share.load(Relaxed),
-            unknown: self.lost.unknown.load(Relaxed),
-        }
+        self.table().drops
     }
 
     /// The queue.
@@ -282,16 +266,13 @@ impl ConnectionTable {
         table.unknown += usize::from(!is_known);
         let guest = table.guest((key, is_known), &self.observations);
         guest.connections += 1;
-        let (share, pace) = (guest.share.clone(), Arc::clone(&guest.pace));
-        let tally = Arc::clone(&guest.tally);
+        let account = Arc::clone(&guest.account);
         drop(table);
         Ok(ConnectionPermit {
             connections: self.clone(),
             key,
             is_known,
-            share,
-            pace,
-            tally,
+            account,
         })
     }
 
@@ -309,29 +290,31 @@ impl ConnectionPermit {
 
     /// So many frames were read, and of what they held so much was dropped.
     pub(super) fn tell(&self, frames: u64, lost: Drops) {
-        self.tally.frames.fetch_add(frames, Relaxed);
+        self.account.frames.fetch_add(frames, Relaxed);
         if lost != Drops::default() {
             let Drops {
                 queue,
                 share,
                 unknown,
             } = lost;
-            self.tally.lost.fetch_add(queue + share + unknown, Relaxed);
-            self.connections.lost.queue.fetch_add(queue, Relaxed);
-            self.connections.lost.share.fetch_add(share, Relaxed);
-            self.connections.lost.unknown.fetch_add(unknown, Relaxed);
+            let all = queue + share + unknown;
+            self.account.lost.fetch_add(all, Relaxed);
+            let mut table = self.connections.table();
+            table.drops.queue += queue;
+            table.drops.share += share;
+            table.drops.unknown += unknown;
         }
     }
 
     /// An answer was so old when it was read.
     pub(super) fn tell_lag(&self, lag: Duration) {
         let millis = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
-        self.tally.lag.store(millis.saturating_add(1), Relaxed);
+        self.account.lag.store(millis.saturating_add(1), Relaxed);
     }
 
     /// What the peer may fill of the queue.
     pub(super) fn share(&self) -> &queue::Share {
-        &self.share
+        &self.account.share
     }
 
     /// The address of the peer, if it has one.
@@ -356,9 +339,7 @@ impl ConnectionPermit {
         };
         let guest = table.guest((self.key, is_known), &self.connections.observations);
         guest.connections += 1;
-        self.share = guest.share.clone();
-        self.pace = Arc::clone(&guest.pace);
-        self.tally = Arc::clone(&guest.tally);
+        self.account = Arc::clone(&guest.account);
     }
 
     /// So many frames were read: for how long the peer is not to be read on.
@@ -369,9 +350,9 @@ impl ConnectionPermit {
         }
         let cost = Duration::from_secs(1).saturating_mul(frames) / rate;
         let now = Instant::now();
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        pace.full_at = pace.full_at.max(now) + cost;
-        let owed = pace.full_at.duration_since(now);
+        let mut full_at = self.account.full_at();
+        *full_at = (*full_at).max(now) + cost;
+        let owed = full_at.duration_since(now);
         owed.checked_sub(Duration::from_secs(1))
             .filter(|pause| !pause.is_zero())
     }

@@ -4,35 +4,21 @@ use metrics::counter;
 use tracing::warn;
 
 use super::Reader;
-use crate::observe::{connection_limits::Drops, metrics::Outcome};
-
-/// Observations that were lost since the last flush.
-#[derive(Default)]
-pub(super) struct Lost {
-    pub(super) queue: u64,
-    pub(super) share: u64,
-    pub(super) held: u64,
-}
+use crate::observe::metrics::Outcome;
 
 impl Reader<'_> {
     /// Gives the counts over, once a read.
     pub(super) fn flush(&mut self) {
-        let Lost { queue, share, held } = self.lost;
-        let dropped = Drops {
-            queue,
-            share,
-            unknown: held,
-        };
+        let lost = std::mem::take(&mut self.lost);
         let frames = self.data_frames - std::mem::replace(&mut self.told_frames, self.data_frames);
-        self.permit.tell(frames, dropped);
+        self.permit.tell(frames, lost);
         for (count, reason) in [
-            (&mut self.lost.queue, "queue"),
-            (&mut self.lost.share, "peer_share"),
-            (&mut self.lost.held, "unknown_peer"),
+            (lost.queue, "queue"),
+            (lost.share, "peer_share"),
+            (lost.unknown, "unknown_peer"),
         ] {
-            if *count > 0 {
-                counter!("collector_observations_lost_total", "reason" => reason)
-                    .increment(std::mem::take(count));
+            if count > 0 {
+                counter!("collector_observations_lost_total", "reason" => reason).increment(count);
             }
         }
         let unreadable =
