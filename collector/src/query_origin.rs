@@ -2,7 +2,7 @@
 //! they learn what clients use.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -50,25 +50,11 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Record {
-    sockets: HashMap<Endpoint, Sockets>,
+    /// How many sockets of an endpoint are open, or were closed within [`LINGER`]: UDP and TCP may have the same port, and a port may be
+    /// used again.
+    sockets: HashMap<Endpoint, u32>,
     /// Closings in the order of their times.
     closed: VecDeque<(Instant, Endpoint)>,
-}
-
-/// The sockets of one endpoint: UDP and TCP may have the same port, and a port may be used again.
-#[derive(Debug)]
-struct Sockets {
-    open: u32,
-    last_closed: Option<Instant>,
-}
-
-impl Sockets {
-    fn counts(&self, now: Instant) -> bool {
-        self.open > 0
-            || self
-                .last_closed
-                .is_some_and(|closed| now.duration_since(closed) < LINGER)
-    }
 }
 
 impl OwnQueries {
@@ -127,23 +113,19 @@ impl OwnQueries {
     }
 
     pub(super) fn contains(&self, endpoint: Endpoint) -> bool {
-        self.0.local.load().contains(&endpoint.0)
-            && self
-                .record()
-                .sockets
-                .get(&endpoint)
-                .is_some_and(|sockets| sockets.counts(Instant::now()))
+        if !self.0.local.load().contains(&endpoint.0) {
+            return false;
+        }
+        let mut record = self.record();
+        record.forget(Instant::now());
+        record.sockets.contains_key(&endpoint)
     }
 
     /// A socket of ours with this local address; it counts as open until the guard is dropped.
     pub(crate) fn open(&self, local: SocketAddr) -> OwnSocket {
         let endpoint = (local.ip().to_canonical(), local.port());
         let mut record = self.record();
-        let sockets = record.sockets.entry(endpoint).or_insert(Sockets {
-            open: 0,
-            last_closed: None,
-        });
-        sockets.open += 1;
+        *record.sockets.entry(endpoint).or_default() += 1;
         // Under the lock, so that none is lost.
         self.is_local(endpoint.0);
         drop(record);
@@ -166,11 +148,7 @@ impl OwnQueries {
     fn close(&self, endpoint: Endpoint) {
         let now = Instant::now();
         let mut record = self.record();
-        if let Some(sockets) = record.sockets.get_mut(&endpoint) {
-            sockets.open = sockets.open.saturating_sub(1);
-            sockets.last_closed = Some(now);
-            record.closed.push_back((now, endpoint));
-        }
+        record.closed.push_back((now, endpoint));
         record.forget(now);
     }
 
@@ -182,17 +160,14 @@ impl OwnQueries {
 
 impl Record {
     fn forget(&mut self, now: Instant) {
-        while let Some((closed, endpoint)) = self.closed.front()
-            && now.duration_since(*closed) >= LINGER
-        {
-            if self
-                .sockets
-                .get(endpoint)
-                .is_some_and(|sockets| !sockets.counts(now))
-            {
-                self.sockets.remove(endpoint);
+        let is_over = |(closed, _): &mut (Instant, _)| now.duration_since(*closed) >= LINGER;
+        while let Some((_, endpoint)) = self.closed.pop_front_if(is_over) {
+            if let Entry::Occupied(mut sockets) = self.sockets.entry(endpoint) {
+                *sockets.get_mut() -= 1;
+                if *sockets.get() == 0 {
+                    sockets.remove();
+                }
             }
-            self.closed.pop_front();
         }
     }
 }
