@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    hash::BuildHasher,
+    hash::{BuildHasher, Hash},
     net::IpAddr,
     num::NonZeroUsize,
     sync::{
@@ -50,7 +50,7 @@ struct Parts<T> {
 }
 
 impl<T> Parts<T> {
-    fn hash(&self, it: impl std::hash::Hash) -> u64 {
+    fn hash(&self, it: impl Hash) -> u64 {
         self.hasher.hash_one(it)
     }
 
@@ -64,44 +64,45 @@ impl<T> Parts<T> {
 impl KnownNames {
     /// There is an address of this name.
     pub fn insert(&self, name: &DnsName) {
-        let hash = self.0.hash(name);
-        if let Some(mut part) = self.0.part(hash) {
-            part.insert(hash);
-        }
+        self.mark(name, true);
     }
 
     /// There is none any more.
     pub fn remove(&self, name: &DnsName) {
-        let hash = self.0.hash(name);
-        if let Some(mut part) = self.0.part(hash) {
-            part.remove(&hash);
-        }
+        self.mark(name, false);
     }
 
     /// Whether there is one.
     pub fn contains(&self, name: &DnsName) -> bool {
-        let hash = self.0.hash(name);
-        self.0.part(hash).is_some_and(|part| part.contains(&hash))
+        self.is_marked(name)
     }
 
     /// The namespaces of a wildcard are over their limits. Nothing under it is kept, so no client pays for it.
     pub fn leave_out(&self, wildcard: &DnsName) {
-        let hash = self.0.hash((wildcard, LEFT_OUT));
-        if let Some(mut part) = self.0.part(hash) {
-            part.insert(hash);
-        }
+        self.mark((wildcard, LEFT_OUT), true);
     }
 
     /// What is under the wildcard is kept again.
     pub fn take_in(&self, wildcard: &DnsName) {
-        let hash = self.0.hash((wildcard, LEFT_OUT));
-        if let Some(mut part) = self.0.part(hash) {
-            part.remove(&hash);
-        }
+        self.mark((wildcard, LEFT_OUT), false);
     }
 
     fn is_left_out(&self, wildcard: &DnsName) -> bool {
-        let hash = self.0.hash((wildcard, LEFT_OUT));
+        self.is_marked((wildcard, LEFT_OUT))
+    }
+
+    fn mark(&self, it: impl Hash, is_marked: bool) {
+        let hash = self.0.hash(it);
+        if let Some(mut part) = self.0.part(hash) {
+            match is_marked {
+                true => part.insert(hash),
+                false => part.remove(&hash),
+            };
+        }
+    }
+
+    fn is_marked(&self, it: impl Hash) -> bool {
+        let hash = self.0.hash(it);
         self.0.part(hash).is_some_and(|part| part.contains(&hash))
     }
 
@@ -116,13 +117,20 @@ impl KnownNames {
 }
 
 /// How many new names of a client are taken in.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct NewNameLimits {
-    /// `--new-names-rate`: a second, in the long run; 0: as many as it asks for.
+    /// New names a second that a client may bring in under wildcards, in the long run; 0: as many as it asks for. A name beyond that is
+    /// taken in when it is asked for again later.
+    #[arg(long = "new-names-rate", value_name = "N", default_value = "50")]
     pub rate: u32,
-    /// `--new-names-burst`: at once.
+
+    /// New names that a client may bring in at once.
+    #[arg(long = "new-names-burst", value_name = "N", default_value = "1000")]
     pub burst: u32,
-    /// `--new-names-exempt`: clients that ask for many others.
+
+    /// Networks of clients that may bring in any number, as they ask for many others: nodes with a NodeLocal DNSCache, proxies. May be
+    /// given several times. Default: none.
+    #[arg(long = "new-names-exempt", value_name = "CIDR", value_delimiter = ',')]
     pub exempt: Vec<IpNet>,
 }
 
@@ -232,10 +240,7 @@ impl Limited {
     }
 
     fn has_budget(&self, client: IpAddr, now: Timestamp) -> bool {
-        let (rate, burst) = (
-            f64::from(self.limits.rate),
-            f64::from(self.limits.burst.max(1)),
-        );
+        let burst = f64::from(self.limits.burst.max(1));
         let Some(mut part) = self.budgets.part(self.budgets.hash(client)) else {
             return true;
         };
@@ -245,7 +250,7 @@ impl Limited {
             left: burst,
             at: now,
         });
-        let earned = now.since(budget.at).as_secs_f64() * rate;
+        let earned = now.since(budget.at).as_secs_f64() * f64::from(self.limits.rate);
         budget.left = (budget.left + earned).min(burst);
         // The clock may have been set back.
         budget.at = now;

@@ -69,10 +69,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.check_pods()?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
-    serve(args, limits, store).await
-}
-
-async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<()> {
     let prometheus = telemetry::init_metrics()?;
     runtime::metrics::describe(METRICS);
     let mut tasks = Tasks::new();
@@ -96,7 +92,11 @@ async fn serve(args: Args, limits: Limits, store: OpenStore) -> anyhow::Result<(
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
-        new_names: NewNames::new(args.listen.new_names(), &shared.known, &shared.notices),
+        new_names: NewNames::new(
+            args.listen.new_names.clone(),
+            &shared.known,
+            &shared.notices,
+        ),
         shared,
         peer_ids: PeerIds::default(),
         loss_tracker: LossTracker::default(),

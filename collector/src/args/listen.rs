@@ -80,19 +80,9 @@ pub struct ListenArgs {
     #[arg(long, value_name = "N", default_value = "200000")]
     pub max_frames_per_peer: u32,
 
-    /// New names a second that a client may bring in under wildcards, in the long run; 0: as many as it asks for. A name beyond that is
-    /// taken in when it is asked for again later.
-    #[arg(long, value_name = "N", default_value = "50")]
-    pub new_names_rate: u32,
-
-    /// New names that a client may bring in at once.
-    #[arg(long, value_name = "N", default_value = "1000")]
-    pub new_names_burst: u32,
-
-    /// Networks of clients that may bring in any number, as they ask for many others: nodes with a NodeLocal DNSCache, proxies. May be
-    /// given several times. Default: none.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    pub new_names_exempt: Vec<IpNet>,
+    /// New names under wildcards.
+    #[command(flatten)]
+    pub new_names: NewNameLimits,
 
     /// Bytes of answers for wanted names that wait to be taken in; one peer may fill a quarter.
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_queue)]
@@ -130,15 +120,6 @@ impl ListenArgs {
             }
         }
         Ok(())
-    }
-
-    /// How many new names of a client are taken in.
-    pub fn new_names(&self) -> NewNameLimits {
-        NewNameLimits {
-            rate: self.new_names_rate,
-            burst: self.new_names_burst,
-            exempt: self.new_names_exempt.clone(),
-        }
     }
 
     /// Whether there is a listener whose peers have addresses.
