@@ -32,11 +32,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::status::RefusedDnsServerStatus;
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
     controller::Question,
-    corefile::live::{LiveView, State as CorefileState},
+    corefile::live::LiveView,
     event_history::EventHistory,
     flush::BlockView,
     new_names::NewNames,
@@ -149,25 +148,7 @@ impl Inspector {
             told.await.ok()
         };
         let view = timeout(PATIENCE, asked).await.ok().flatten()?;
-        let overview = Arc::clone(&self.sources.overview.borrow());
-        let mut status = Status::new(view, &overview);
-        status.conditions = self.sources.health.conditions();
-        (status.peers, status.drops) = (
-            self.sources.connections.view(),
-            self.sources.connections.drops(),
-        );
-        status.bad_objects = self.sources.bad_objects.list();
-        status.dns_blocks = Arc::clone(&self.sources.blocks.borrow());
-        let corefiles = self.sources.corefiles.iter();
-        let corefiles = corefiles.filter_map(|it| it.borrow().clone());
-        status.corefiles = corefiles
-            .filter(|it| it.state != CorefileState::Absent)
-            .collect();
-        status.pods = self.sources.pods.borrow().clone();
-        let servers = self.sources.dns_servers.iter();
-        let refused = servers.flat_map(DnsServers::refused);
-        status.refused_dns_servers = refused.map(RefusedDnsServerStatus::new).collect();
-        let status = Arc::new(status);
+        let status = Arc::new(Status::new(view, &self.sources));
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
     }

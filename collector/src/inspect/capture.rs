@@ -4,7 +4,10 @@ use std::{convert::Infallible, time::Duration};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, stream::unfold};
+use futures_util::{
+    Stream, StreamExt,
+    stream::{iter, unfold},
+};
 use proto::{
     dnstap,
     frame_stream::{Control, ControlKind},
@@ -21,37 +24,23 @@ pub(super) fn body(tap: CaptureSubscriber, duration: Duration, bytes: usize) -> 
     Body::from_stream(stream(tap, duration, bytes))
 }
 
-enum Part {
-    Start(CaptureSubscriber),
-    Frames(CaptureSubscriber),
-    Stop,
-    End,
-}
-
 fn stream(
     tap: CaptureSubscriber,
     duration: Duration,
     bytes: usize,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let until = Instant::now() + duration;
-    let state = (Part::Start(tap), bytes);
-    unfold(state, move |(part, left)| async move {
-        let (chunk, next) = match part {
-            Part::Start(tap) => (control(ControlKind::Start), Part::Frames(tap)),
-            Part::Frames(mut tap) => match timeout_at(until, tap.recv()).await {
-                Ok(Some(frames)) => match fitting(&frames, left) {
-                    0 => (control(ControlKind::Stop), Part::End),
-                    fits if fits < frames.len() => (frames.slice(..fits), Part::Stop),
-                    _ => (frames, Part::Frames(tap)),
-                },
-                _ => (control(ControlKind::Stop), Part::End),
-            },
-            Part::Stop => (control(ControlKind::Stop), Part::End),
-            Part::End => return None,
-        };
-        let left = left.saturating_sub(chunk.len());
-        Some((Ok(chunk), (next, left)))
-    })
+    let (start, stop) = (control(ControlKind::Start), control(ControlKind::Stop));
+    let room = Some((tap, bytes.saturating_sub(start.len())));
+    let frames = unfold(room, move |room| async move {
+        let (mut tap, left) = room?;
+        let frames = timeout_at(until, tap.recv()).await.ok()??;
+        let fits = fitting(&frames, left);
+        let room = (fits == frames.len()).then_some((tap, left - fits));
+        (fits > 0).then(|| (frames.slice(..fits), room))
+    });
+    let whole = iter([start]).chain(frames).chain(iter([stop]));
+    whole.map(Ok)
 }
 
 /// How many bytes the first of these frames have that are no more than `left` together.
@@ -86,8 +75,6 @@ fn control(kind: ControlKind) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt;
-
     use super::*;
     use crate::observe::CaptureSubscribers;
 

@@ -8,11 +8,12 @@ use runtime::{
 };
 use serde::Serialize;
 
+use super::InspectSources;
 use crate::{
     controller::{NameView, View},
-    corefile::live::LiveView,
+    corefile::live::{LiveView, State as CorefileState},
     flush::BlockView,
-    observe::{Drops, PeerView, host_network::ADVICE},
+    observe::{DnsServers, Drops, PeerView, host_network::ADVICE},
     pods::PodsView,
     rules::Overview,
 };
@@ -82,32 +83,34 @@ pub struct FaultStatus {
 }
 
 impl Status {
-    pub(super) fn new(mut view: View, overview: &Overview) -> Self {
+    pub(super) fn new(mut view: View, sources: &InspectSources) -> Self {
         view.namespaces.truncate(MOST_NAMESPACES);
+        let overview = sources.overview.borrow();
+        let corefiles = sources.corefiles.iter();
+        let corefiles = corefiles.filter_map(|it| it.borrow().clone());
+        let refused = sources.dns_servers.iter().flat_map(DnsServers::refused);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             view,
-            conditions: Vec::new(),
+            conditions: sources.health.conditions(),
             egress_firewalls: overview.egress_firewalls,
-            faults: faults(overview),
+            faults: faults(&overview),
             unknown_egress_firewalls: overview.undecodable.iter().cloned().collect(),
-            bad_objects: Vec::new(),
-            dns_blocks: Arc::default(),
-            refused_dns_servers: Vec::new(),
-            corefiles: Vec::new(),
-            pods: None,
-            peers: Vec::new(),
-            drops: Drops::default(),
-        }
-    }
-}
-
-impl RefusedDnsServerStatus {
-    pub(super) fn new(server: IpAddr) -> Self {
-        Self {
-            server,
-            reason: "host_network",
-            words: ADVICE,
+            bad_objects: sources.bad_objects.list(),
+            dns_blocks: Arc::clone(&sources.blocks.borrow()),
+            refused_dns_servers: refused
+                .map(|server| RefusedDnsServerStatus {
+                    server,
+                    reason: "host_network",
+                    words: ADVICE,
+                })
+                .collect(),
+            corefiles: corefiles
+                .filter(|it| it.state != CorefileState::Absent)
+                .collect(),
+            pods: sources.pods.borrow().clone(),
+            peers: sources.connections.view(),
+            drops: sources.connections.drops(),
         }
     }
 }
