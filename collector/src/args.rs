@@ -19,7 +19,7 @@ use runtime::{
 };
 
 pub use self::{
-    cli::{CaptureArgs, Cli, Format, ReplayArgs},
+    cli::{CaptureArgs, Cli, ReplayArgs},
     flush::FlushArgs,
     listen::{Following, ListenArgs},
     retention::KeepArgs,

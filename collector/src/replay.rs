@@ -27,13 +27,14 @@ use runtime::{
     OpenStore,
     args::StoreAddress,
     clock::{Clock, Timestamp},
+    inspect::client::Output,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::time::timeout;
 
 use self::print::{Printer, address_changes};
 use crate::{
-    args::{Format, ReplayArgs},
+    args::ReplayArgs,
     controller::{self, StatusController},
     guards::Guards,
     new_names::NewNames,
@@ -139,7 +140,7 @@ impl<W: Write> Replay<W> {
     fn new(
         config: controller::Config,
         names: BTreeMap<DnsName, crate::rules::RetentionPolicy>,
-        format: Format,
+        format: Output,
         out: W,
     ) -> Self {
         let guards = config.guards.clone();

@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use proto::api::DnsName;
 use runtime::{
     args::{StoreAddress, parse_duration, parse_size},
-    inspect::client::ExplainArgs,
+    inspect::client::{ExplainArgs, Output},
     listen::{ListenAddress, parse_local},
 };
 
@@ -41,7 +41,7 @@ pub struct ReplayArgs {
 
     /// How it is printed
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Format,
+    pub output: Output,
 }
 
 /// Writes the events that a running collector reads into a file, as Frame Streams.
@@ -66,16 +66,6 @@ pub struct CaptureArgs {
     /// How many bytes, at most
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     pub size: usize,
-}
-
-/// How something is printed.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON object a line
-    Json,
 }
 
 /// What the program is to do.
@@ -142,21 +132,13 @@ impl CommandFactory for Cli {
 
 impl FromArgMatches for Cli {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        match matches.subcommand() {
-            Some(("replay", matches)) => {
-                ReplayArgs::from_arg_matches(matches).map(|args| Self::Replay(Box::new(args)))
-            }
-            Some(("corefile", matches)) => {
-                CorefileArgs::from_arg_matches(matches).map(|args| Self::Corefile(Box::new(args)))
-            }
-            Some(("explain", matches)) => {
-                ExplainArgs::from_arg_matches(matches).map(|args| Self::Explain(Box::new(args)))
-            }
-            Some((_, matches)) => {
-                CaptureArgs::from_arg_matches(matches).map(|args| Self::Capture(Box::new(args)))
-            }
-            None => Args::from_arg_matches(matches).map(|args| Self::Run(Box::new(args))),
-        }
+        Ok(match matches.subcommand() {
+            Some(("replay", it)) => Self::Replay(Box::new(ReplayArgs::from_arg_matches(it)?)),
+            Some(("corefile", it)) => Self::Corefile(Box::new(CorefileArgs::from_arg_matches(it)?)),
+            Some(("explain", it)) => Self::Explain(Box::new(ExplainArgs::from_arg_matches(it)?)),
+            Some((_, it)) => Self::Capture(Box::new(CaptureArgs::from_arg_matches(it)?)),
+            None => Self::Run(Box::new(Args::from_arg_matches(matches)?)),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -169,7 +151,7 @@ impl Parser for Cli {}
 
 #[cfg(test)]
 mod tests {
-    use runtime::{args::try_parse_from, inspect::client::Output};
+    use runtime::args::try_parse_from;
 
     use super::*;
 

@@ -2,20 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     io::{self, Write},
     net::IpAddr,
 };
 
 use k8s_openapi::jiff;
 use proto::api::{DnsNameResolver, Family};
-use runtime::clock::Timestamp;
+use runtime::{clock::Timestamp, inspect::client::Output};
 use serde::Serialize;
 
-use crate::{args::Format, observation::Observation};
+use crate::observation::Observation;
 
 /// Prints to anything.
 pub(super) struct Printer<W> {
-    format: Format,
+    format: Output,
     out: W,
 }
 
@@ -112,53 +113,27 @@ fn text(at: Timestamp) -> String {
 }
 
 impl<W: Write> Printer<W> {
-    pub(super) fn new(format: Format, out: W) -> Self {
+    pub(super) fn new(format: Output, out: W) -> Self {
         Self { format, out }
     }
 
     pub(super) fn observed(&mut self, observation: &Observation) -> io::Result<()> {
-        let at = text(observation.at);
-        let kind = match observation.family {
-            Family::V4 => "A",
-            Family::V6 => "AAAA",
-        };
         let addresses = observation.addresses.iter();
-        if self.format == Format::Json {
-            return self.json(&Line::Observed {
-                at,
-                name: observation.name.as_str(),
-                r#type: kind,
-                addresses: addresses.map(|&(ip, ttl)| Answered { ip, ttl }).collect(),
-                client: observation.client,
-            });
-        }
-        write!(self.out, "{at} observed {} {kind}", observation.name)?;
-        for (ip, ttl) in addresses {
-            write!(self.out, " {ip} ({ttl} s)")?;
-        }
-        match observation.client {
-            Some(client) => writeln!(self.out, ", asked by {client}"),
-            None => writeln!(self.out),
-        }
+        self.line(&Line::Observed {
+            at: text(observation.at),
+            name: observation.name.as_str(),
+            r#type: match observation.family {
+                Family::V4 => "A",
+                Family::V6 => "AAAA",
+            },
+            addresses: addresses.map(|&(ip, ttl)| Answered { ip, ttl }).collect(),
+            client: observation.client,
+        })
     }
 
     pub(super) fn changed(&mut self, at: Timestamp, change: &Change) -> io::Result<()> {
         let at = text(at);
-        if self.format == Format::Json {
-            return self.json(&Line::Changed { at, change });
-        }
-        let Change {
-            rule,
-            name,
-            address,
-            added,
-        } = change;
-        let word = if *added { "opened" } else { "closed" };
-        write!(self.out, "{at} {word} {address} for {rule}")?;
-        if name != rule {
-            write!(self.out, ", as {name}")?;
-        }
-        writeln!(self.out)
+        self.line(&Line::Changed { at, change })
     }
 
     pub(super) fn summary<'a>(
@@ -186,45 +161,78 @@ impl<W: Write> Printer<W> {
             }));
         }
         names.sort_by(|one, other| (&one.rule, &one.name).cmp(&(&other.rule, &other.name)));
-        if self.format == Format::Json {
-            self.json(&Line::Summary {
+        self.line(&Line::Summary {
+            frames,
+            events,
+            addresses_refused,
+            names,
+        })?;
+        self.out.flush()
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> io::Result<()> {
+        match self.format {
+            Output::Json => serde_json::to_writer(&mut self.out, line)?,
+            Output::Text => write!(self.out, "{line}")?,
+        }
+        writeln!(self.out)
+    }
+}
+
+/// For people.
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Observed {
+                at,
+                name,
+                r#type,
+                addresses,
+                client,
+            } => {
+                write!(f, "{at} observed {name} {type}")?;
+                for Answered { ip, ttl } in addresses {
+                    write!(f, " {ip} ({ttl} s)")?;
+                }
+                client.map_or(Ok(()), |client| write!(f, ", asked by {client}"))
+            }
+            Self::Changed { at, change } => {
+                let word = if change.added { "opened" } else { "closed" };
+                write!(f, "{at} {word} {} for {}", change.address, change.rule)?;
+                match change.name == change.rule {
+                    true => Ok(()),
+                    false => write!(f, ", as {}", change.name),
+                }
+            }
+            Self::Summary {
                 frames,
                 events,
                 addresses_refused,
                 names,
-            })?;
-            return self.out.flush();
+            } => {
+                writeln!(f, "\n{frames} events")?;
+                for (outcome, count) in events {
+                    writeln!(f, "{count:>10} {outcome}")?;
+                }
+                for (reason, count) in addresses_refused {
+                    writeln!(f, "{count:>10} addresses refused: {reason}")?;
+                }
+                write!(f, "\nat the end")?;
+                names.iter().try_for_each(|kept| write!(f, "\n  {kept}"))
+            }
         }
-        writeln!(self.out, "\n{frames} events")?;
-        for (outcome, count) in events {
-            writeln!(self.out, "{count:>10} {outcome}")?;
-        }
-        for (reason, count) in addresses_refused {
-            writeln!(self.out, "{count:>10} addresses refused: {reason}")?;
-        }
-        writeln!(self.out, "\nat the end")?;
-        for Kept {
-            rule,
-            name,
-            addresses,
-        } in names
-        {
-            let addresses = match addresses.as_slice() {
-                [] => "nothing".to_owned(),
-                some => some.join(" "),
-            };
-            let name = if name == rule {
-                String::new()
-            } else {
-                format!(" {name}")
-            };
-            writeln!(self.out, "  {rule}{name}: {addresses}")?;
-        }
-        self.out.flush()
     }
+}
 
-    fn json(&mut self, line: &Line<'_>) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, line)?;
-        writeln!(self.out)
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.rule)?;
+        if self.name != self.rule {
+            write!(f, " {}", self.name)?;
+        }
+        match self.addresses.as_slice() {
+            [] => f.write_str(": nothing"),
+            some => write!(f, ": {}", some.join(" ")),
+        }
     }
 }

@@ -15,7 +15,7 @@ fn data(payload: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), payload].concat()
 }
 
-fn replay(parts: &[&[u8]], format: Format) -> (String, anyhow::Result<()>) {
+fn replay(parts: &[&[u8]], format: Output) -> (String, anyhow::Result<()>) {
     let limits = Limits {
         lookups: false,
         ..Limits::default()
@@ -41,7 +41,7 @@ fn an_event_of_a_time_that_cannot_be_changes_the_time_of_no_other() {
     let message = event.message.as_mut().unwrap();
     message.response_time_sec = Some((i64::MAX / 1000).unsigned_abs());
     let odd = data(&event.encode_to_vec());
-    let (text, read) = replay(&[START, &odd, &data(&wanted), STOP], Format::Text);
+    let (text, read) = replay(&[START, &odd, &data(&wanted), STOP], Output::Text);
     read.unwrap();
     assert!(
         text.contains("2027-01-15T08:00:00.500Z observed www.example.com."),
@@ -58,7 +58,7 @@ fn a_file_shows_what_was_observed_and_what_came_of_it() {
     let wanted = data(&wanted_frame());
     let (text, read) = replay(
         &[START, &wanted, &data(b"\xff"), &wanted, STOP],
-        Format::Text,
+        Output::Text,
     );
     read.unwrap();
     let observed =
@@ -84,7 +84,7 @@ at the end
 
 #[test]
 fn the_same_is_there_as_json() {
-    let (text, read) = replay(&[START, &data(&wanted_frame()), STOP], Format::Json);
+    let (text, read) = replay(&[START, &data(&wanted_frame()), STOP], Output::Json);
     read.unwrap();
     let lines: Vec<Value> = text
         .lines()
@@ -117,7 +117,7 @@ fn an_address_leaves_when_its_time_is_over() {
     let later = prost::Message::encode_to_vec(&event);
     let (text, read) = replay(
         &[START, &data(&wanted_frame()), &data(&later), STOP],
-        Format::Text,
+        Output::Text,
     );
     read.unwrap();
     let closed = "2027-01-15T08:01:00.500Z closed 1.2.3.4 for *.example.com., as www.example.com.";
@@ -133,13 +133,13 @@ fn what_comes_before_a_file_breaks_off_is_shown() {
         (half, "within"),
         (b"\xff\xff\xff\xff", "frame"),
     ] {
-        let (text, read) = replay(&[START, &wanted, rest], Format::Text);
+        let (text, read) = replay(&[START, &wanted, rest], Output::Text);
         let error = format!("{:#}", read.unwrap_err());
         assert!(error.contains(words), "{error}");
         assert!(text.contains("opened 1.2.3.4"), "{text}");
     }
     for file in [&b""[..], b"no stream at all", &wanted] {
-        let (text, read) = replay(&[file], Format::Text);
+        let (text, read) = replay(&[file], Output::Text);
         assert!(read.is_err());
         assert!(text.contains("\n0 events"), "{text}");
     }

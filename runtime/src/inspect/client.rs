@@ -66,13 +66,13 @@ impl ExplainArgs {
     }
 }
 
-/// How an explanation is printed.
+/// How something is printed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Output {
     /// For people
     #[default]
     Text,
-    /// A JSON object
+    /// JSON, one object a line
     Json,
 }
 
