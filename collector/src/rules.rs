@@ -131,27 +131,17 @@ pub async fn run<S: Store>(
     terms: RetentionRules,
     clients: Clients,
     outputs: Outputs,
-    inputs: Inputs,
+    mut inputs: Inputs,
     gate: Gate,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Outputs {
-        wanted,
-        overview,
-        reporter,
-    } = outputs;
-    let Inputs {
-        mut rebindings,
-        mut left_out,
-        mut questions,
-    } = inputs;
     let mut readiness = Readiness {
         gate,
         was_in_sync: false,
     };
     let mut state = State::new(Rules::new(terms, clients));
-    let mut teller = NameEvents::new(reporter.clone());
-    let mut rule_events = RuleEvents::new(reporter);
+    let mut teller = NameEvents::new(outputs.reporter.clone());
+    let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
     let mut lists = Lists::new(store);
     loop {
@@ -160,15 +150,15 @@ pub async fn run<S: Store>(
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = rule_events.speak(rules, &state.undecodable) => continue,
-            Some(rebinding) = rebindings.recv() => {
+            Some(rebinding) = inputs.rebindings.recv() => {
                 rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
                 continue;
             }
-            Some(left_out) = left_out.recv() => {
+            Some(left_out) = inputs.left_out.recv() => {
                 left_out::tell(&mut teller, &mut rule_events, rules, &left_out, Instant::now());
                 continue;
             }
-            Some(asked) = questions.recv() => {
+            Some(asked) = inputs.questions.recv() => {
                 let uses = rules.uses(&asked);
                 // Who asked may be gone.
                 let _gone = asked.answer.send(uses);
@@ -188,10 +178,13 @@ pub async fn run<S: Store>(
         }
         rule_events.changed(state.update_undecodable());
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
-        wanted.send_if_modified(|wanted| state.publish(wanted, Instant::now()));
+        outputs
+            .wanted
+            .send_if_modified(|wanted| state.publish(wanted, Instant::now()));
         metrics::gauge!("collector_egress_firewall_names_refused")
             .set(state.rules.refused() as f64);
-        overview.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));
+        let shown = &outputs.overview;
+        shown.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));
     }
 }
 

@@ -1,32 +1,9 @@
 //! What limits leave out of the names of rules, told to the authors of the rules.
 
-use proto::api::DnsName;
 use tokio::time::Instant;
 
 use super::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules};
 use crate::notices::{Kind, LeftOut};
-
-impl Kind {
-    fn reason(self) -> &'static str {
-        match self {
-            Self::DeniedAddresses => "DeniedAddressesLeftOut",
-            Self::NewNames => "NewNamesRefused",
-        }
-    }
-
-    fn note(self, name: &DnsName) -> String {
-        match self {
-            Self::DeniedAddresses => format!(
-                "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
-                 no barrier to a pod that asks for many names"
-            ),
-            Self::NewNames => format!(
-                "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
-                 that are left out until they are asked for again"
-            ),
-        }
-    }
-}
 
 /// Tells the authors of the rules, unless the same was told a while ago.
 pub(super) fn tell(
@@ -42,11 +19,27 @@ pub(super) fn tell(
             return rule_events.over_limit(rules.of_namespace(*namespace), *quota);
         }
     };
-    let about = (kind.reason(), kind.reason());
-    let note = || kind.note(name);
     match kind {
-        Kind::DeniedAddresses => teller.tell(name, about, rules.denying(name), note, now),
-        Kind::NewNames => teller.tell(name, about, rules.using(name), note, now),
+        Kind::DeniedAddresses => {
+            let note = || {
+                format!(
+                    "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
+                     no barrier to a pod that asks for many names"
+                )
+            };
+            let reason = "DeniedAddressesLeftOut";
+            teller.tell(name, (reason, reason), rules.denying(name), note, now);
+        }
+        Kind::NewNames => {
+            let note = || {
+                format!(
+                    "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
+                     that are left out until they are asked for again"
+                )
+            };
+            let reason = "NewNamesRefused";
+            teller.tell(name, (reason, reason), rules.using(name), note, now);
+        }
     }
 }
 

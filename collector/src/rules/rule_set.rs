@@ -17,7 +17,7 @@ use super::{
     rule_references::{self, NameUses, RuleUse, UsesAsked},
     users::{User, Users, joined},
     validation::Faults,
-    wanted::InUse,
+    wanted::{InUse, replace},
 };
 use crate::clients::{Clients, Namespace};
 
@@ -72,14 +72,13 @@ impl Rules {
     fn put(&mut self, firewall: Arc<Firewall>) {
         let key = firewall.key.clone();
         if let Some(away) = self.absences.remove(&key) {
-            self.leave(&away);
+            self.leave(&away, |_| true);
         }
         self.refused += firewall.refused();
         self.enter(&firewall, false);
         if let Some(known) = self.firewalls.insert(key.clone(), Arc::clone(&firewall)) {
             self.refused = self.refused.saturating_sub(known.refused());
-            let has = |name: &DnsName| firewall.uses(name).is_some();
-            self.leave_as_to(&known, |name| !has(name));
+            self.leave(&known, |name| firewall.uses(name).is_none());
         }
         self.changed.firewalls.insert(key);
     }
@@ -137,12 +136,8 @@ impl Rules {
         }
     }
 
-    fn leave(&mut self, firewall: &Firewall) {
-        self.leave_as_to(firewall, |_| true);
-    }
-
     /// Those of its names do not have this EgressFirewall any more.
-    fn leave_as_to(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
+    fn leave(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
         for (name, _) in firewall.names.iter().filter(|(name, _)| is_left(name)) {
             if let Some(users) = self.users.get_mut(name) {
                 users.remove(&firewall.key);
@@ -167,7 +162,7 @@ impl Rules {
                     self.changed.names.extend(names);
                 }
                 None => {
-                    self.leave(&firewall);
+                    self.leave(&firewall, |_| true);
                     self.changed.firewalls.insert(key.clone());
                 }
             }
@@ -215,14 +210,10 @@ impl Rules {
             [] => None,
             [order] => Some(Arc::clone(order)),
             // A folder may have several of a namespace.
-            orders => Some(
-                orders
-                    .iter()
-                    .rev()
-                    .flat_map(|it| it.iter())
-                    .cloned()
-                    .collect(),
-            ),
+            orders => {
+                let all = orders.iter().rev().flat_map(|order| order.iter());
+                Some(all.cloned().collect())
+            }
         }
     }
 
@@ -237,30 +228,18 @@ impl Rules {
         overview.egress_firewalls = self.firewalls.len();
         for key in &changed.firewalls {
             let faults = self.get(key).map(|firewall| &firewall.faults);
-            match faults.filter(|faults| !faults.is_empty()) {
-                Some(faults) => {
-                    overview.faults.insert(key.clone(), faults.clone());
-                }
-                None => {
-                    overview.faults.remove(key);
-                }
-            }
+            let faults = faults.filter(|faults| !faults.is_empty()).cloned();
+            replace(&mut overview.faults, key, faults);
         }
         let namespaces = changed.firewalls.into_iter().map(|key| key.namespace);
         for namespace in BTreeSet::from_iter(namespaces) {
             let firewalls = self.in_namespace(&namespace);
             let with_names = firewalls.filter(|(_, firewall)| !firewall.names.is_empty());
-            let dns = with_names
-                .map(|(_, firewall)| firewall.about.clone())
-                .last();
+            let dns = with_names.map(|(_, it)| it.about.clone()).last();
             if overview.dns.get(&namespace) == dns.as_ref() {
                 continue;
             }
-            let all = Arc::make_mut(&mut overview.dns);
-            match dns {
-                Some(dns) => all.insert(namespace, dns),
-                None => all.remove(&namespace),
-            };
+            replace(Arc::make_mut(&mut overview.dns), &namespace, dns);
         }
         changed.faults
     }

@@ -138,7 +138,8 @@ impl Wanted {
     }
 }
 
-fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
+/// The value of the key from now on, if it has any.
+pub(super) fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     match value {
         Some(value) => map.insert(key.clone(), value),
         None => map.remove(key),
