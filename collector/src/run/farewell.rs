@@ -54,10 +54,8 @@ impl Farewell {
         self.gate.not_ready("it is about to end");
         sleep(self.args.shutdown_delay).await;
         let mut turn = Turn::contend(self.turn?);
-        if timeout(self.args.shutdown_turn, turn.comes())
-            .await
-            .is_err()
-        {
+        let came = timeout(self.args.shutdown_turn, turn.comes()).await;
+        if came.is_err() {
             warn!(
                 "others are closing their streams, or the Lease {LEASE} cannot be had: closing ours"
             );

@@ -12,9 +12,13 @@ use runtime::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Program, follow, probes::Probing};
+use super::{
+    Program, follow,
+    probes::{Blocks, Probing},
+};
 use crate::{
     args::Args,
+    flush::streams::Open,
     hearing::{Hearing, Signs, Tracker},
     query_origin::OwnQueries,
 };
@@ -75,26 +79,18 @@ impl Program {
         }
         // Of the servers that a flag names, some may not stream.
         let tracker = Tracker::new(matches!(self.store, OpenStore::Kube(_)));
-        let task = hear(
-            tracker,
-            (probing.open.clone(), servers, probing.blocks.clone()),
-            sender,
-            tasks.token(),
-        );
+        let (open, blocks) = (probing.open.clone(), probing.blocks.clone());
+        let task = hear(tracker, open, servers, blocks, sender, tasks.token());
         tasks.spawn("hearing", task);
         hearing
     }
 }
 
-type Heard = (
-    watch::Receiver<crate::flush::streams::Open>,
-    watch::Receiver<BTreeSet<SocketAddr>>,
-    super::probes::Blocks,
-);
-
 async fn hear(
     mut tracker: Tracker,
-    (mut open, mut servers, mut blocks): Heard,
+    mut open: watch::Receiver<Open>,
+    mut servers: watch::Receiver<BTreeSet<SocketAddr>>,
+    mut blocks: Blocks,
     hearing: watch::Sender<Hearing>,
     token: CancellationToken,
 ) -> anyhow::Result<()> {

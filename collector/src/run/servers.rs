@@ -2,7 +2,6 @@
 
 use runtime::{UsageError, endpoints::Endpoints, shutdown::Tasks};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::{Found, follow};
 use crate::{
@@ -20,7 +19,13 @@ pub(super) fn servers(
     match (args.resolver(), endpoints) {
         (ResolverSpec::None, _) => return Ok(None),
         (ResolverSpec::Kube, Some(found)) => {
-            tasks.spawn("resolver servers", list(found, sender, tasks.token()));
+            let pass_on = move |endpoints: Option<Endpoints>| {
+                if let Some(endpoints) = endpoints {
+                    let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
+                    sender.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
+                }
+            };
+            tasks.spawn("resolver servers", follow(found, tasks.token(), pass_on));
         }
         (ResolverSpec::Kube, None) => {
             return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
@@ -32,19 +37,4 @@ pub(super) fn servers(
         }
     }
     Ok(Some(servers))
-}
-
-/// Passes on the DNS servers that are found and ready.
-async fn list(
-    found: Found,
-    servers: watch::Sender<lookup::Servers>,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    let pass_on = |endpoints: Option<Endpoints>| {
-        if let Some(endpoints) = endpoints {
-            let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
-            servers.send_replace(ready.map(|(address, _)| Server::udp(*address)).collect());
-        }
-    };
-    follow(found, shutdown, pass_on).await
 }
