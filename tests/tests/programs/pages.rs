@@ -27,29 +27,44 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The number in the first cell of each line of the table.
+fn numbers_of_behaviours() -> Vec<u32> {
+    let page = fs::read_to_string(root().join("docs/behaviours.md")).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = lines.filter_map(|line| line.split(" | ").next());
+    cells.filter_map(|cell| cell.parse().ok()).collect()
+}
+
 #[test]
-fn every_test_that_the_page_of_behaviours_names_is_there() {
-    let mut there = BTreeSet::new();
+fn every_behaviour_has_a_number_and_tests_that_exist() {
+    let mut existing = BTreeSet::new();
     for package in ["proto", "runtime", "collector", "ovn-writer", "tests"] {
         for folder in ["src", "tests"] {
             let folder = root().join(package).join(folder);
             if folder.is_dir() {
-                functions(&folder, &mut there);
+                functions(&folder, &mut existing);
             }
         }
     }
-    let page = fs::read_to_string(root().join("docs/behaviours.md")).unwrap();
-    let lines = page.lines().filter(|line| line.starts_with("| "));
-    let last_cells = lines.skip(1).filter_map(|line| line.rsplit(" | ").next());
-    let named: Vec<&str> = last_cells
-        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-        .collect();
-    assert!(named.len() > 50, "{named:?}");
-    let missing: Vec<&&str> = named
-        .iter()
-        .filter(|name| !there.contains(**name))
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let behaviours = numbers_of_behaviours();
+    assert!(behaviours.len() > 30, "{behaviours:?}");
+    let ascending: Vec<u32> = (1..).take(behaviours.len()).collect();
+    assert_eq!(behaviours, ascending, "the numbers in docs/behaviours.md");
+
+    let index = fs::read_to_string(root().join("docs/behaviours-tests.md")).unwrap();
+    let mut indexed = Vec::new();
+    for section in index.split("\n## ").skip(1) {
+        let (number, list) = section.split_once('\n').unwrap();
+        indexed.push(number.parse::<u32>().unwrap());
+        let named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "behaviour {number} has no test");
+        let missing: Vec<&&str> = named
+            .iter()
+            .filter(|name| !existing.contains(**name))
+            .collect();
+        assert!(missing.is_empty(), "behaviour {number}: {missing:?}");
+    }
+    assert_eq!(indexed, behaviours, "the sections of docs/behaviours-tests.md");
 }
 
 #[test]
