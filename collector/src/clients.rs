@@ -4,9 +4,10 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::Arc,
 };
 
+use parking_lot::RwLock;
 use runtime::{
     cluster_cidrs::{Networks, Purpose},
     store::{ObjectKey, Scope},
@@ -60,20 +61,20 @@ struct Holder {
 impl Clients {
     /// The number of a namespace.
     pub fn number(&self, namespace: &str) -> Namespace {
-        self.write().number(namespace)
+        self.0.write().number(namespace)
     }
 
     /// The name of a namespace.
     pub fn name(&self, namespace: Namespace) -> Arc<str> {
         let place = usize::try_from(namespace.0.get() - 1).unwrap_or(usize::MAX);
-        let table = self.read();
+        let table = self.0.read();
         // It has a number, so it has a name.
         table.names.get(place).cloned().unwrap_or_default()
     }
 
     /// The client that has this address.
     pub fn who(&self, address: IpAddr) -> Client {
-        let table = self.read();
+        let table = self.0.read();
         if let Some(holder) = table.by_address.get(&address) {
             // A pod of any namespace may have the address of a pod that ended.
             return match holder.pods {
@@ -91,7 +92,7 @@ impl Clients {
 
     /// Pods are watched, and have their addresses in these networks; or they are not watched any more.
     pub fn watch(&self, networks: Option<Arc<Networks>>) {
-        let mut table = self.write();
+        let mut table = self.0.write();
         if networks.is_none() {
             (table.by_address, table.addresses) = Default::default();
             table.ended.clear();
@@ -102,18 +103,23 @@ impl Clients {
 
     /// Whether the pods of all namespaces with rules by name are known.
     pub fn set_complete(&self, is_complete: bool) {
-        if self.read().is_complete != is_complete {
-            self.write().is_complete = is_complete;
+        if self.0.read().is_complete != is_complete {
+            self.0.write().is_complete = is_complete;
         }
     }
 
     /// A pod has these addresses.
     pub fn set(&self, pod: ObjectKey, addresses: &[IpAddr]) {
-        let known = self.read().addresses.get(&pod).map(|of| **of == *addresses);
+        let known = self
+            .0
+            .read()
+            .addresses
+            .get(&pod)
+            .map(|of| **of == *addresses);
         if known.unwrap_or(addresses.is_empty()) {
             return;
         }
-        let mut table = self.write();
+        let mut table = self.0.write();
         let namespace = table.number(&pod.namespace);
         table.end(&pod);
         for address in addresses {
@@ -129,12 +135,12 @@ impl Clients {
 
     /// A pod ended.
     pub fn end(&self, pod: &ObjectKey) {
-        self.write().end(pod);
+        self.0.write().end(pod);
     }
 
     /// There are no pods but these in the namespace, or in all of them.
     pub fn retain(&self, scope: &Scope, pods: &HashSet<ObjectKey>) {
-        let mut table = self.write();
+        let mut table = self.0.write();
         let first = ObjectKey::before_all_in(match scope {
             Scope::All => "",
             Scope::Namespace(namespace) => namespace,
@@ -150,15 +156,6 @@ impl Clients {
         for pod in gone {
             table.end(&pod);
         }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
-        // Every change is whole before anything can panic.
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -310,6 +307,6 @@ pub(crate) mod tests {
             let address: IpAddr = (0x0a00_0000 + number).to_be_bytes().into();
             clients.set(pod("team/a"), &[address]);
         }
-        assert_eq!(clients.read().by_address.len(), MOST_ENDED + 1);
+        assert_eq!(clients.0.read().by_address.len(), MOST_ENDED + 1);
     }
 }

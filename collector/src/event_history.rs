@@ -4,15 +4,11 @@
 //! It is bounded whatever happens: of each kind, so many names above which something happened, and so much of each. Names with the
 //! same parent share their part, so that whoever makes up names under a wildcard pushes out nobody else's.
 
-use std::{
-    collections::VecDeque,
-    net::IpAddr,
-    num::NonZeroUsize,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, sync::Arc};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
+use parking_lot::Mutex;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
@@ -84,7 +80,7 @@ impl Default for EventHistory {
 impl EventHistory {
     /// Takes a note, in the place of an older one that says the same.
     pub fn note(&self, note: HistoryEntry) {
-        let mut kinds = self.locked();
+        let mut kinds = self.0.lock();
         let Some(parents) = kinds.get_mut(note.what.kind()) else {
             return;
         };
@@ -100,7 +96,7 @@ impl EventHistory {
 
     /// What is known of a name, or of the names that a wildcard wants; the latest first.
     pub fn of_name(&self, name: &DnsName) -> Vec<HistoryEntry> {
-        let kinds = self.locked();
+        let kinds = self.0.lock();
         let parent = parent(name);
         let notes = kinds.iter().filter_map(|parents| parents.peek(&parent));
         latest_first(notes.flatten().filter(|note| name.matches(&note.name)))
@@ -108,15 +104,10 @@ impl EventHistory {
 
     /// What is known of an address; the latest first.
     pub fn of_address(&self, address: IpAddr) -> Vec<HistoryEntry> {
-        let kinds = self.locked();
+        let kinds = self.0.lock();
         let notes = kinds.iter().flat_map(LruCache::iter);
         let notes = notes.flat_map(|(_, notes)| notes);
         latest_first(notes.filter(|note| note.address == Some(address)))
-    }
-
-    fn locked(&self) -> MutexGuard<'_, [Parents; EventKind::KINDS]> {
-        // At worst a note is missing.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,7 +202,8 @@ mod tests {
             }
         }
         let all: usize = recent
-            .locked()
+            .0
+            .lock()
             .iter()
             .flat_map(LruCache::iter)
             .map(|(_, it)| it.len())

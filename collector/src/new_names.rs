@@ -10,7 +10,7 @@ use std::{
     net::IpAddr,
     num::NonZeroUsize,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -18,6 +18,7 @@ use std::{
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
@@ -56,8 +57,7 @@ impl<T> Parts<T> {
 
     fn part(&self, hash: u64) -> Option<MutexGuard<'_, T>> {
         let part = self.parts.get(hash as usize % PARTS)?;
-        // Every change is whole before anything can panic.
-        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(part.lock())
     }
 }
 
@@ -110,9 +110,7 @@ impl KnownNames {
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         let parts = self.0.parts.iter();
-        parts
-            .map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).len())
-            .sum()
+        parts.map(|part| part.lock().len()).sum()
     }
 }
 
@@ -201,7 +199,7 @@ impl NewNames {
     /// What was left out of a wildcard, if anything was.
     pub fn refused(&self, wildcard: &DnsName) -> Option<Refused> {
         let limited = self.0.as_ref()?;
-        limited.refused().peek(wildcard).copied()
+        limited.refused.lock().peek(wildcard).copied()
     }
 }
 
@@ -268,14 +266,10 @@ impl Limited {
             answers: 0,
             last: now,
         };
-        let mut all = self.refused();
+        let mut all = self.refused.lock();
         let refused = all.get_or_insert_mut(wildcard, none);
         refused.answers += 1;
         refused.last = now;
-    }
-
-    fn refused(&self) -> MutexGuard<'_, LruCache<DnsName, Refused>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -422,7 +416,7 @@ mod tests {
         }
         let limited = names.0.unwrap();
         let parts = limited.budgets.parts.iter();
-        let clients = parts.map(|part| part.lock().unwrap().as_ref().map_or(0, LruCache::len));
+        let clients = parts.map(|part| part.lock().as_ref().map_or(0, LruCache::len));
         assert!(clients.sum::<usize>() <= MOST_CLIENTS);
     }
 }

@@ -4,11 +4,12 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use runtime::peers::Addresses;
 use tokio::{
     net::{TcpSocket, TcpStream},
@@ -116,7 +117,7 @@ impl OwnQueries {
         if !self.0.local.load().contains(&endpoint.0) {
             return false;
         }
-        let mut record = self.record();
+        let mut record = self.0.record.lock();
         record.forget(Instant::now());
         record.sockets.contains_key(&endpoint)
     }
@@ -124,7 +125,7 @@ impl OwnQueries {
     /// A socket of ours with this local address; it counts as open until the guard is dropped.
     pub(crate) fn open(&self, local: SocketAddr) -> OwnSocket {
         let endpoint = (local.ip().to_canonical(), local.port());
-        let mut record = self.record();
+        let mut record = self.0.record.lock();
         *record.sockets.entry(endpoint).or_default() += 1;
         // Under the lock, so that none is lost.
         self.is_local(endpoint.0);
@@ -147,14 +148,9 @@ impl OwnQueries {
 
     fn close(&self, endpoint: Endpoint) {
         let now = Instant::now();
-        let mut record = self.record();
+        let mut record = self.0.record.lock();
         record.closed.push_back((now, endpoint));
         record.forget(now);
-    }
-
-    fn record(&self) -> MutexGuard<'_, Record> {
-        // Every change is whole before anything can panic.
-        self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -265,7 +261,7 @@ mod tests {
             drop(own.open(local(port)));
             tokio::time::advance(Duration::from_millis(10)).await;
         }
-        let record = own.record();
+        let record = own.0.record.lock();
         assert!(record.sockets.len() <= 1001, "{}", record.sockets.len());
         assert!(record.closed.len() <= 1001, "{}", record.closed.len());
     }

@@ -1,11 +1,9 @@
 //! The servers with what is known of them: who answers, who is silent, and how much is under way at each.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use metrics::gauge;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, watch},
     time::Instant,
@@ -86,7 +84,7 @@ impl Upstream {
 
     /// It answered something.
     pub(super) fn answered(&self) {
-        self.health().last_answer = Some(Instant::now());
+        self.health.lock().last_answer = Some(Instant::now());
         if self.is_silent() && self.silent.send_replace(false) {
             info!(server = %self.server.address, "the DNS server answers again");
         }
@@ -95,14 +93,19 @@ impl Upstream {
     /// A query that was sent then has no answer yet. That may be the name's fault, so the server is only silent if it has
     /// answered nothing else since.
     pub(super) fn unanswered_since(&self, sent: Instant) {
-        if self.health().last_answer.is_none_or(|last| last < sent) {
+        if self
+            .health
+            .lock()
+            .last_answer
+            .is_none_or(|last| last < sent)
+        {
             self.fell_silent(Failure::Timeout);
         }
     }
 
     /// It does not answer, or nobody is there.
     pub(super) fn fell_silent(&self, why: Failure) {
-        let mut health = self.health();
+        let mut health = self.health.lock();
         if self.is_silent() {
             return;
         }
@@ -115,18 +118,13 @@ impl Upstream {
 
     /// Whether it is time to try the silent server once; the next time is later.
     fn take_retry(&self, now: Instant) -> bool {
-        let mut health = self.health();
+        let mut health = self.health.lock();
         if !self.is_silent() || now < health.retry_at {
             return false;
         }
         health.pause = (health.pause * 2).min(LAST_PAUSE);
         health.retry_at = now + health.pause;
         true
-    }
-
-    fn health(&self) -> MutexGuard<'_, Health> {
-        // Every change is whole before anything can panic.
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use futures_util::{
 };
 use hickory_net::runtime::{DnsTcpStream, DnsUdpSocket, RuntimeProvider, TokioHandle, TokioTime};
 use metrics::counter;
+use parking_lot::Mutex;
 use tokio::{io::Interest, net};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
@@ -124,8 +125,7 @@ impl DnsUdpSocket for UdpSocket {
         if received.is_ready() {
             return received;
         }
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.as_mut().poll(cx).map(Err)
+        self.failure.lock().as_mut().poll(cx).map(Err)
     }
 
     fn poll_send_to(

@@ -1,11 +1,7 @@
 //! The TCP connections to a server, used again and again (RFC 7766 section 6.2.1), but each by one query at a time: CoreDNS
 //! answers the queries of a connection one after the other, so a slow name would hold up those behind it.
 
-use std::{
-    net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use futures_util::StreamExt;
 use hickory_net::{
@@ -14,6 +10,7 @@ use hickory_net::{
     tcp::TcpClientStream,
     xfer::{DnsExchange, DnsHandle},
 };
+use parking_lot::Mutex;
 
 use super::provider::Provider;
 
@@ -50,11 +47,11 @@ impl Connections {
         request: &DnsRequest,
         fits: impl Fn(&DnsResponse) -> bool,
     ) -> Result<DnsResponse, NetError> {
-        let idle = self.idle().pop();
+        let idle = self.idle.lock().pop();
         if let Some(connection) = idle {
             match first(&connection, request, &fits).await {
                 Ok(response) => {
-                    self.idle().push(connection);
+                    self.idle.lock().push(connection);
                     return Ok(response);
                 }
                 Err(NetError::Timeout) => return Err(NetError::Timeout),
@@ -63,13 +60,8 @@ impl Connections {
         }
         let connection = dial.connect().await?;
         let response = first(&connection, request, &fits).await?;
-        self.idle().push(connection);
+        self.idle.lock().push(connection);
         Ok(response)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<DnsExchange<Provider>>> {
-        // Every change is whole before anything can panic.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,8 @@
 //! The quotas of namespaces.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::RwLock;
 use serde::Serialize;
 
 use crate::clients::Namespace;
@@ -34,23 +32,23 @@ impl NamespaceQuotas {
     /// The Namespaces are still to be read.
     pub fn unread() -> Self {
         let quotas = Self::default();
-        quotas.write().is_unread = true;
+        quotas.0.write().is_unread = true;
         quotas
     }
 
     /// Whether the Namespaces were read, or cannot be. Before that a limit of the flags may be too low for a namespace.
     pub fn are_known(&self) -> bool {
-        !self.read().is_unread
+        !self.0.read().is_unread
     }
 
     /// The quota that annotations give a namespace.
     pub fn get(&self, namespace: Namespace) -> Option<NamespaceQuota> {
-        self.read().annotated.get(&namespace).copied()
+        self.0.read().annotated.get(&namespace).copied()
     }
 
     /// These are all namespaces with a quota of their own.
     pub fn replace(&self, annotated: HashMap<Namespace, NamespaceQuota>) {
-        *self.write() = Table {
+        *self.0.write() = Table {
             annotated,
             is_unread: false,
         };
@@ -58,7 +56,7 @@ impl NamespaceQuotas {
 
     /// A namespace has a quota of its own, or none.
     pub fn set(&self, namespace: Namespace, quota: Option<NamespaceQuota>) {
-        let mut table = self.write();
+        let mut table = self.0.write();
         match quota {
             Some(quota) => table.annotated.insert(namespace, quota),
             None => table.annotated.remove(&namespace),
@@ -67,15 +65,6 @@ impl NamespaceQuotas {
 
     /// The Namespaces cannot be read: what was known of them holds.
     pub fn cannot_be_read(&self) {
-        self.write().is_unread = false;
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
-        // Every change is whole before anything can panic.
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write().is_unread = false;
     }
 }

@@ -7,16 +7,11 @@ mod cached_answer;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    hash::BuildHasher,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use proto::{
     api::{DnsName, Family},
     dns::{self, Qname},
@@ -174,7 +169,7 @@ impl AnswerCache {
     /// How many answers are remembered.
     pub fn len(&self) -> usize {
         let shards = self.0.iter().flat_map(|shards| &shards.all);
-        shards.map(|shard| lock(shard).answers.len()).sum()
+        shards.map(|shard| shard.lock().answers.len()).sum()
     }
 
     /// Whether none is remembered.
@@ -204,7 +199,7 @@ impl Shards {
     }
 
     fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
-        self.all.get(shard).map(lock)
+        self.all.get(shard).map(Mutex::lock)
     }
 
     fn keep(&self, key: Key, said: Option<u64>, answer: &Answer<'_>) {
@@ -226,9 +221,4 @@ impl Shards {
             *bytes -= least.bytes();
         }
     }
-}
-
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // At worst an answer is missing.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,13 @@
 //! Events for who wants to see them as they come: a capture for a bug report.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
 use metrics::counter;
+use parking_lot::Mutex;
 use prost::Message as _;
 use proto::dnstap;
 use tokio::sync::mpsc;
@@ -36,7 +37,7 @@ impl CaptureSubscribers {
     /// Begins a capture; nothing if as many are under way as there may be.
     pub fn open(&self) -> Option<CaptureSubscriber> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let mut senders = self.senders();
+        let mut senders = self.0.senders.lock();
         senders.retain(|sender| !sender.is_closed());
         let room = senders.len() < MOST;
         if room {
@@ -61,7 +62,7 @@ impl CaptureSubscribers {
         if frames.is_empty() {
             return;
         }
-        let mut senders = self.senders();
+        let mut senders = self.0.senders.lock();
         senders.retain(|sender| {
             let sent = sender.try_send(frames.clone());
             if let Err(mpsc::error::TrySendError::Full(frames)) = &sent {
@@ -70,12 +71,6 @@ impl CaptureSubscribers {
             !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
         });
         self.0.open.store(senders.len(), Ordering::Relaxed);
-    }
-
-    fn senders(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Bytes>>> {
-        // Every change is whole before anything can panic.
-        let senders = self.0.senders.lock();
-        senders.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

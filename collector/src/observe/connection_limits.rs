@@ -5,12 +5,13 @@ use std::{
     fmt,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use runtime::{inspect::text::seconds, listen::Peer};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -136,12 +137,6 @@ struct Account {
     full_at: Mutex<Instant>,
 }
 
-impl Account {
-    fn full_at(&self) -> MutexGuard<'_, Instant> {
-        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Observations that were dropped, by why.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,7 +178,7 @@ impl PeerState {
     /// Whether it has left and owes nothing: who comes back at once has no other share of the queue, and may send no faster.
     fn is_over(&self, now: Instant) -> bool {
         let account = &self.account;
-        self.connections == 0 && *account.full_at() <= now && account.share.is_unused()
+        self.connections == 0 && *account.full_at.lock() <= now && account.share.is_unused()
     }
 }
 
@@ -208,7 +203,7 @@ impl ConnectionTable {
 
     /// Who is connected, in the order of their names.
     pub fn view(&self) -> Vec<PeerView> {
-        let table = self.table();
+        let table = self.table.lock();
         let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
         let view = |((key, is_known), guest): (&(Key, bool), &PeerState)| PeerView {
             peer: key.to_string(),
@@ -231,7 +226,7 @@ impl ConnectionTable {
 
     /// What was dropped.
     pub fn drops(&self) -> Drops {
-        self.table().drops
+        self.table.lock().drops
     }
 
     /// The queue.
@@ -249,7 +244,7 @@ impl ConnectionTable {
             Peer::Process { pid, .. } => Key::Process(*pid),
             Peer::Address(address) => Key::Address(address.ip().to_canonical()),
         };
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let of_peer = table.peers.get(&(key, is_known));
         let of_peer = of_peer.map_or(0, |guest| guest.connections);
         if table.taken >= self.limits.connections {
@@ -275,11 +270,6 @@ impl ConnectionTable {
             account,
         })
     }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        // Every change is whole before anything can panic.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl ConnectionPermit {
@@ -299,7 +289,7 @@ impl ConnectionPermit {
             } = lost;
             let all = queue + share + unknown;
             self.account.lost.fetch_add(all, Relaxed);
-            let mut table = self.connections.table();
+            let mut table = self.connections.table.lock();
             table.drops.queue += queue;
             table.drops.share += share;
             table.drops.unknown += unknown;
@@ -330,7 +320,7 @@ impl ConnectionPermit {
         if std::mem::replace(&mut self.is_known, is_known) == is_known {
             return;
         }
-        let mut table = self.connections.table();
+        let mut table = self.connections.table.lock();
         table.leave((self.key, !is_known));
         table.unknown = if is_known {
             table.unknown.saturating_sub(1)
@@ -350,7 +340,7 @@ impl ConnectionPermit {
         }
         let cost = Duration::from_secs(1).saturating_mul(frames) / rate;
         let now = Instant::now();
-        let mut full_at = self.account.full_at();
+        let mut full_at = self.account.full_at.lock();
         *full_at = (*full_at).max(now) + cost;
         let owed = full_at.duration_since(now);
         owed.checked_sub(Duration::from_secs(1))
@@ -360,7 +350,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut table = self.connections.table();
+        let mut table = self.connections.table.lock();
         table.taken = table.taken.saturating_sub(1);
         table.unknown = table.unknown.saturating_sub(usize::from(!self.is_known));
         table.leave((self.key, self.is_known));

@@ -4,15 +4,11 @@
 //! broken, of which nothing is known, so that every wanted name is asked for again. CoreDNS drops events too, when its own queue
 //! is full or it has no reader, and says so in its log alone.
 
-use std::{
-    collections::HashSet,
-    mem::take,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
 use foldhash::fast::RandomState;
 use metrics::counter;
+use parking_lot::Mutex;
 use proto::api::DnsName;
 use tokio::{sync::Notify, time::Instant};
 
@@ -94,7 +90,7 @@ impl LossTracker {
     }
 
     fn take(&self) -> Backfill {
-        let mut lost = self.lost();
+        let mut lost = self.0.lost.lock();
         Backfill {
             names: take(&mut lost.names).into_iter().collect(),
             anything: take(&mut lost.gap),
@@ -103,7 +99,7 @@ impl LossTracker {
 
     /// The answer for a name found no room.
     pub(super) fn keep(&self, name: DnsName) {
-        let mut lost = self.lost();
+        let mut lost = self.0.lost.lock();
         if lost.names.len() < MAX_NAMES || lost.names.contains(&name) {
             lost.names.insert(name);
         } else {
@@ -117,14 +113,14 @@ impl LossTracker {
     /// Anything may have been missed.
     pub(super) fn gap(&self, reason: &'static str) {
         counter!("collector_stream_gaps_total", "reason" => reason).increment(1);
-        self.lost().gap = true;
+        self.0.lost.lock().gap = true;
         self.0.told.notify_one();
     }
 
     /// A peer that may speak has opened a stream.
     pub(super) fn open(&self, peer: Key) -> Watched {
         let peer = whose(peer);
-        let mut lost = self.lost();
+        let mut lost = self.0.lost.lock();
         let broken = lost.broken.remove(&peer) || lost.forgot;
         drop(lost);
         if broken {
@@ -141,13 +137,7 @@ impl LossTracker {
 
     /// What a peer said before it was known is dropped: if it is known when it comes back, it has been lost.
     pub(super) fn unjudged(&self, peer: Key) {
-        self.lost().broke(whose(peer));
-    }
-
-    fn lost(&self) -> MutexGuard<'_, Lost> {
-        // Every change is whole before anything can panic.
-        let lost = self.0.lost.lock();
-        lost.unwrap_or_else(PoisonError::into_inner)
+        self.0.lost.lock().broke(whose(peer));
     }
 }
 
@@ -172,7 +162,7 @@ impl Drop for Watched {
             return;
         }
         self.loss_tracker.gap("broken");
-        self.loss_tracker.lost().broke(self.peer);
+        self.loss_tracker.0.lost.lock().broke(self.peer);
     }
 }
 
@@ -260,7 +250,7 @@ mod tests {
             loss_tracker.open(peer(last)).ended();
             assert!(loss_tracker.take().anything, "{last}");
         }
-        assert!(loss_tracker.lost().broken.len() <= MAX_BROKEN);
+        assert!(loss_tracker.0.lost.lock().broken.len() <= MAX_BROKEN);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,9 +1,8 @@
 //! Whose streams observations came in, as numbers: two bytes for each address that is known, and none for a frame.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::connection_limits::Key;
 use crate::observation::Provenance;
@@ -24,7 +23,7 @@ struct Peers {
 impl PeerIds {
     /// What is seen in the streams of this peer.
     pub(super) fn of(&self, key: Key) -> Provenance {
-        let mut peers = self.peers();
+        let mut peers = self.0.lock();
         if let Some(number) = peers.numbers.get(&key) {
             return Provenance::peer(*number);
         }
@@ -41,7 +40,7 @@ impl PeerIds {
     pub fn describe(&self, source: Provenance) -> String {
         let key = source
             .number()
-            .and_then(|number| self.peers().keys.get(number).copied());
+            .and_then(|number| self.0.lock().keys.get(number).copied());
         match (source, key) {
             (_, Some(key)) => format!("in the dnstap stream of {key}"),
             (Provenance::STATUS, _) => {
@@ -53,11 +52,6 @@ impl PeerIds {
             }
             _ => "in a dnstap stream".to_owned(),
         }
-    }
-
-    fn peers(&self) -> MutexGuard<'_, Peers> {
-        // Every change is whole before anything can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,6 +88,6 @@ mod tests {
         }
         let last = peer_ids.of(Key::Process(Some(i32::MAX)));
         assert_eq!(last, Provenance::STREAM);
-        assert_eq!(peer_ids.peers().keys.len(), Provenance::PEERS);
+        assert_eq!(peer_ids.0.lock().keys.len(), Provenance::PEERS);
     }
 }

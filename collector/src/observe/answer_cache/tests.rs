@@ -214,7 +214,7 @@ fn names_of_any_size_take_no_more_room_than_there_is() {
     }
     let shards = &remembered.0.as_ref().unwrap();
     for shard in &shards.all {
-        let shard = lock(shard);
+        let shard = shard.lock();
         let bytes: usize = shard.answers.iter().map(|(_, kept)| kept.bytes()).sum();
         assert_eq!(shard.bytes, bytes);
         assert!(bytes <= shards.bytes && bytes > 0);
