@@ -64,7 +64,10 @@ fn every_behaviour_has_a_number_and_tests_that_exist() {
             .collect();
         assert!(missing.is_empty(), "behaviour {number}: {missing:?}");
     }
-    assert_eq!(indexed, behaviours, "the sections of docs/behaviours-tests.md");
+    assert_eq!(
+        indexed, behaviours,
+        "the sections of docs/behaviours-tests.md"
+    );
 }
 
 #[test]
