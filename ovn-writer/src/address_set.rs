@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ovsdb_replica::{
-    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Datum, Function,
-    Operation, Record, Row, Until, replica, transact::OperationResult,
+    Atom, BaseType, Column, ColumnProblem, ColumnType, Condition, Datum, Function, Operation,
+    Record, Row, replica, transact::OperationResult,
 };
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DnsName, Family, address_set_id, address_set_name};
 use smol_str::{SmolStr, ToSmolStr};
@@ -223,46 +223,27 @@ impl Record for AddressSet {
         )]
     }
 
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut row = Self::default();
-        row.modify(columns)?;
-        Ok(row)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        let mut is_renamed = false;
-        for (column, value) in difference {
-            is_renamed |= column != ADDRESSES;
-            self.modify_column(&column, value)
-                .map_err(|problem| problem.of(column))?;
+    fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
+        match column {
+            NAME => self.name = difference.into_string()?.as_str().into(),
+            ADDRESSES => {
+                let members = difference.into_set()?;
+                let texts = members.iter().map(Atom::text);
+                self.toggle_members(&distinct(texts.collect::<Result<_, _>>()?)?);
+                return Ok(());
+            }
+            EXTERNAL_IDS => {
+                self.external_ids.modify(&KEYS, difference)?;
+                self.identity = self.identify();
+            }
+            _ => return Err(ColumnProblem::Unknown),
         }
-        if is_renamed {
-            self.is_well_named = self.has_its_name();
-        }
+        self.is_well_named = !self.name.is_empty() && self.has_its_name();
         Ok(())
     }
 
     fn key(&self) -> Option<DnsName> {
         self.identity.as_ref().map(|identity| identity.name.clone())
-    }
-}
-
-impl AddressSet {
-    fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
-        match column {
-            NAME => self.name = value.into_string()?.as_str().into(),
-            ADDRESSES => {
-                let members = value.into_set()?;
-                let texts = members.iter().map(Atom::text);
-                self.toggle_members(&distinct(texts.collect::<Result<_, _>>()?)?);
-            }
-            EXTERNAL_IDS => {
-                self.external_ids.modify(&KEYS, value)?;
-                self.identity = self.identify();
-            }
-            _ => return Err(ColumnProblem::Unknown),
-        }
-        Ok(())
     }
 }
 
@@ -276,14 +257,8 @@ pub(crate) fn made_for(store: &str, uuid: Uuid) -> Vec<Condition> {
 pub(crate) fn is_absent(name: &DnsName, owner_controller: &str, family: Family) -> Operation {
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = Datum::from(address_set_name(&id).as_str());
-    Operation::Wait {
-        table: TABLE.into(),
-        filter: vec![Condition(NAME.into(), Function::Equal, set_name)],
-        columns: vec![SmolStr::new_static("_uuid")],
-        until: Until::Equal,
-        rows: Vec::new(),
-        timeout: 0,
-    }
+    let has_name = Condition(NAME.into(), Function::Equal, set_name);
+    Operation::wait_for_none(TABLE, vec![has_name])
 }
 
 /// Asks for the names of all rows, whoever made them.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub use self::{
     expression::Sense,
-    nat::{Nat, NatKey, NatSets},
+    nat::{Nat, NatKey},
     rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames},
 };
 use crate::address_set::AddressSet;
@@ -76,7 +76,7 @@ impl References {
         self.update_rules(&replica.3, &changes.3, &mut touched);
         for key in &changes.4 {
             let is_there = replica.4.has_key(key);
-            for uuid in key.rows.iter() {
+            for uuid in key.rows.into_iter().flatten() {
                 touched.rows.insert(uuid);
                 update(&mut self.nat_by_row, (uuid, key.clone()), is_there);
             }

@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     error::Error,
-    monitor::{MonitorId, Requests, Update},
-    reconnect::{Backoff, ReconnectSchedule},
+    monitor::{MonitorId, Update},
+    reconnect::{LONGEST_WAIT, ReconnectSchedule},
     remote::{Remote, Remotes},
     replica::Replica,
     server::{Progress, SERVER_DATABASE, ServedDatabase},
@@ -26,8 +26,6 @@ pub struct ClientOptions {
     pub leader_only: Option<bool>,
     /// How long a transaction may take before its outcome counts as unknown.
     pub transact_deadline: Duration,
-    /// How long to wait between attempts to connect.
-    pub backoff: Backoff,
     /// How to connect.
     pub session: SessionOptions,
 }
@@ -39,7 +37,6 @@ impl ClientOptions {
             database: database.into(),
             leader_only: None,
             transact_deadline: Duration::from_secs(10),
-            backoff: Backoff::default(),
             session: SessionOptions::default(),
         }
     }
@@ -104,16 +101,12 @@ struct Carryover<T: Tables> {
 struct Link<T: Tables> {
     remote: Remote,
     session: Session,
-    id: MonitorId<'static>,
+    id: MonitorId,
     leader_only: bool,
     progress: Progress,
     server: Replica<ServedDatabase>,
-    replica: T::Replica,
+    monitored: ResumePoint<T>,
     resumed: bool,
-    /// The transaction up to which the replica is.
-    last: String,
-    /// What was asked for.
-    requests: Requests,
     since: Instant,
 }
 
@@ -122,7 +115,7 @@ impl<T: Tables> Client<T> {
     pub fn new(remotes: &Remotes, mut options: ClientOptions) -> Self {
         options.leader_only.get_or_insert(remotes.are_several());
         let options = Arc::new(options);
-        let mut reconnect = ReconnectSchedule::new(remotes, options.backoff);
+        let mut reconnect = ReconnectSchedule::new(remotes);
         let carryover = Carryover {
             progress: Progress::default(),
             kept: None,
@@ -139,7 +132,7 @@ impl<T: Tables> Client<T> {
     pub fn replica(&self) -> Option<&T::Replica> {
         match &self.state {
             State::Connecting(..) => None,
-            State::Up(link) => Some(&link.replica),
+            State::Up(link) => Some(&link.monitored.replica),
         }
     }
 
@@ -223,7 +216,7 @@ impl<T: Tables> Client<T> {
             return;
         };
         // A session that ends soon after its start counts as a failed attempt.
-        if link.since.elapsed() > self.options.backoff.max {
+        if link.since.elapsed() > LONGEST_WAIT {
             self.reconnect.succeeded();
         }
         let carryover = link.remember(keep_replica);
@@ -270,7 +263,7 @@ impl<T: Tables> Link<T> {
             .progress
             .check(&server, &options.database, leader_only, Instant::now())?;
         let id = MonitorId::new("replica", &options.database);
-        let monitored = session.monitor(&id, requests, &mut carryover.kept).await?;
+        let (monitored, resumed) = session.monitor(&id, requests, &mut carryover.kept).await?;
         Ok(Self {
             remote,
             session,
@@ -278,10 +271,8 @@ impl<T: Tables> Link<T> {
             leader_only,
             progress: carryover.progress,
             server,
-            replica: monitored.replica,
-            resumed: monitored.resumed,
-            last: monitored.last,
-            requests: monitored.requests,
+            monitored,
+            resumed,
             since: Instant::now(),
         })
     }
@@ -294,11 +285,12 @@ impl<T: Tables> Link<T> {
             SessionEvent::Responsive(responsive) => return Ok(Some(Event::Responsive(responsive))),
         };
         let mut changes = T::Changes::default();
-        let any_counted = T::counted(&self.replica) > 0;
+        let replica = &mut self.monitored.replica;
+        let any_counted = T::counted(replica) > 0;
         match Update::parse(&notification)? {
             Update::Rows { id, last, updates } if id == self.id => {
-                T::apply(&mut self.replica, updates, &mut changes)?;
-                self.last = last;
+                T::apply(replica, updates, &mut changes)?;
+                self.monitored.last = last;
             }
             Update::Rows { id, updates, .. } if id.1 == SERVER_DATABASE => {
                 ServedDatabase::apply(&mut self.server, updates, &mut Default::default())?;
@@ -308,19 +300,24 @@ impl<T: Tables> Link<T> {
             Update::Rows { id, .. } => {
                 return Err(Error::Unexpected(format!("update of {:?}", id.0)));
             }
-            Update::Canceled(id) => return Err(Error::Canceled(id.1.into_owned())),
+            Update::Canceled(id) => return Err(Error::Canceled(id.1)),
         }
-        let is_news =
-            !T::nothing_changed(&changes) || any_counted != (T::counted(&self.replica) > 0);
+        let counts_any = T::counted(&self.monitored.replica) > 0;
+        let is_news = !T::nothing_changed(&changes) || any_counted != counts_any;
         Ok(is_news.then_some(Event::Changed(changes)))
     }
 
     /// What a next session needs of this one, which is then of no more use.
     fn remember(&mut self, keep_replica: bool) -> Carryover<T> {
+        let ResumePoint {
+            replica,
+            last,
+            requests,
+        } = &mut self.monitored;
         let kept = ResumePoint {
-            replica: mem::take(&mut self.replica),
-            last: mem::take(&mut self.last),
-            requests: mem::take(&mut self.requests),
+            replica: mem::take(replica),
+            last: mem::take(last),
+            requests: mem::take(requests),
         };
         Carryover {
             progress: self.progress,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     replica::toggle,
     replica_error::ColumnProblem,
-    schema::{BaseType, ColumnType},
+    schema::{BaseType, Column, ColumnType},
     value::{Atom, Datum, TypeError},
 };
 
@@ -62,7 +62,12 @@ macro_rules! table {
         impl $crate::Record for $name {
             const TABLE: &'static str = $table;
             const COLUMNS: &'static [$crate::Column] = &[
-                $( $crate::__column!($field, $type $(, $optional)?), )*
+                $(
+                    $crate::columns::column::<$type>(
+                        ::std::stringify!($field),
+                        &[$(::std::stringify!($optional))?],
+                    ),
+                )*
             ];
             type Key = $key_type;
 
@@ -72,30 +77,17 @@ macro_rules! table {
                 }
             )?
 
-            fn read(columns: $crate::Row) -> ::std::result::Result<Self, $crate::ColumnError> {
-                let mut row = <Self as ::std::default::Default>::default();
-                $crate::Record::modify(&mut row, columns)?;
-                ::std::result::Result::Ok(row)
-            }
-
-            fn modify(
+            fn modify_column(
                 &mut self,
-                difference: $crate::Row,
-            ) -> ::std::result::Result<(), $crate::ColumnError> {
-                for (column, value) in difference {
-                    $(
-                        if column == $crate::columns::column_name(::std::stringify!($field)) {
-                            if let ::std::result::Result::Err(problem) =
-                                $crate::columns::ColumnValue::modify(&mut self.$field, value)
-                            {
-                                return ::std::result::Result::Err(problem.of(column));
-                            }
-                            continue;
-                        }
-                    )*
-                    return ::std::result::Result::Err($crate::ColumnProblem::Unknown.of(column));
-                }
-                ::std::result::Result::Ok(())
+                column: &str,
+                difference: $crate::Datum,
+            ) -> ::std::result::Result<(), $crate::ColumnProblem> {
+                $(
+                    if column == $crate::columns::column_name(::std::stringify!($field)) {
+                        return $crate::columns::ColumnValue::modify(&mut self.$field, difference);
+                    }
+                )*
+                ::std::result::Result::Err($crate::ColumnProblem::Unknown)
             }
 
             fn key(&self) -> ::std::option::Option<$key_type> {
@@ -105,22 +97,14 @@ macro_rules! table {
     };
 }
 
-/// A column of [`table!`](crate::table!).
+/// The column of a field, which is required without the word `optional`.
 #[doc(hidden)]
-#[macro_export]
-macro_rules! __column {
-    ($field:ident, $type:ty) => {
-        $crate::Column::required(
-            $crate::columns::column_name(::std::stringify!($field)),
-            <$type as $crate::columns::ColumnValue>::TYPE,
-        )
-    };
-    ($field:ident, $type:ty, optional) => {
-        $crate::Column::optional(
-            $crate::columns::column_name(::std::stringify!($field)),
-            <$type as $crate::columns::ColumnValue>::TYPE,
-        )
-    };
+pub const fn column<T: ColumnValue>(field: &'static str, options: &[&str]) -> Column {
+    let name = column_name(field);
+    match options {
+        [] => Column::required(name, T::TYPE),
+        _ => Column::optional(name, T::TYPE),
+    }
 }
 
 /// The name of the column of a field, which may be a raw identifier.
@@ -164,24 +148,28 @@ pub trait ColumnValue: Default {
 }
 
 macro_rules! atoms {
-    ($($type:ty: $base:ident, $read:expr;)+) => {$(
+    ($($type:ty: $base:ident, $what:literal, $($pattern:pat => $value:expr),+;)+) => {$(
         impl AtomValue for $type {
             const TYPE: BaseType = BaseType::$base;
 
             fn read(atom: Atom) -> Result<Self, TypeError> {
-                $read(atom)
+                match atom {
+                    $($pattern => Ok($value),)+
+                    _ => Err(TypeError($what)),
+                }
             }
         }
     )+};
 }
 
 atoms! {
-    i64: Integer, Atom::into_integer;
-    f64: Real, Atom::into_real;
-    bool: Boolean, Atom::into_boolean;
-    SmolStr: String, Atom::into_string;
-    String: String, |atom: Atom| atom.into_string().map(String::from);
-    Uuid: Uuid, Atom::into_uuid;
+    i64: Integer, "an integer", Atom::Integer(value) => value;
+    // A real number may be written as an integer.
+    f64: Real, "a real number", Atom::Real(value) => value, Atom::Integer(value) => value as f64;
+    bool: Boolean, "a boolean", Atom::Boolean(value) => value;
+    SmolStr: String, "a string", Atom::String(text) => text;
+    String: String, "a string", Atom::String(text) => text.into();
+    Uuid: Uuid, "a uuid", Atom::Uuid(uuid) => uuid;
 }
 
 impl<T: AtomValue + Default> ColumnValue for T {

@@ -40,17 +40,10 @@ pub struct ServerError {
 impl ServerError {
     /// Reads an `error` member, which is a text or an object.
     pub(super) fn parse(json: &str) -> Self {
-        serde_json::from_str(json)
-            .or_else(|_| {
-                serde_json::from_str(json).map(|error| Self {
-                    error,
-                    details: None,
-                })
-            })
-            .unwrap_or_else(|_| Self {
-                error: json.to_owned(),
-                details: None,
-            })
+        serde_json::from_str(json).unwrap_or_else(|_| Self {
+            error: serde_json::from_str(json).unwrap_or_else(|_| json.to_owned()),
+            details: None,
+        })
     }
 }
 
@@ -151,17 +144,7 @@ impl Error {
             | Self::Refused { .. }
             | Self::TooOld { .. }
             | Self::Schema(_) => NextStep::Refuse,
-            Self::Connect(_)
-            | Self::Lost(_)
-            | Self::Deadline { .. }
-            | Self::Malformed { .. }
-            | Self::Unexpected(_)
-            | Self::Inconsistent(_)
-            | Self::Canceled(_)
-            | Self::NotServed { .. }
-            | Self::NotLeader
-            | Self::Stale { .. }
-            | Self::Worker(_) => NextStep::Reconnect,
+            _ => NextStep::Reconnect,
         }
     }
 
@@ -178,22 +161,15 @@ impl Error {
     /// Whether what was replicated before is right, so that only what happened since need be read. It is not when the server
     /// contradicts itself, when something may have been missed, and when the database is another one afterwards.
     pub(super) fn leaves_the_replica_intact(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Connect(_)
-            | Self::Lost(_)
-            | Self::Deadline { .. }
-            | Self::NotServed { .. }
-            | Self::NotLeader
-            | Self::Stale { .. } => true,
-            Self::Refused { .. }
-            | Self::Malformed { .. }
-            | Self::Unexpected(_)
-            | Self::TooOld { .. }
-            | Self::Schema(_)
-            | Self::Inconsistent(_)
-            | Self::Canceled(_)
-            | Self::Worker(_) => false,
-        }
+                | Self::Lost(_)
+                | Self::Deadline { .. }
+                | Self::NotServed { .. }
+                | Self::NotLeader
+                | Self::Stale { .. }
+        )
     }
 }
 

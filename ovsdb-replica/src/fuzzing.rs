@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
-use jsonrpsee_types::{Response, ResponsePayload};
 use serde_json::value::RawValue;
 use tokio_util::codec::Decoder;
 
@@ -88,40 +87,24 @@ fn messages<'a>(
     (messages, end)
 }
 
-/// One message of JSON-RPC 1.0. A reply reaches jsonrpsee, which reads version 2.0, with the result or the refusal that a JSON parser
-/// finds in the message.
+/// One message of JSON-RPC 1.0. A reply has the result or the refusal that a parser finds in the message.
 pub fn json_rpc(data: &[u8]) {
-    let Ok(Incoming::Reply { id, reply, .. }) = incoming(data.into()) else {
+    let Ok(Incoming::Reply(reply)) = incoming(data.into()) else {
         return;
     };
-    // A parser also knows keys that are written with escapes.
+    // A member that a reply does not have need not be text.
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(data) else {
         return;
     };
-    if data.contains(&b'\\') {
-        return;
-    }
-    let member = |name| {
-        let text = members.get(name).map(|value| value.get());
-        text.filter(|text| *text != "null")
-    };
-    assert_eq!(member("id").map(str::parse), Some(Ok(id)));
-    let read = serde_json::from_slice::<Response<'_, &RawValue>>(&reply);
-    match (member("error"), members.get("result")) {
-        (Some(error), _) => match read.expect("a refusal").payload {
-            ResponsePayload::Error(refusal) => {
-                assert_eq!(refusal.data().map(RawValue::get), Some(error));
-            }
-            ResponsePayload::Success(result) => panic!("{result} in the place of {error}"),
-        },
-        (None, Some(result)) => match read.map(|reply| reply.payload) {
-            Ok(ResponsePayload::Success(found)) => assert_eq!(found.get(), result.get()),
-            Ok(ResponsePayload::Error(error)) => panic!("{error} in the place of {result}"),
-            // A member of version 2.0 that a server of version 1.0 does not send.
-            Err(_) => assert!(members.contains_key("jsonrpc")),
-        },
-        // jsonrpsee ends the session.
-        (None, None) => assert!(read.is_err()),
+    let member = |name| members.get(name).map(|value| value.get());
+    assert_eq!(member("id").map(str::parse), Some(Ok(reply.id)));
+    let error = member("error").filter(|text| *text != "null");
+    match reply.result {
+        Err(refusal) => assert_eq!(error, Some(&*refusal.lossy())),
+        Ok(result) => {
+            assert_eq!(error, None);
+            assert_eq!(member("result"), Some(&*result.lossy()));
+        }
     }
 }
 

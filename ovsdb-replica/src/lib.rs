@@ -93,7 +93,6 @@ pub use uuid::Uuid;
 pub use self::{
     client::{Client, ClientOptions, Event},
     error::{Error, NextStep, ServerError},
-    reconnect::Backoff,
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{Record, Replica},
     replica_error::{ColumnError, ColumnProblem, ReplicaError},

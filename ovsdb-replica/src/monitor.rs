@@ -1,6 +1,6 @@
 //! Monitors (ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::{
     replica::{Record, TableUpdates},
     schema::{Schema, SchemaError},
     transact::Condition,
-    transport::{Notification, Text},
+    transport::Notification,
 };
 
 /// The transaction id that no server knows: everything is sent.
@@ -48,14 +48,11 @@ impl Requests {
 
 /// The name of a monitor: its purpose and its database, as an array on the wire.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct MonitorId<'a>(
-    #[serde(borrow)] pub(super) Cow<'a, str>,
-    #[serde(borrow)] pub(super) Cow<'a, str>,
-);
+pub(super) struct MonitorId(pub(super) String, pub(super) String);
 
-impl MonitorId<'static> {
-    pub(super) fn new(purpose: &'static str, database: &str) -> Self {
-        Self(Cow::Borrowed(purpose), Cow::Owned(database.to_owned()))
+impl MonitorId {
+    pub(super) fn new(purpose: &str, database: &str) -> Self {
+        Self(purpose.to_owned(), database.to_owned())
     }
 }
 
@@ -73,40 +70,32 @@ pub(super) enum Update<'a> {
     /// `update3`.
     Rows {
         /// Of which monitor.
-        id: MonitorId<'a>,
+        id: MonitorId,
         /// The last transaction.
         last: String,
         /// What happened.
         updates: TableUpdates<'a>,
     },
     /// `monitor_canceled`.
-    Canceled(MonitorId<'a>),
+    Canceled(MonitorId),
 }
 
 impl<'a> Update<'a> {
     /// Reads a notification.
     pub(super) fn parse(notification: &'a Notification) -> Result<Self, Error> {
-        Self::read(&notification.method, &notification.params)
-            .map_err(|source| Error::Malformed {
-                what: "a notification",
-                source,
-            })?
-            .ok_or_else(|| Error::Unexpected(notification.method.clone()))
-    }
-
-    fn read(method: &str, params: &'a Text) -> Result<Option<Self>, serde_json::Error> {
-        Ok(Some(match method {
-            "update3" => {
-                let (id, last, updates) = params.read()?;
+        let params = &notification.params;
+        let read = match notification.method.as_str() {
+            "update3" => params.read().and_then(|(id, last, updates)| {
                 let updates = TableUpdates::read_differences(updates)?;
-                Self::Rows { id, last, updates }
-            }
-            "monitor_canceled" => {
-                let (id,) = params.read()?;
-                Self::Canceled(id)
-            }
-            _ => return Ok(None),
-        }))
+                Ok(Self::Rows { id, last, updates })
+            }),
+            "monitor_canceled" => params.read().map(|(id,)| Self::Canceled(id)),
+            other => return Err(Error::Unexpected(other.to_owned())),
+        };
+        read.map_err(|source| Error::Malformed {
+            what: "a notification",
+            source,
+        })
     }
 }
 
@@ -117,6 +106,7 @@ mod tests {
             testing::Book,
             tests::{books, schema},
         },
+        super::transport::Text,
         *,
     };
 

@@ -4,31 +4,15 @@ use std::time::Duration;
 
 use super::remote::{Remote, Remotes};
 
-/// How long to wait between attempts: twice as long each round, with jitter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Backoff {
-    /// Before the second round.
-    pub initial: Duration,
-    /// At most, jitter apart.
-    pub max: Duration,
-}
-
-impl Default for Backoff {
-    /// 100 ms to 3 s.
-    fn default() -> Self {
-        Self {
-            initial: Duration::from_millis(100),
-            max: Duration::from_secs(3),
-        }
-    }
-}
+/// How long to wait between two rounds of attempts: at first, and at most. Each round doubles it.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// The order of attempts: every round tries each remote once, in an order that differs from client to client, and the rounds
 /// come at growing intervals.
 #[derive(Clone, Debug)]
 pub(super) struct ReconnectSchedule {
     remotes: Remotes,
-    backoff: Backoff,
     /// What is left of this round.
     left: Vec<Remote>,
     /// Rounds that were begun.
@@ -36,10 +20,9 @@ pub(super) struct ReconnectSchedule {
 }
 
 impl ReconnectSchedule {
-    pub(super) fn new(remotes: &Remotes, backoff: Backoff) -> Self {
+    pub(super) fn new(remotes: &Remotes) -> Self {
         Self {
             remotes: remotes.clone(),
-            backoff,
             left: Vec::new(),
             rounds: 0,
         }
@@ -71,11 +54,8 @@ impl ReconnectSchedule {
         let Some(doublings) = self.rounds.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let full = self
-            .backoff
-            .initial
-            .saturating_mul(1 << doublings.min(20))
-            .min(self.backoff.max);
+        let full = FIRST_WAIT.saturating_mul(1 << doublings.min(20));
+        let full = full.min(LONGEST_WAIT);
         // Half of it at least, so that many clients of a server that comes back do not all come in one moment.
         full.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
@@ -88,7 +68,7 @@ mod tests {
     #[test]
     fn every_remote_is_tried_before_any_is_waited_for() {
         let remotes: Remotes = "tcp:a:1,tcp:b:1,tcp:c:1".parse().unwrap();
-        let mut reconnect = ReconnectSchedule::new(&remotes, Backoff::default());
+        let mut reconnect = ReconnectSchedule::new(&remotes);
         let round: Vec<_> = (0..3).map(|_| reconnect.next()).collect();
         assert!(round.iter().all(|(_, delay)| delay.is_zero()));
         let mut tried: Vec<_> = round
@@ -104,11 +84,7 @@ mod tests {
     #[test]
     fn waits_grow_to_the_limit_and_start_over_after_success() {
         let remotes: Remotes = "unix:/a".parse().unwrap();
-        let backoff = Backoff {
-            initial: Duration::from_millis(100),
-            max: Duration::from_secs(3),
-        };
-        let mut reconnect = ReconnectSchedule::new(&remotes, backoff);
+        let mut reconnect = ReconnectSchedule::new(&remotes);
         let waits: Vec<_> = (0..200).map(|_| reconnect.next().1).collect();
         for (index, wait) in waits.iter().enumerate().skip(1) {
             let full =

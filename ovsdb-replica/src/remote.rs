@@ -170,15 +170,6 @@ impl FromStr for Remotes {
     }
 }
 
-impl From<Remote> for Remotes {
-    fn from(first: Remote) -> Self {
-        Self {
-            first,
-            others: Vec::new(),
-        }
-    }
-}
-
 impl fmt::Display for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;

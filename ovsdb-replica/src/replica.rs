@@ -11,17 +11,20 @@ use foldhash::{HashMap, HashSet};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-pub use self::updates::{RowUpdates, TableUpdates};
-use self::{by_key::ByKey, updates::RowUpdate};
+pub use self::updates::TableUpdates;
+use self::{
+    by_key::ByKey,
+    updates::{RowUpdate, RowUpdates},
+};
 use super::{
-    replica_error::{ColumnError, ReplicaError},
+    replica_error::{ColumnError, ColumnProblem, ReplicaError},
     schema::Column,
     transact::Condition,
-    value::Row,
+    value::{Datum, Row},
 };
 
 /// How a row is kept: the client's own type, as small as it likes.
-pub trait Record: Sized + Send + 'static {
+pub trait Record: Default + Send + 'static {
     /// The table whose rows these are.
     const TABLE: &'static str;
 
@@ -36,19 +39,35 @@ pub trait Record: Sized + Send + 'static {
         Vec::new()
     }
 
+    /// Changes a column by a difference as `update3` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came or
+    /// went ([`toggle`]), the pairs of a map that came, went or changed, anything else anew. A set whose type allows one element
+    /// at most counts as anything else. [`ColumnValue`](super::columns::ColumnValue) does so for the types of
+    /// [`table!`](crate::table!).
+    ///
+    /// # Errors
+    /// [`ColumnProblem`] for a column that the client did not ask for, or with a value of another type.
+    fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem>;
+
     /// A row as it is; columns that are not named have their default.
     ///
     /// # Errors
-    /// [`ColumnError`] for a column that the client did not ask for, or with a value of another type.
-    fn read(columns: Row) -> Result<Self, ColumnError>;
+    /// As [`Record::modify_column`].
+    fn read(columns: Row) -> Result<Self, ColumnError> {
+        let mut row = Self::default();
+        row.modify(columns)?;
+        Ok(row)
+    }
 
-    /// Changes the row by a difference as `update3` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came
-    /// or went ([`toggle`]), the pairs of a map that came, went or changed ([`toggle_pair`]), anything else anew. A set whose
-    /// type allows one element at most counts as anything else.
+    /// Changes the row by a difference.
     ///
     /// # Errors
-    /// As [`Record::read`].
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError>;
+    /// As [`Record::modify_column`].
+    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
+        difference.into_iter().try_for_each(|(column, value)| {
+            self.modify_column(&column, value)
+                .map_err(|problem| problem.of(column))
+        })
+    }
 
     /// The key, if the row has one. Changes of rows without one are no [`Event`](super::Event).
     fn key(&self) -> Option<Self::Key>;
@@ -126,7 +145,7 @@ impl<R: Record> Replica<R> {
     ///
     /// # Errors
     /// [`ReplicaError`]; the copy may then have been changed in part, and must be given up.
-    pub fn apply(
+    pub(super) fn apply(
         &mut self,
         updates: RowUpdates<'_>,
         touched: &mut HashSet<R::Key>,
@@ -148,67 +167,42 @@ impl<R: Record> Replica<R> {
                 .map_err(|source| ReplicaError::Row { uuid, source })
         };
         let column_error = |source| ReplicaError::Column { uuid, source };
+        let (key_before, counted_before) = self.facts(uuid);
         match update {
+            RowUpdate::Insert(_) if self.rows.contains_key(&uuid) => {
+                return Err(ReplicaError::Present(uuid));
+            }
             RowUpdate::Insert(json) => {
                 let row = R::read(columns(json)?).map_err(column_error)?;
-                self.index(uuid, row.key(), touched);
-                self.recount(false, row.counts());
-                if self.rows.insert(uuid, row).is_some() {
-                    return Err(ReplicaError::Present(uuid));
-                }
+                self.rows.insert(uuid, row);
             }
             RowUpdate::Modify(json) => {
                 let row = self.rows.get_mut(&uuid).ok_or(ReplicaError::Absent(uuid))?;
-                let before = (row.key(), row.counts());
                 row.modify(columns(json)?).map_err(column_error)?;
-                let after = (row.key(), row.counts());
-                self.reindex(uuid, before.0, after.0, touched);
-                self.recount(before.1, after.1);
             }
-            RowUpdate::Delete => {
-                let row = self.rows.remove(&uuid).ok_or(ReplicaError::Absent(uuid))?;
-                self.unindex(uuid, row.key(), touched);
-                self.recount(row.counts(), false);
+            RowUpdate::Delete(()) => {
+                self.rows.remove(&uuid).ok_or(ReplicaError::Absent(uuid))?;
             }
         }
+        let (key, is_counted) = self.facts(uuid);
+        self.counted += usize::from(is_counted);
+        self.counted -= usize::from(counted_before);
+        if key_before != key {
+            if let Some(key) = &key_before {
+                self.by_key.remove(key, uuid);
+            }
+            if let Some(key) = &key {
+                self.by_key.insert(key.clone(), uuid);
+            }
+        }
+        touched.extend(key_before.into_iter().chain(key));
         Ok(())
     }
 
-    fn recount(&mut self, before: bool, after: bool) {
-        match (before, after) {
-            (false, true) => self.counted += 1,
-            (true, false) => self.counted = self.counted.saturating_sub(1),
-            _ => {}
-        }
-    }
-
-    fn reindex(
-        &mut self,
-        uuid: Uuid,
-        before: Option<R::Key>,
-        after: Option<R::Key>,
-        touched: &mut HashSet<R::Key>,
-    ) {
-        if before == after {
-            touched.extend(after);
-        } else {
-            self.unindex(uuid, before, touched);
-            self.index(uuid, after, touched);
-        }
-    }
-
-    fn index(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
-        if let Some(key) = key {
-            self.by_key.insert(key.clone(), uuid);
-            touched.insert(key);
-        }
-    }
-
-    fn unindex(&mut self, uuid: Uuid, key: Option<R::Key>, touched: &mut HashSet<R::Key>) {
-        if let Some(key) = key {
-            self.by_key.remove(&key, uuid);
-            touched.insert(key);
-        }
+    /// The key of a row, and whether it counts.
+    fn facts(&self, uuid: Uuid) -> (Option<R::Key>, bool) {
+        let row = self.rows.get(&uuid);
+        row.map_or((None, false), |row| (row.key(), row.counts()))
     }
 }
 
@@ -216,18 +210,6 @@ impl<R: Record> Replica<R> {
 pub fn toggle<T: Ord>(set: &mut BTreeSet<T>, element: T) {
     if !set.remove(&element) {
         set.insert(element);
-    }
-}
-
-/// Takes over a difference of a map, kept as pairs in the order of their keys: a pair that is there goes, a key that is there
-/// takes the new value, the others come.
-pub fn toggle_pair<K: Ord, V: Eq>(map: &mut Vec<(K, V)>, key: K, value: V) {
-    match map.binary_search_by(|(k, _)| k.cmp(&key)) {
-        Ok(index) => match map.get_mut(index) {
-            Some((_, old)) if *old != value => *old = value,
-            _ => drop(map.remove(index)),
-        },
-        Err(index) => map.insert(index, (key, value)),
     }
 }
 

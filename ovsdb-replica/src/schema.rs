@@ -27,7 +27,8 @@ struct ColumnSchema {
 }
 
 /// The type of one element (RFC 7047 section 3.2, `<atomic-type>`).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
 pub enum BaseType {
     /// A 64-bit integer.
     Integer,
@@ -65,27 +66,20 @@ pub struct Column {
 impl Column {
     /// A column without which the client cannot work.
     pub const fn required(name: &'static str, kind: ColumnType) -> Self {
-        let required = true;
         Self {
             name,
             kind,
-            required,
+            required: true,
         }
     }
 
     /// A column that older schemas do not have: it is then as if it had its default in every row.
     pub const fn optional(name: &'static str, kind: ColumnType) -> Self {
-        let required = false;
         Self {
             name,
             kind,
-            required,
+            required: false,
         }
-    }
-
-    /// Its name.
-    pub const fn name(&self) -> &'static str {
-        self.name
     }
 }
 
@@ -93,26 +87,20 @@ impl Column {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SchemaError {
     /// There is no such table or column.
-    #[error("the schema of {database} {version} has no column {table}.{column}")]
+    #[error("the schema of {schema} has no column {table}.{column}")]
     Missing {
-        /// Which database.
-        database: String,
-        /// Which version of its schema.
-        version: String,
+        /// The name and the version of the schema.
+        schema: String,
         /// Which table.
         table: &'static str,
         /// Which column.
         column: &'static str,
     },
     /// The column holds something else.
-    #[error(
-        "in the schema of {database} {version}, {table}.{column} is not {expected} but {found}"
-    )]
+    #[error("in the schema of {schema}, {table}.{column} is not {expected} but {found}")]
     Type {
-        /// Which database.
-        database: String,
-        /// Which version of its schema.
-        version: String,
+        /// The name and the version of the schema.
+        schema: String,
         /// Which table.
         table: &'static str,
         /// Which column.
@@ -135,28 +123,29 @@ impl Schema {
         wanted: &'static [Column],
     ) -> Result<Option<Vec<&'static str>>, SchemaError> {
         let columns = self.tables.get(table).map(|table| &table.columns);
+        let schema = || format!("{} {}", self.name, self.version);
         let mut present = Vec::with_capacity(wanted.len());
-        for column in wanted {
-            match columns.and_then(|columns| columns.get(column.name)) {
-                Some(found) if ColumnType::of(&found.kind) == Some(column.kind) => {
-                    present.push(column.name);
+        for wanted in wanted {
+            let column = wanted.name;
+            match columns.and_then(|columns| columns.get(column)) {
+                Some(found) if ColumnType::of(&found.kind) == Some(wanted.kind) => {
+                    present.push(column);
                 }
                 Some(found) => {
                     return Err(SchemaError::Type {
-                        database: self.name.clone(),
-                        version: self.version.clone(),
+                        schema: schema(),
                         table,
-                        column: column.name,
-                        expected: column.kind,
+                        column,
+                        expected: wanted.kind,
                         found: found.kind.to_string(),
                     });
                 }
-                None if column.required => {
+                None if wanted.required => {
+                    let schema = schema();
                     return Err(SchemaError::Missing {
-                        database: self.name.clone(),
-                        version: self.version.clone(),
+                        schema,
                         table,
-                        column: column.name,
+                        column,
                     });
                 }
                 None => {}
@@ -166,40 +155,18 @@ impl Schema {
     }
 }
 
-impl BaseType {
-    fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "integer" => Self::Integer,
-            "real" => Self::Real,
-            "boolean" => Self::Boolean,
-            "string" => Self::String,
-            "uuid" => Self::Uuid,
-            _ => return None,
-        })
-    }
-}
-
 impl fmt::Display for BaseType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Integer => "integer",
-            Self::Real => "real",
-            Self::Boolean => "boolean",
-            Self::String => "string",
-            Self::Uuid => "uuid",
-        })
+        f.write_str(&format!("{self:?}").to_ascii_lowercase())
     }
 }
 
 impl ColumnType {
     /// The type that `kind` of a schema describes (RFC 7047 section 3.2, `<type>`), if it is one.
     fn of(kind: &Value) -> Option<Self> {
-        let base = |value: &Value| {
-            let name = value.as_str().or_else(|| value.get("type")?.as_str())?;
-            BaseType::parse(name)
-        };
+        let base = |value: &Value| BaseType::deserialize(value.get("type").unwrap_or(value)).ok();
         let Some(key) = kind.get("key") else {
-            return BaseType::parse(kind.as_str()?).map(Self::One);
+            return base(kind).map(Self::One);
         };
         let is_one = |name| kind.get(name).is_none_or(|bound| *bound == 1);
         match (kind.get("value"), is_one("max")) {

@@ -1,8 +1,8 @@
 //! One connection to one server, from its opening to its end: requests with a deadline, and what comes, in its order.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, iter, time::Duration};
 
-use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde::Serialize;
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
@@ -130,10 +130,10 @@ impl Session {
         deadline: Duration,
     ) -> TransactionId {
         let id = TransactionId(self.next_id);
-        let params = Transact {
-            database,
-            operations: &operations,
-        };
+        let database = iter::once(Param::Database(database));
+        let params: Vec<_> = database
+            .chain(operations.iter().map(Param::Operation))
+            .collect();
         match self.send("transact", &params) {
             Ok(_) => self.transactions.push_back(Transaction {
                 id,
@@ -224,22 +224,22 @@ impl Session {
         }
         let id = MonitorId::new("server", SERVER_DATABASE);
         let requests = ServedDatabase::requests(&schema)?;
-        let monitored = self
-            .monitor::<ServedDatabase>(&id, requests, &mut None)
-            .await?;
+        let mut kept = None::<ResumePoint<ServedDatabase>>;
+        let (monitored, _) = self.monitor(&id, requests, &mut kept).await?;
         Ok(monitored.replica)
     }
 
-    /// Starts to monitor tables, and reads their rows, or what happened to them since `kept`.
+    /// Starts to monitor tables, and reads their rows, or what happened to them since `kept`; returns which of the two it was,
+    /// too.
     ///
     /// # Errors
     /// Those of any request; `kept` is left as it was if the server was not asked or did not answer.
     pub(super) async fn monitor<T: Tables>(
         &mut self,
-        id: &MonitorId<'static>,
+        id: &MonitorId,
         requests: Requests,
         kept: &mut Option<ResumePoint<T>>,
-    ) -> Result<Monitored<T>, Error> {
+    ) -> Result<(ResumePoint<T>, bool), Error> {
         let deadline = self.options.monitor_deadline;
         kept.take_if(|kept| kept.requests != requests);
         let since = kept.as_ref().map_or(NO_TRANSACTION, |kept| &kept.last);
@@ -306,24 +306,15 @@ fn no_request(reply: &Reply) -> Error {
     TransportError::from(MessageError::NoRequest(reply.id.to_string())).into()
 }
 
-/// The parameters of `transact`: the database, then the operations, in one array.
-struct Transact<'a> {
-    database: &'a str,
-    operations: &'a [Operation],
+/// The parameters of `transact`: the database, then the operations.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Param<'a> {
+    Database(&'a str),
+    Operation(&'a Operation),
 }
 
-impl Serialize for Transact<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut array = serializer.serialize_seq(Some(self.operations.len().saturating_add(1)))?;
-        array.serialize_element(self.database)?;
-        for operation in self.operations {
-            array.serialize_element(operation)?;
-        }
-        array.end()
-    }
-}
-
-/// What was replicated before, up to a transaction.
+/// What is replicated, up to a transaction.
 pub(super) struct ResumePoint<T: Tables> {
     pub(super) replica: T::Replica,
     /// The transaction.
@@ -332,32 +323,22 @@ pub(super) struct ResumePoint<T: Tables> {
     pub(super) requests: Requests,
 }
 
-/// What a monitor begins with.
-pub(super) struct Monitored<T: Tables> {
-    pub(super) replica: T::Replica,
-    /// Whether only what happened since the last session was read.
-    pub(super) resumed: bool,
-    /// The transaction up to which this is.
-    pub(super) last: String,
-    /// What was asked for.
-    pub(super) requests: Requests,
-}
-
+/// What a monitor begins with, and whether only what happened since the last session was read.
 fn since_reply<T: Tables>(
     reply: &Text,
     kept: Option<T::Replica>,
     requests: Requests,
-) -> Result<Monitored<T>, Error> {
+) -> Result<(ResumePoint<T>, bool), Error> {
     let SinceReply(found, last, updates) = reply.read().map_err(malformed)?;
     let mut replica = kept.filter(|_| found).unwrap_or_default();
     let updates = TableUpdates::read_differences(updates).map_err(malformed)?;
     T::apply(&mut replica, updates, &mut T::Changes::default())?;
-    Ok(Monitored {
+    let monitored = ResumePoint {
         replica,
-        resumed: found,
         last,
         requests,
-    })
+    };
+    Ok((monitored, found))
 }
 
 fn malformed(source: serde_json::Error) -> Error {

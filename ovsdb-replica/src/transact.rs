@@ -22,9 +22,6 @@ pub enum Operation {
         table: Cow<'static, str>,
         /// Its columns; those left out have their default.
         row: Row,
-        /// By which other operations of the transaction refer to the row: [`Atom::NamedUuid`].
-        #[serde(rename = "uuid-name", skip_serializing_if = "Option::is_none")]
-        uuid_name: Option<String>,
     },
     /// Sets columns (RFC 7047 section 5.2.3).
     Update {
@@ -83,88 +80,22 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Makes a row to which no other operation of the transaction refers.
+    /// Makes a row.
     pub fn insert(table: impl Into<Cow<'static, str>>, row: Row) -> Self {
-        Self::Insert {
-            table: table.into(),
-            row,
-            uuid_name: None,
-        }
+        let table = table.into();
+        Self::Insert { table, row }
     }
 
-    /// Refuses the transaction, as `timed out`, unless the row holds these values at this moment: a guard in front of changes
-    /// that rely on them. A row that is gone does not hold them.
-    pub fn guard(table: impl Into<Cow<'static, str>>, uuid: Uuid, values: Row) -> Self {
+    /// Refuses the transaction, as `timed out`, if there is such a row.
+    pub fn wait_for_none(table: impl Into<Cow<'static, str>>, filter: Vec<Condition>) -> Self {
         Self::Wait {
             table: table.into(),
-            filter: vec![Condition::uuid(uuid)],
-            columns: values.keys().cloned().collect(),
+            filter,
+            columns: vec![SmolStr::new_static("_uuid")],
             until: Until::Equal,
-            rows: vec![values],
+            rows: Vec::new(),
             timeout: 0,
         }
-    }
-
-    /// Its length on the wire in bytes, give or take a fifth.
-    pub fn estimated_wire_len(&self) -> usize {
-        const FRAME: usize = 40;
-        let row = |row: &Row| {
-            row.iter()
-                .map(|(k, v)| k.len() + 3 + v.estimated_wire_len())
-                .sum::<usize>()
-        };
-        let filter = |filter: &[Condition]| -> usize {
-            filter
-                .iter()
-                .map(|c| c.0.len() + 11 + c.2.estimated_wire_len())
-                .sum()
-        };
-        FRAME
-            + match self {
-                Self::Insert {
-                    table,
-                    row: columns,
-                    uuid_name,
-                } => {
-                    let name = uuid_name.as_ref().map_or(0, |name| name.len() + 15);
-                    table.len() + row(columns) + name
-                }
-                Self::Update {
-                    table,
-                    filter: rows,
-                    row: columns,
-                } => table.len() + filter(rows) + row(columns),
-                Self::Mutate {
-                    table,
-                    filter: rows,
-                    mutations,
-                } => {
-                    let mutation = |m: &Mutation| m.0.len() + 16 + m.2.estimated_wire_len();
-                    table.len() + filter(rows) + mutations.iter().map(mutation).sum::<usize>()
-                }
-                Self::Delete {
-                    table,
-                    filter: rows,
-                } => table.len() + filter(rows),
-                Self::Select {
-                    table,
-                    filter: rows,
-                    columns,
-                } => {
-                    let columns: usize = columns.iter().map(|column| column.len() + 3).sum();
-                    table.len() + filter(rows) + columns
-                }
-                Self::Wait {
-                    table,
-                    filter: rows,
-                    columns,
-                    rows: expected,
-                    ..
-                } => {
-                    let columns: usize = columns.iter().map(|column| column.len() + 3).sum();
-                    table.len() + filter(rows) + columns + expected.iter().map(row).sum::<usize>()
-                }
-            }
     }
 }
 
@@ -183,24 +114,9 @@ pub enum Until {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition(pub Cow<'static, str>, pub Function, pub Datum);
 
-/// How a column is compared (RFC 7047 section 5.1, `<function>`). Only numbers have an order.
+/// How a column is compared (RFC 7047 section 5.1, `<function>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Function {
-    /// The column is less.
-    #[serde(rename = "<")]
-    Less,
-    /// The column is less or equal.
-    #[serde(rename = "<=")]
-    AtMost,
-    /// The column is different.
-    #[serde(rename = "!=")]
-    NotEqual,
-    /// The column is greater or equal.
-    #[serde(rename = ">=")]
-    AtLeast,
-    /// The column is greater.
-    #[serde(rename = ">")]
-    Greater,
     /// The column is equal.
     #[serde(rename = "==")]
     Equal,
@@ -218,11 +134,6 @@ impl Condition {
         Self("_uuid".into(), Function::Equal, uuid.into())
     }
 
-    /// Rows whose column has this value.
-    pub fn equal(column: impl Into<Cow<'static, str>>, value: impl Into<Datum>) -> Self {
-        Self(column.into(), Function::Equal, value.into())
-    }
-
     /// Rows whose map of strings has this pair.
     pub fn has_pair(column: &'static str, key: &str, value: &str) -> Self {
         Self(
@@ -237,25 +148,10 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 
-/// How a column changes (RFC 7047 section 5.1, `<mutator>`). The arithmetic ones are for numbers, and for sets of them.
+/// How a set or a map changes (RFC 7047 section 5.1, `<mutator>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mutator {
-    /// The number is added.
-    #[serde(rename = "+=")]
-    Add,
-    /// The number is subtracted.
-    #[serde(rename = "-=")]
-    Subtract,
-    /// The column is multiplied by the number.
-    #[serde(rename = "*=")]
-    Multiply,
-    /// The column is divided by the number.
-    #[serde(rename = "/=")]
-    Divide,
-    /// The column is the remainder of a division by the number.
-    #[serde(rename = "%=")]
-    Remainder,
     /// Elements are added; those that are there stay.
     Insert,
     /// Elements are removed; those that are not there do not matter.
@@ -286,13 +182,16 @@ impl Outcome {
 }
 
 /// What one operation did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct OperationResult {
     /// The number of rows that met the conditions of a mutation or a deletion.
     pub count: Option<u64>,
     /// The rows that a [`Operation::Select`] read.
     pub rows: Option<Vec<Row>>,
     uuid: Option<Atom>,
+    error: Option<String>,
+    details: Option<String>,
 }
 
 impl OperationResult {
@@ -302,6 +201,19 @@ impl OperationResult {
             Some(Atom::Uuid(uuid)) => Some(uuid),
             _ => None,
         }
+    }
+
+    /// What it lacks to be the result of this operation (RFC 7047 section 5.2).
+    fn missing_member(&self, operation: &Operation) -> Option<&'static str> {
+        let (member, is_there) = match operation {
+            Operation::Insert { .. } => ("uuid", self.uuid().is_some()),
+            Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
+                ("count", self.count.is_some())
+            }
+            Operation::Select { .. } => ("rows", self.rows.is_some()),
+            Operation::Wait { .. } => return None,
+        };
+        (!is_there).then_some(member)
     }
 }
 
@@ -335,56 +247,6 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Why the results of a transaction make no sense.
-#[derive(Debug, thiserror::Error)]
-enum ResultError {
-    #[error("{found} results of {expected} operations")]
-    Count { found: usize, expected: usize },
-    #[error("operation {0} was not run, and none failed")]
-    NotRun(usize),
-    #[error("the result of operation {index} has no {member}")]
-    Incomplete { index: usize, member: &'static str },
-}
-
-/// What stands in a reply for an operation, whichever it is.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Element {
-    error: Option<String>,
-    details: Option<String>,
-    count: Option<u64>,
-    uuid: Option<Atom>,
-    rows: Option<Vec<Row>>,
-}
-
-impl Element {
-    /// The result, if it is one that this operation has (RFC 7047 section 5.2).
-    fn result_of(
-        self,
-        index: usize,
-        operation: &Operation,
-    ) -> Result<OperationResult, ResultError> {
-        let result = OperationResult {
-            count: self.count,
-            rows: self.rows,
-            uuid: self.uuid,
-        };
-        let (member, is_there) = match operation {
-            Operation::Insert { .. } => ("uuid", result.uuid().is_some()),
-            Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
-                ("count", result.count.is_some())
-            }
-            Operation::Select { .. } => ("rows", result.rows.is_some()),
-            Operation::Wait { .. } => return Ok(result),
-        };
-        if is_there {
-            Ok(result)
-        } else {
-            Err(ResultError::Incomplete { index, member })
-        }
-    }
-}
-
 /// Reads the reply to these operations.
 pub(super) fn outcome(operations: &[Operation], reply: &Text) -> Outcome {
     match read(operations, reply) {
@@ -399,37 +261,36 @@ pub(super) fn outcome(operations: &[Operation], reply: &Text) -> Outcome {
 fn read(operations: &[Operation], reply: &Text) -> Result<Outcome, serde_json::Error> {
     use serde::de::Error as _;
 
-    let elements: Vec<Option<Object<Element>>> = reply.read()?;
-    let (found, expected) = (elements.len(), operations.len());
+    let found: Vec<Option<Object<OperationResult>>> = reply.read()?;
+    let expected = operations.len();
+    let mut wrong = (found.len() != expected)
+        .then(|| format!("{} results of {expected} operations", found.len()));
     let mut results = Vec::with_capacity(expected);
-    let mut wrong = (found != expected).then_some(ResultError::Count { found, expected });
-    for (index, element) in elements.into_iter().enumerate() {
-        let Some(Object(mut element)) = element else {
-            wrong = wrong.or(Some(ResultError::NotRun(index)));
+    for (index, result) in found.into_iter().enumerate() {
+        let Some(Object(mut result)) = result else {
+            let not_run = || format!("operation {index} was not run, and none failed");
+            wrong.get_or_insert_with(not_run);
             continue;
         };
         // One more than there are operations is the error of the commit.
         if index <= expected
-            && let Some(error) = element.error.take()
+            && let Some(error) = result.error.take()
         {
-            let reason = ServerError {
-                error,
-                details: element.details,
-            };
+            let details = result.details;
             return Ok(Outcome::Refused(Refusal {
                 operation: (index < expected).then_some(index),
-                reason,
+                reason: ServerError { error, details },
             }));
         }
-        if let Some(operation) = operations.get(index) {
-            match element.result_of(index, operation) {
-                Ok(result) => results.push(result),
-                Err(error) => wrong = wrong.or(Some(error)),
-            }
+        let operation = operations.get(index);
+        if let Some(member) = operation.and_then(|it| result.missing_member(it)) {
+            let incomplete = || format!("the result of operation {index} has no {member}");
+            wrong.get_or_insert_with(incomplete);
         }
+        results.push(result);
     }
     match wrong {
-        Some(error) => Err(serde_json::Error::custom(error)),
+        Some(words) => Err(serde_json::Error::custom(words)),
         None => Ok(Outcome::Done(results)),
     }
 }

@@ -14,7 +14,6 @@ mod local;
 pub(crate) mod message;
 mod output;
 mod pem;
-mod timer;
 mod tls;
 mod wire;
 
@@ -22,8 +21,9 @@ use std::{io, time::Duration};
 
 pub(crate) use self::{
     connect::connect,
-    connection::{Connection, Received, Reply},
-    message::{Notification, Text},
+    connection::Connection,
+    inbox::Received,
+    message::{Notification, Reply, Text},
 };
 pub use self::{
     framing::{Framing, FramingError, Limits},

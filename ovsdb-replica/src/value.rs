@@ -22,8 +22,6 @@ pub enum Atom {
     String(SmolStr),
     /// The `_uuid` of a row.
     Uuid(Uuid),
-    /// The `uuid-name` of a row that the same transaction inserts.
-    NamedUuid(String),
 }
 
 /// The value of a column (RFC 7047 section 5.1, `<value>`).
@@ -46,15 +44,6 @@ pub type Row = BTreeMap<SmolStr, Datum>;
 pub struct TypeError(pub &'static str);
 
 impl Atom {
-    fn estimated_wire_len(&self) -> usize {
-        match self {
-            Self::Integer(_) | Self::Real(_) | Self::Boolean(_) => 5,
-            Self::String(text) => text.len() + 2,
-            Self::Uuid(_) => 47,
-            Self::NamedUuid(name) => name.len() + 17,
-        }
-    }
-
     /// The text of a string.
     ///
     /// # Errors
@@ -74,51 +63,6 @@ impl Atom {
         match self {
             Self::String(text) => Ok(text),
             _ => Err(TypeError("a string")),
-        }
-    }
-
-    /// The value of an integer.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is another kind of atom.
-    pub fn into_integer(self) -> Result<i64, TypeError> {
-        match self {
-            Self::Integer(value) => Ok(value),
-            _ => Err(TypeError("an integer")),
-        }
-    }
-
-    /// The value of a real number, which may be written as an integer.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is another kind of atom.
-    pub fn into_real(self) -> Result<f64, TypeError> {
-        match self {
-            Self::Real(value) => Ok(value),
-            Self::Integer(value) => Ok(value as f64),
-            _ => Err(TypeError("a real number")),
-        }
-    }
-
-    /// The value of a boolean.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is another kind of atom.
-    pub fn into_boolean(self) -> Result<bool, TypeError> {
-        match self {
-            Self::Boolean(value) => Ok(value),
-            _ => Err(TypeError("a boolean")),
-        }
-    }
-
-    /// The `_uuid` of a row.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is another kind of atom.
-    pub fn into_uuid(self) -> Result<Uuid, TypeError> {
-        match self {
-            Self::Uuid(uuid) => Ok(uuid),
-            _ => Err(TypeError("a uuid")),
         }
     }
 }
@@ -152,25 +96,6 @@ impl Datum {
         }
     }
 
-    /// Its length in JSON in bytes, escapes not counted.
-    pub(super) fn estimated_wire_len(&self) -> usize {
-        let set = |atoms: &[Atom]| {
-            atoms
-                .iter()
-                .map(|atom| atom.estimated_wire_len() + 1)
-                .sum::<usize>()
-        };
-        match self {
-            Self::Atom(atom) => atom.estimated_wire_len(),
-            Self::Set(atoms) => 10 + set(atoms),
-            Self::Map(pairs) => {
-                let pair =
-                    |(k, v): &(Atom, Atom)| k.estimated_wire_len() + v.estimated_wire_len() + 4;
-                10 + pairs.iter().map(pair).sum::<usize>()
-            }
-        }
-    }
-
     /// The elements of a set; a bare atom is a set of one.
     ///
     /// # Errors
@@ -195,17 +120,6 @@ impl Datum {
         }
     }
 
-    /// The pairs of a map of strings.
-    ///
-    /// # Errors
-    /// [`TypeError`] if it is anything else.
-    pub fn into_string_map(self) -> Result<Vec<(SmolStr, SmolStr)>, TypeError> {
-        self.into_map()?
-            .into_iter()
-            .map(|(key, value)| Ok((key.into_string()?, value.into_string()?)))
-            .collect()
-    }
-
     /// The text of a string.
     ///
     /// # Errors
@@ -224,18 +138,6 @@ impl From<&str> for Datum {
     }
 }
 
-impl From<i64> for Datum {
-    fn from(value: i64) -> Self {
-        Self::Atom(Atom::Integer(value))
-    }
-}
-
-impl From<bool> for Datum {
-    fn from(value: bool) -> Self {
-        Self::Atom(Atom::Boolean(value))
-    }
-}
-
 impl From<Uuid> for Datum {
     fn from(uuid: Uuid) -> Self {
         Self::Atom(Atom::Uuid(uuid))
@@ -250,7 +152,6 @@ impl Serialize for Atom {
             Self::Boolean(value) => serializer.serialize_bool(*value),
             Self::String(text) => serializer.serialize_str(text),
             Self::Uuid(uuid) => ("uuid", uuid.hyphenated().to_string()).serialize(serializer),
-            Self::NamedUuid(name) => ("named-uuid", name).serialize(serializer),
         }
     }
 }
@@ -323,10 +224,6 @@ impl<'de> Visitor<'de> for DatumVisitor {
                 let uuid = Uuid::try_parse(&text).map_err(A::Error::custom)?;
                 Datum::Atom(Atom::Uuid(uuid))
             }
-            "named-uuid" => {
-                let name = seq.next_element()?.ok_or_else(short)?;
-                Datum::Atom(Atom::NamedUuid(name))
-            }
             "set" => Datum::Set(seq.next_element()?.ok_or_else(short)?),
             "map" => Datum::Map(seq.next_element()?.ok_or_else(short)?),
             other => return Err(A::Error::custom(format_args!("unknown tag {other:?}"))),
@@ -379,7 +276,6 @@ mod tests {
             r#"true"#,
             r#""a \"text\"""#,
             r#"["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]"#,
-            r#"["named-uuid","row1"]"#,
             r#"["set",[]]"#,
             r#"["set",["a","b"]]"#,
             r#"["map",[["k","v"],["n",1]]]"#,
@@ -398,6 +294,7 @@ mod tests {
             r#"["set"]"#,
             r#"["set",[],1]"#,
             r#"["bag",[]]"#,
+            r#"["named-uuid","row1"]"#,
             r#"["uuid","no"]"#,
             r#"["set",[["set",[]]]]"#,
             r#"["map",[["k"]]]"#,

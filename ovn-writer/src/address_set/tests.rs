@@ -2,6 +2,8 @@
 
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 
+use ovsdb_replica::ColumnError;
+
 use super::*;
 
 fn row(json: serde_json::Value) -> Result<AddressSet, ColumnError> {

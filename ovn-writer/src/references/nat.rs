@@ -4,8 +4,7 @@ use uuid::Uuid;
 
 use super::rule::{SetName, SetNames};
 use ovsdb_replica::{
-    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
-    value::TypeError,
+    BaseType, Column, ColumnProblem, ColumnType, Datum, Record, columns::ColumnValue,
 };
 
 const ALLOWED: &str = "allowed_ext_ips";
@@ -19,8 +18,8 @@ pub struct Nat(NatKey);
 /// By what rows are found.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NatKey {
-    /// The address sets that they refer to by their rows.
-    pub rows: NatSets,
+    /// `allowed_ext_ips` and `exempted_ext_ips`: the rows of address sets.
+    pub rows: [Option<Uuid>; 2],
     /// Those that they name.
     pub names: SetNames,
 }
@@ -28,22 +27,11 @@ pub struct NatKey {
 impl NatKey {
     /// The columns that refer to this address set, which may have a row.
     pub fn columns(&self, set: &SetName, row: Option<Uuid>) -> Vec<&'static str> {
-        let rows = self.rows.0.into_iter().zip([ALLOWED, EXEMPTED]);
+        let rows = self.rows.into_iter().zip([ALLOWED, EXEMPTED]);
         let by_row = rows.filter(|(of, _)| of.is_some() && *of == row);
         let by_name = self.names.iter().filter(|(name, _)| name == set);
         let by_row = by_row.map(|(_, column)| column);
         by_row.chain(by_name.map(|_| MATCH)).collect()
-    }
-}
-
-/// `allowed_ext_ips` and `exempted_ext_ips`.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct NatSets([Option<Uuid>; 2]);
-
-impl NatSets {
-    /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = Uuid> {
-        self.0.into_iter().flatten()
     }
 }
 
@@ -56,23 +44,13 @@ impl Record for Nat {
     ];
     type Key = NatKey;
 
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut nat = Self::default();
-        nat.modify(columns)?;
-        Ok(nat)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        let [allowed, exempted] = &mut self.0.rows.0;
-        for (column, value) in difference {
-            // A column of one element at most comes anew.
-            let read = match column.as_str() {
-                ALLOWED => at_most_one(value).map(|set| *allowed = set),
-                EXEMPTED => at_most_one(value).map(|set| *exempted = set),
-                MATCH => (value.into_string()).map(|text| self.0.names = SetNames::of(&text)),
-                _ => return Err(ColumnProblem::Unknown.of(column)),
-            };
-            read.map_err(|problem| ColumnProblem::from(problem).of(column))?;
+    fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
+        let [allowed, exempted] = &mut self.0.rows;
+        match column {
+            ALLOWED => allowed.modify(difference)?,
+            EXEMPTED => exempted.modify(difference)?,
+            MATCH => self.0.names = SetNames::of(&difference.into_string()?),
+            _ => return Err(ColumnProblem::Unknown),
         }
         Ok(())
     }
@@ -82,17 +60,10 @@ impl Record for Nat {
     }
 }
 
-fn at_most_one(value: Datum) -> Result<Option<Uuid>, TypeError> {
-    let mut atoms = value.into_set()?.into_iter();
-    match (atoms.next(), atoms.next()) {
-        (None, _) => Ok(None),
-        (Some(Atom::Uuid(uuid)), None) => Ok(Some(uuid)),
-        _ => Err(TypeError("the uuid of a row, or none")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use ovsdb_replica::Row;
+
     use super::*;
 
     #[test]
@@ -101,7 +72,14 @@ mod tests {
         let uuids = [Uuid::from_u128(1), Uuid::from_u128(2)];
         let datum = |uuid: Uuid| serde_json::json!(["uuid", uuid]);
         let mut nat = Nat::read(row(serde_json::json!({ALLOWED: datum(uuids[0])}))).unwrap();
-        let rows = |nat: &Nat| nat.key().unwrap().rows.iter().collect::<Vec<_>>();
+        let rows = |nat: &Nat| {
+            nat.key()
+                .unwrap()
+                .rows
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(rows(&nat), uuids[..1]);
         nat.modify(row(serde_json::json!({EXEMPTED: datum(uuids[1])})))
             .unwrap();

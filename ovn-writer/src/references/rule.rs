@@ -7,8 +7,7 @@ use smol_str::SmolStr;
 
 use super::expression::{self, Sense};
 use ovsdb_replica::{
-    Atom, BaseType, Column, ColumnError, ColumnProblem, ColumnType, Datum, Record, Row,
-    value::TypeError,
+    BaseType, Column, ColumnProblem, ColumnType, Datum, Record, columns::ColumnValue,
 };
 
 use crate::external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNER_TYPE};
@@ -213,21 +212,6 @@ impl<T: OfTable> Rule<T> {
         let controller = self.external_ids.get(0).filter(|_| is_egress_firewall);
         controller.filter(|controller| *controller != DEFAULT_NETWORK_CONTROLLER)
     }
-
-    fn modify_column(&mut self, column: &str, value: Datum) -> Result<(), ColumnProblem> {
-        match column {
-            "match" => self.sets = SetNames::of(&value.into_string()?),
-            "priority" => match value {
-                Datum::Atom(Atom::Integer(priority)) => self.priority = priority,
-                _ => return Err(TypeError("an integer").into()),
-            },
-            "direction" => self.direction = value.into_string()?,
-            "action" => self.action = value.into_string()?,
-            EXTERNAL_IDS => self.external_ids.modify(&KEYS, value)?,
-            _ => return Err(ColumnProblem::Unknown),
-        }
-        Ok(())
-    }
 }
 
 impl<T: OfTable> Record for Rule<T> {
@@ -235,16 +219,14 @@ impl<T: OfTable> Record for Rule<T> {
     const COLUMNS: &'static [Column] = T::COLUMNS;
     type Key = RuleKey;
 
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut rule = Self::default();
-        rule.modify(columns)?;
-        Ok(rule)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            self.modify_column(&column, value)
-                .map_err(|problem| problem.of(column))?;
+    fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
+        match column {
+            "match" => self.sets = SetNames::of(&difference.into_string()?),
+            "priority" => self.priority.modify(difference)?,
+            "direction" => self.direction = difference.into_string()?,
+            "action" => self.action = difference.into_string()?,
+            EXTERNAL_IDS => self.external_ids.modify(&KEYS, difference)?,
+            _ => return Err(ColumnProblem::Unknown),
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use std::{
 };
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
-use smol_str::SmolStr;
 
 use super::{
     change::Change,
@@ -14,9 +13,7 @@ use super::{
     queue::Mark,
     set_of::SetOf,
 };
-use ovsdb_replica::{
-    Condition, Datum, Function, Operation, Replica, Until, transact::OperationResult,
-};
+use ovsdb_replica::{Condition, Datum, Function, Operation, Replica, transact::OperationResult};
 
 use crate::{
     address_set::{self, AddressSet, TABLE},
@@ -48,6 +45,9 @@ const GUARDED_ROWS: usize = 20;
 /// Where more sets are missing at once, as after a clean-up of ovn-kubernetes, the index of the table over names refuses a second
 /// row as well: at no cost, but without saying which one.
 const MAX_GUARDED: usize = 20;
+
+/// About so many bytes an operation takes that says that there is no row of a name.
+const GUARD_BYTES: usize = 150;
 
 /// A transaction that is under way.
 #[derive(Debug, Default)]
@@ -110,11 +110,8 @@ impl Batch {
             .iter()
             .map(|finding| finding.change.operation(&name));
         self.operations.extend(guards.chain(changes));
-        let added = self.operations.get(start..).unwrap_or_default();
-        self.bytes += added
-            .iter()
-            .map(Operation::estimated_wire_len)
-            .sum::<usize>();
+        let lengths = findings.iter().map(|it| it.change.estimated_wire_len());
+        self.bytes += lengths.sum::<usize>() + guarded.len() * GUARD_BYTES;
         self.guarded += guarded.len();
         self.rows += findings.len() + guarded.len() * GUARDED_ROWS;
         let operations = start..self.operations.len();
@@ -187,14 +184,7 @@ pub(super) fn unmanaged() -> Operation {
             Datum::string_map([(OWNER_TYPE, ADDRESS_SET_OWNER_TYPE)]),
         ),
     ];
-    Operation::Wait {
-        table: TABLE.into(),
-        filter: is_managed,
-        columns: vec![SmolStr::new_static("_uuid")],
-        until: Until::Equal,
-        rows: Vec::new(),
-        timeout: 0,
-    }
+    Operation::wait_for_none(TABLE, is_managed)
 }
 
 /// What a transaction that is done did.

@@ -92,6 +92,23 @@ impl Change {
         Some(self)
     }
 
+    /// Its length on the wire in bytes, roughly.
+    pub(super) fn estimated_wire_len(&self) -> usize {
+        const ROW: usize = 500;
+        let member = match self.family() {
+            Family::V4 => 16,
+            Family::V6 => 30,
+        };
+        ROW + match self {
+            Self::Create { addresses, .. } => addresses.len() * member,
+            Self::Mutate { insert, delete, .. } => {
+                let deleted: usize = delete.iter().map(|text| text.len() + 3).sum();
+                insert.len() * member + deleted
+            }
+            Self::Delete { .. } => 0,
+        }
+    }
+
     /// The operation on the wire. It can be sent again without harm: a set does not hold an address twice, the table's index
     /// keeps a second row of the same name out, and a row is deleted only while it bears our mark.
     pub fn operation(&self, name: &DnsName) -> Operation {
@@ -168,7 +185,6 @@ fn named(f: &mut fmt::Formatter<'_>, sign: char, addresses: &[impl fmt::Display]
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn a_mutation_says_only_what_changes() {
         let change = Change::Mutate {

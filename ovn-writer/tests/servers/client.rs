@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ovn_writer::address_set::{AddressSet, NORTHBOUND};
 use ovsdb_replica::{
-    Client, ClientOptions, Condition, Error, Event, Operation, Outcome, Row,
+    Client, ClientOptions, Condition, Error, Event, Operation, Outcome, Row, Until,
     transport::TransportError,
 };
 use runtime::store::Event as StoreEvent;
@@ -210,9 +210,13 @@ async fn a_guard_refuses_what_relies_on_something_that_has_changed() {
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
     let row = make_row(&mut client, "a1").await;
-    let guard = |name: &str| {
-        let values = Row::from([("name".into(), name.into())]);
-        Operation::guard("Address_Set", row, values)
+    let guard = |name: &str| Operation::Wait {
+        table: "Address_Set".into(),
+        filter: vec![Condition::uuid(row)],
+        columns: vec!["name".into()],
+        until: Until::Equal,
+        rows: vec![Row::from([("name".into(), name.into())])],
+        timeout: 0,
     };
     let done = transact(&mut client, vec![guard("a1"), add(row, "10.0.0.1")]).await;
     assert!(matches!(done, Outcome::Done(_)), "{done:?}");

@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 use ovn_writer::address_set::{AddressSet, NORTHBOUND};
-use ovsdb_replica::{Client, ClientOptions, Column, ColumnError, Event, Record, Row};
+use ovsdb_replica::{Client, ClientOptions, Column, ColumnProblem, Datum, Event, Record};
 use tests::workdir::Workdir;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -144,6 +144,7 @@ async fn a_column_that_an_older_schema_lacks_is_done_without() {
 }
 
 /// An ACL of which only the number matters.
+#[derive(Default)]
 struct Counted;
 
 impl Record for Counted {
@@ -151,11 +152,7 @@ impl Record for Counted {
     const COLUMNS: &'static [Column] = Acl::COLUMNS;
     type Key = ();
 
-    fn read(_columns: Row) -> Result<Self, ColumnError> {
-        Ok(Self)
-    }
-
-    fn modify(&mut self, _difference: Row) -> Result<(), ColumnError> {
+    fn modify_column(&mut self, _: &str, _: Datum) -> Result<(), ColumnProblem> {
         Ok(())
     }
 

@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn any_reply_reaches_jsonrpsee_as_a_parser_reads_it(data in changed("json_rpc")) {
+    fn any_reply_is_read_as_a_parser_reads_it(data in changed("json_rpc")) {
         json_rpc(&data);
     }
 }

@@ -2,27 +2,12 @@
 
 use std::hash::Hash;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use uuid::Uuid;
 
-/// As long as no more rows have the same key, no room is kept for one more.
-const FEW: usize = 4;
-
-/// From this number of rows with the same key on, their order costs more than it saves.
-const MANY: usize = 64;
-
-/// The rows of each key.
+/// The rows of each key, in no order. Nearly all keys have one or two.
 #[derive(Clone, Debug)]
-pub(super) struct ByKey<K>(HashMap<K, Rows>);
-
-/// The rows of one key. Nearly all keys have one or two; some may have nearly all rows.
-#[derive(Clone, Debug)]
-enum Rows {
-    /// In order.
-    Few(Vec<Uuid>),
-    /// Boxed, as it is larger than the others.
-    Many(Box<HashSet<Uuid>>),
-}
+pub(super) struct ByKey<K>(HashMap<K, Vec<Uuid>>);
 
 impl<K> Default for ByKey<K> {
     fn default() -> Self {
@@ -39,53 +24,28 @@ impl<K: Eq + Hash> ByKey<K> {
         self.0.contains_key(key)
     }
 
-    /// The rows with this key, in no order.
     pub(super) fn rows<'a>(&'a self, key: &K) -> impl Iterator<Item = Uuid> + use<'a, K> {
-        let (few, many) = match self.0.get(key) {
-            None => (None, None),
-            Some(Rows::Few(rows)) => (Some(rows), None),
-            Some(Rows::Many(rows)) => (None, Some(rows)),
-        };
-        let many = many.into_iter().flat_map(|rows| rows.iter());
-        few.into_iter().flatten().chain(many).copied()
+        self.0.get(key).into_iter().flatten().copied()
     }
 
+    /// Adds a row that the key does not have.
     pub(super) fn insert(&mut self, key: K, uuid: Uuid) {
-        let rows = self.0.entry(key).or_insert(Rows::Few(Vec::new()));
-        match rows {
-            Rows::Few(few) => {
-                let Err(at) = few.binary_search(&uuid) else {
-                    return;
-                };
-                if few.len() < FEW {
-                    few.reserve_exact(1);
-                }
-                few.insert(at, uuid);
-                if few.len() >= MANY {
-                    *rows = Rows::Many(Box::new(few.drain(..).collect()));
-                }
-            }
-            Rows::Many(many) => {
-                many.insert(uuid);
-            }
+        let rows = self.0.entry(key).or_default();
+        if rows.is_empty() {
+            // A vector that grows by itself begins with room for four.
+            rows.reserve_exact(1);
         }
+        rows.push(uuid);
     }
 
     pub(super) fn remove(&mut self, key: &K, uuid: Uuid) {
-        let is_empty = match self.0.get_mut(key) {
-            None => return,
-            Some(Rows::Few(few)) => {
-                if let Ok(at) = few.binary_search(&uuid) {
-                    few.remove(at);
-                }
-                few.is_empty()
-            }
-            Some(Rows::Many(many)) => {
-                many.remove(&uuid);
-                many.is_empty()
-            }
+        let Some(rows) = self.0.get_mut(key) else {
+            return;
         };
-        if is_empty {
+        if let Some(at) = rows.iter().position(|row| *row == uuid) {
+            rows.swap_remove(at);
+        }
+        if rows.is_empty() {
             self.0.remove(key);
         }
     }
@@ -101,8 +61,7 @@ mod tests {
     fn many_rows_of_one_key_come_and_go_like_few() {
         let mut by_key = ByKey::default();
         let mut expected = BTreeSet::new();
-        // Each is told of twice, as a key that stays the same is.
-        for n in (0..1000_u128).chain(0..1000) {
+        for n in 0..1000_u128 {
             // In no order.
             let uuid = Uuid::from_u128(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1009);
             by_key.insert("x", uuid);

@@ -101,7 +101,7 @@ fn contents(replica: &Replica<Book>) -> Model {
     let columns = |book: &Book| Columns {
         title: book.title.clone(),
         authors: book.authors.clone(),
-        ids: book.ids.iter().cloned().collect(),
+        ids: book.ids.clone(),
     };
     replica
         .iter()

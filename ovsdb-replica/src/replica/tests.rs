@@ -63,7 +63,7 @@ fn a_difference_is_the_exclusive_or() {
     let expected = Book {
         title: "x".into(),
         authors: ["a".into(), "c".into()].into(),
-        ids: vec![("k".into(), "9".into()), ("n".into(), "3".into())],
+        ids: [("k".into(), "9".into()), ("n".into(), "3".into())].into(),
     };
     assert_eq!(book(&replica), expected);
     apply(&mut replica, &one("modify", r#"{"authors":"a"}"#)).unwrap();

@@ -14,18 +14,20 @@ use uuid::Uuid;
 pub struct TableUpdates<'a>(pub(crate) Vec<(String, RowUpdates<'a>)>);
 
 /// What happened to which rows of one table.
-#[derive(Debug)]
-pub struct RowUpdates<'a>(pub(super) Vec<(Uuid, RowUpdate<'a>)>);
+pub(crate) type RowUpdates<'a> = Pairs<Uuid, RowUpdate<'a>>;
 
-/// What happened to one row. The texts are objects of columns.
-#[derive(Debug)]
-pub(super) enum RowUpdate<'a> {
+/// What happened to one row: `<row-update2>`. The texts are objects of columns.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RowUpdate<'a> {
     /// It came, or is there from the beginning.
+    #[serde(borrow, alias = "initial")]
     Insert(&'a RawValue),
     /// It changed by this difference.
+    #[serde(borrow)]
     Modify(&'a RawValue),
     /// It is gone.
-    Delete,
+    Delete(()),
 }
 
 impl<'a> TableUpdates<'a> {
@@ -34,42 +36,14 @@ impl<'a> TableUpdates<'a> {
     /// # Errors
     /// Anything else.
     pub fn read_differences(json: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let Pairs(tables) =
-            serde_json::from_str::<Pairs<String, Pairs<Uuid, Difference<'a>>>>(json.get())?;
-        let row = |(uuid, update): (Uuid, Difference<'a>)| (uuid, update.into());
-        let table = |(table, Pairs(rows)): (String, Pairs<Uuid, _>)| {
-            (table, RowUpdates(rows.into_iter().map(row).collect()))
-        };
-        Ok(Self(tables.into_iter().map(table).collect()))
-    }
-}
-
-/// `<row-update2>`.
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Difference<'a> {
-    #[serde(borrow)]
-    Initial(&'a RawValue),
-    #[serde(borrow)]
-    Insert(&'a RawValue),
-    #[serde(borrow)]
-    Modify(&'a RawValue),
-    Delete(()),
-}
-
-impl<'a> From<Difference<'a>> for RowUpdate<'a> {
-    fn from(update: Difference<'a>) -> Self {
-        match update {
-            Difference::Initial(row) | Difference::Insert(row) => Self::Insert(row),
-            Difference::Modify(row) => Self::Modify(row),
-            Difference::Delete(()) => Self::Delete,
-        }
+        let Pairs(tables) = serde_json::from_str(json.get())?;
+        Ok(Self(tables))
     }
 }
 
 /// The members of a JSON object in their order, none lost when a name comes twice.
 #[derive(Debug)]
-struct Pairs<K, V>(Vec<(K, V)>);
+pub(crate) struct Pairs<K, V>(pub(super) Vec<(K, V)>);
 
 impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Pairs<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,11 +1,9 @@
 //! Records for unit tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BaseType, Column, ColumnError, ColumnProblem, ColumnType, Condition, Record, Row,
-    replica::{toggle, toggle_pair},
-    value::TypeError,
+    BaseType, Column, ColumnProblem, ColumnType, Condition, Datum, Record, columns::ColumnValue,
 };
 
 /// A row with a column of each kind.
@@ -13,7 +11,7 @@ use crate::{
 pub(crate) struct Book {
     pub(crate) title: String,
     pub(crate) authors: BTreeSet<String>,
-    pub(crate) ids: Vec<(String, String)>,
+    pub(crate) ids: BTreeMap<String, String>,
 }
 
 impl Record for Book {
@@ -29,32 +27,12 @@ impl Record for Book {
         vec![Condition::has_pair("ids", "k", "1")]
     }
 
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut book = Self::default();
-        book.modify(columns)?;
-        Ok(book)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            let problem = |problem: TypeError| ColumnProblem::from(problem).of(column.clone());
-            match column.as_str() {
-                "title" => self.title = value.into_string().map_err(problem)?.into(),
-                "authors" => {
-                    for atom in value.into_set().map_err(problem)? {
-                        toggle(
-                            &mut self.authors,
-                            atom.into_string().map_err(problem)?.into(),
-                        );
-                    }
-                }
-                "ids" => {
-                    for (key, value) in value.into_string_map().map_err(problem)? {
-                        toggle_pair(&mut self.ids, key.into(), value.into());
-                    }
-                }
-                _ => return Err(ColumnProblem::Unknown.of(column)),
-            }
+    fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
+        match column {
+            "title" => self.title = difference.into_string()?.into(),
+            "authors" => self.authors.modify(difference)?,
+            "ids" => self.ids.modify(difference)?,
+            _ => return Err(ColumnProblem::Unknown),
         }
         Ok(())
     }
@@ -78,19 +56,8 @@ impl Record for Shelf {
         &[Column::optional("place", ColumnType::One(BaseType::String))];
     type Key = String;
 
-    fn read(columns: Row) -> Result<Self, ColumnError> {
-        let mut shelf = Self::default();
-        shelf.modify(columns)?;
-        Ok(shelf)
-    }
-
-    fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
-        for (column, value) in difference {
-            let place = value.into_string();
-            let place = place.map_err(|problem| ColumnProblem::from(problem).of(column))?;
-            self.0 = place.into();
-        }
-        Ok(())
+    fn modify_column(&mut self, _: &str, difference: Datum) -> Result<(), ColumnProblem> {
+        self.0.modify(difference)
     }
 
     fn key(&self) -> Option<String> {

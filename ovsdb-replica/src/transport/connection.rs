@@ -2,10 +2,10 @@
 
 use std::{
     borrow::Cow,
-    future::{Future, poll_fn, ready},
+    future::{self, Future, poll_fn},
     pin::Pin,
     sync::{Arc, OnceLock},
-    task::{self, Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use jsonrpsee_core::{
@@ -16,42 +16,25 @@ use jsonrpsee_core::{
     },
     middleware::{Request, RpcServiceBuilder, RpcServiceT},
 };
-use jsonrpsee_types::{Id, ResponsePayload};
+use jsonrpsee_types::Id;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
-use tokio::{sync::Semaphore, task::unconstrained, time::Instant};
+use tokio::{
+    sync::Semaphore,
+    task::unconstrained,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     MessageError, TransportError, TransportOptions,
-    inbox::{End, Item},
+    inbox::{End, Received},
     liveness::Probe,
-    message::{self, Notification, Text},
-    timer::Timer,
+    message,
     wire::{SharedWire, Stream, Wire},
 };
 
 /// Words of jsonrpsee are cut here: they may hold a whole message.
 const LONGEST_WORDS: usize = 200;
-
-/// What is for the session.
-#[derive(Debug)]
-pub(crate) enum Received {
-    /// The answer to a request.
-    Reply(Reply),
-    /// What was not asked for.
-    Notification(Notification),
-    /// The server of a unix socket does not answer, or does so again.
-    Responsive(bool),
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    /// The request's id.
-    pub(crate) id: u64,
-    /// The result, or the error.
-    pub(crate) result: Result<Text, Text>,
-}
 
 type Answer = Result<MiddlewareMethodResponse, RpcError>;
 type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -65,7 +48,6 @@ pub(crate) struct Connection {
     /// The requests that have no reply yet, the oldest first. They are few, and most replies are to the first.
     calls: Vec<(u64, Call)>,
     is_responsive: bool,
-    timer: Timer,
 }
 
 impl Connection {
@@ -93,7 +75,6 @@ impl Connection {
             wire,
             calls: Vec::new(),
             is_responsive: true,
-            timer: Timer::default(),
         })
     }
 
@@ -119,7 +100,12 @@ impl Connection {
         &mut self,
         until: Option<Instant>,
     ) -> Result<Option<Received>, TransportError> {
-        match poll_fn(|context| self.poll_receive(until, context)).await {
+        let receiving = poll_fn(|context| self.poll_inbox(context));
+        let received = match until {
+            Some(until) => timeout_at(until, receiving).await.ok(),
+            None => Some(receiving.await),
+        };
+        match received.transpose() {
             Ok(received) => Ok(received),
             Err(End::Transport(error)) => Err(error),
             Err(End::Rpc) => Err(rpc_error(self.rpc.on_disconnect().await)),
@@ -129,21 +115,6 @@ impl Connection {
     /// Whether the server answered when it was asked last.
     pub(crate) fn is_responsive(&self) -> bool {
         self.is_responsive
-    }
-
-    fn poll_receive(
-        &mut self,
-        until: Option<Instant>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Received>, End>> {
-        if let Poll::Ready(received) = self.poll_inbox(context) {
-            return Poll::Ready(received.map(Some));
-        }
-        let Some(until) = until else {
-            return Poll::Pending;
-        };
-        task::ready!(self.timer.poll(until, context));
-        Poll::Ready(Ok(None))
     }
 
     fn poll_inbox(&mut self, context: &mut Context<'_>) -> Poll<Result<Received, End>> {
@@ -157,37 +128,24 @@ impl Connection {
                 }
             };
         };
-        // All that came before a reply was taken. jsonrpsee has the reply, or will have it in a moment.
-        let reply = match front {
-            Item::Reply { id, .. } => {
-                let id = *id;
-                let mut calls = self.calls.iter_mut().enumerate();
-                let Some((at, (_, call))) = calls.find(|(_, (call, _))| *call == id) else {
-                    let error = MessageError::NoRequest(id.to_string());
-                    return Poll::Ready(Err(End::Transport(error.into())));
-                };
-                let response = task::ready!(call.as_mut().poll(context));
-                drop(self.calls.remove(at));
-                match response {
-                    Ok(response) => Some((id, result(response))),
-                    Err(_) => return Poll::Ready(Err(End::Rpc)),
-                }
+        // All that came before a reply was taken.
+        if let Received::Reply(reply) = front {
+            let mut calls = self.calls.iter_mut().enumerate();
+            let Some((at, (_, call))) = calls.find(|(_, (call, _))| *call == reply.id) else {
+                let error = MessageError::NoRequest(reply.id.to_string());
+                return Poll::Ready(Err(End::Transport(error.into())));
+            };
+            let answer = ready!(call.as_mut().poll(context));
+            drop(self.calls.remove(at));
+            if answer.is_err() {
+                return Poll::Ready(Err(End::Rpc));
             }
-            _ => None,
-        };
-        Poll::Ready(match (wire.take(), reply) {
-            (Some(Item::Notification(notification)), _) => Ok(Received::Notification(notification)),
-            (Some(Item::Responsive(responsive)), _) => {
-                self.is_responsive = responsive;
-                Ok(Received::Responsive(responsive))
-            }
-            (Some(Item::Reply { long, .. }), Some((id, result))) => {
-                let result = result.map(|short| long.unwrap_or(short));
-                Ok(Received::Reply(Reply { id, result }))
-            }
-            // The lock was held all the time.
-            (Some(Item::Reply { .. }), None) | (None, _) => Err(End::Rpc),
-        })
+        }
+        let received = wire.take().ok_or(End::Rpc);
+        if let Ok(Received::Responsive(responsive)) = received {
+            self.is_responsive = responsive;
+        }
+        Poll::Ready(received)
     }
 }
 
@@ -202,18 +160,8 @@ impl Drop for Connection {
 fn begun(call: impl Future<Output = Answer> + Send + 'static) -> Call {
     let mut call: Call = Box::pin(call);
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Box::pin(ready(answer)),
+        Poll::Ready(answer) => Box::pin(future::ready(answer)),
         Poll::Pending => call,
-    }
-}
-
-fn result(response: MiddlewareMethodResponse) -> Result<Text, Text> {
-    match response.into_response().into_inner().payload {
-        ResponsePayload::Success(result) => Ok(Text::from(result.into_owned())),
-        ResponsePayload::Error(error) => {
-            let data = error.data().map(|data| Text::from(data.to_owned()));
-            Err(data.unwrap_or_else(Text::null))
-        }
     }
 }
 
@@ -234,13 +182,13 @@ impl TransportSenderT for Sender {
     type Error = MessageError;
 
     async fn send(&mut self, request: String) -> Result<(), MessageError> {
-        let request = message::outgoing(request)?;
+        let request = message::outgoing(&request)?;
         self.0.lock().send(request);
         Ok(())
     }
 }
 
-/// Reads what comes. Replies are for jsonrpsee; all else is for the session.
+/// Reads what comes. jsonrpsee is told which requests have a reply; all else is for the session.
 struct Receiver(SharedWire);
 
 /// The session knows why.
@@ -254,7 +202,7 @@ impl TransportReceiverT for Receiver {
     async fn receive(&mut self) -> Result<ReceivedMessage, Ended> {
         poll_fn(|context| {
             let mut wire = self.0.lock();
-            let reply = task::ready!(wire.poll_reply(context));
+            let reply = ready!(wire.poll_reply(context));
             Poll::Ready(reply.map(ReceivedMessage::Bytes).map_err(|error| {
                 wire.inbox.end(End::Transport(error));
                 Ended
@@ -276,7 +224,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_there_before_anything_waits_for_it_is_kept() {
-        let answer = begun(ready(Err(RpcError::RequestTimeout))).await;
+        let answer = begun(future::ready(Err(RpcError::RequestTimeout))).await;
         assert!(matches!(answer, Err(RpcError::RequestTimeout)));
     }
 }

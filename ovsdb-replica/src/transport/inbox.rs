@@ -4,7 +4,7 @@ use std::{collections::VecDeque, task::Waker};
 
 use super::{
     TransportError,
-    message::{Notification, Text},
+    message::{Notification, Reply, Text},
 };
 
 /// Bytes that may wait to be taken. While there are more, nothing is read from the socket.
@@ -13,21 +13,21 @@ const ROOM: usize = 64 << 10;
 /// What each message counts for at least, in bytes.
 const LEAST_BYTES: usize = 256;
 
-/// One of the things that the session must be told of.
+/// What is for the session.
 #[derive(Debug)]
-pub(super) enum Item {
-    /// The reply to this request came. jsonrpsee has it, but for a long result, which is in memory once.
-    Reply { id: u64, long: Option<Text> },
-    /// The server says something unasked.
+pub(crate) enum Received {
+    /// The answer to a request. jsonrpsee knows that it came, or will know in a moment.
+    Reply(Reply),
+    /// What was not asked for.
     Notification(Notification),
-    /// The server does not answer, though the connection is there, or does so again.
+    /// The server of a unix socket does not answer, or does so again.
     Responsive(bool),
 }
 
-impl Item {
+impl Received {
     fn bytes(&self) -> usize {
         let text = match self {
-            Self::Reply { long, .. } => long.as_ref(),
+            Self::Reply(reply) => Some(reply.result.as_ref().unwrap_or_else(|error| error)),
             Self::Notification(notification) => Some(&notification.params),
             Self::Responsive(_) => None,
         };
@@ -47,14 +47,14 @@ pub(super) enum End {
 /// A queue with one end for the task that reads and one for the session.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    items: VecDeque<Item>,
+    items: VecDeque<Received>,
     bytes: usize,
     end: Option<End>,
     session: Option<Waker>,
 }
 
 impl Inbox {
-    pub(super) fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: Received) {
         self.bytes = self.bytes.saturating_add(item.bytes());
         self.items.push_back(item);
         self.wake();
@@ -70,11 +70,11 @@ impl Inbox {
         self.bytes >= ROOM
     }
 
-    pub(super) fn front(&self) -> Option<&Item> {
+    pub(super) fn front(&self) -> Option<&Received> {
         self.items.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Item> {
+    pub(super) fn pop(&mut self) -> Option<Received> {
         let item = self.items.pop_front()?;
         self.bytes = self.bytes.saturating_sub(item.bytes());
         Some(item)
@@ -106,8 +106,8 @@ impl Inbox {
 mod tests {
     use super::*;
 
-    fn notification(length: usize) -> Item {
-        Item::Notification(Notification {
+    fn notification(length: usize) -> Received {
+        Received::Notification(Notification {
             method: "m".to_owned(),
             params: "x".repeat(length).as_str().into(),
         })
@@ -123,7 +123,7 @@ mod tests {
         assert!(inbox.pop().is_some() && inbox.pop().is_none());
         for _ in 0..ROOM / LEAST_BYTES {
             assert!(!inbox.is_full());
-            inbox.push(Item::Responsive(true));
+            inbox.push(Received::Responsive(true));
         }
         assert!(inbox.is_full());
     }

@@ -301,7 +301,7 @@ async fn what_is_not_the_protocol_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn words_of_jsonrpsee_do_not_repeat_a_whole_message() {
+async fn an_error_does_not_repeat_a_whole_message() {
     let (mut connection, mut server) = local();
     send(&mut connection, 1, &json!([]));
     let reply = format!(r#"{{"id":1,"unexpected":"{}"}}"#, "ü".repeat(10_000));

@@ -13,17 +13,16 @@ use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     task::{JoinHandle, spawn_blocking},
-    time::Instant,
+    time::{Instant, Sleep, sleep_until},
 };
 use tokio_util::codec::Decoder;
 
 use super::{
     Framing, LONG_MESSAGE, MessageError, TransportError, TransportOptions,
-    inbox::{Inbox, Item},
+    inbox::{Inbox, Received},
     liveness::{Liveness, Probe, Silence},
     message::{self, Incoming},
     output::Output,
-    timer::Timer,
 };
 
 /// How long reading waits for echo answers to be read. A server that asks again and again and reads nothing for this long is
@@ -64,7 +63,7 @@ pub(super) struct Wire {
     liveness: Liveness,
     /// When the server last heard of us while nothing was read.
     kept_alive: Instant,
-    timer: Timer,
+    timer: Pin<Box<Sleep>>,
     /// What the session has not taken yet.
     pub(super) inbox: Inbox,
     /// Whether nothing is read until the session takes something.
@@ -103,7 +102,7 @@ impl Wire {
             echoes_since: None,
             liveness: Liveness::new(probe),
             kept_alive: Instant::now(),
-            timer: Timer::default(),
+            timer: Box::pin(sleep_until(Instant::now())),
             inbox: Inbox::default(),
             is_held_up: false,
             reader: Waker::noop().clone(),
@@ -127,7 +126,7 @@ impl Wire {
     }
 
     /// The oldest item of the inbox. The task that reads goes on if it waited for room.
-    pub(super) fn take(&mut self) -> Option<Item> {
+    pub(super) fn take(&mut self) -> Option<Received> {
         let item = self.inbox.pop();
         if self.is_held_up && !self.inbox.is_full() {
             self.reader.wake_by_ref();
@@ -144,12 +143,13 @@ impl Wire {
         self.write(context);
         loop {
             match self.poll_message(context)? {
-                Poll::Ready(Incoming::Reply { id, reply, long }) => {
-                    self.inbox.push(Item::Reply { id, long });
-                    return Poll::Ready(Ok(reply));
+                Poll::Ready(Incoming::Reply(reply)) => {
+                    let placeholder = message::placeholder(reply.id);
+                    self.inbox.push(Received::Reply(reply));
+                    return Poll::Ready(Ok(placeholder));
                 }
                 Poll::Ready(Incoming::Notification(notification)) => {
-                    self.inbox.push(Item::Notification(notification));
+                    self.inbox.push(Received::Notification(notification));
                 }
                 Poll::Ready(Incoming::Echo(answer)) => {
                     self.output.echo(answer);
@@ -160,7 +160,8 @@ impl Wire {
                     let Some(due) = self.due() else {
                         return Poll::Pending;
                     };
-                    ready!(self.timer.poll(due, context));
+                    self.timer.as_mut().reset(due);
+                    ready!(self.timer.as_mut().poll(context));
                     self.overdue()?;
                     self.write(context);
                 }
@@ -273,7 +274,7 @@ impl Wire {
         }
         match self.liveness.overdue() {
             Silence::Ask => self.keep_alive(),
-            Silence::Unresponsive => self.inbox.push(Item::Responsive(false)),
+            Silence::Unresponsive => self.inbox.push(Received::Responsive(false)),
             Silence::Dead(silence) => return Err(TransportError::Inactive(silence)),
         }
         Ok(())
@@ -291,7 +292,7 @@ impl Wire {
     /// How long nothing was heard before says nothing of the server.
     fn heard(&mut self) {
         if self.liveness.heard() {
-            self.inbox.push(Item::Responsive(true));
+            self.inbox.push(Received::Responsive(true));
         }
     }
 }

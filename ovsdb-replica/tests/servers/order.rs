@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use ovsdb_replica::{
-    Client, ClientOptions, Condition, Datum, Event, Mutation, Mutator, Operation, Outcome, Row,
+    Client, ClientOptions, Condition, Datum, Event, Function, Mutation, Mutator, Operation,
+    Outcome, Row,
 };
 
 use crate::server::{DATABASE, standalone, within};
@@ -65,7 +66,7 @@ fn add(name: &str, address: &str) -> Operation {
     let addresses = Datum::strings([address]);
     Operation::Mutate {
         table: "Address_Set".into(),
-        filter: vec![Condition::equal("name", name)],
+        filter: vec![Condition("name".into(), Function::Equal, name.into())],
         mutations: vec![Mutation("addresses".into(), Mutator::Insert, addresses)],
     }
 }

@@ -1,6 +1,6 @@
-//! Messages of version 1.0, and what jsonrpsee makes of them.
+//! Messages of version 1.0, and what jsonrpsee is told of them.
 
-use jsonrpsee_types::{Response, ResponsePayload};
+use jsonrpsee_types::{Id, Response};
 use proptest::prelude::*;
 
 use super::*;
@@ -9,23 +9,12 @@ fn bytes(message: &str) -> BytesMut {
     BytesMut::from(message)
 }
 
-/// What jsonrpsee reads: the id, and the result or the error's data.
-fn rpc(reply: &[u8]) -> String {
-    let reply: Response<'_, &RawValue> = serde_json::from_slice(reply).unwrap();
-    match reply.payload {
-        ResponsePayload::Success(result) => format!("reply to {}: {result}", reply.id),
-        ResponsePayload::Error(error) => {
-            format!("refusal of {}: {}", reply.id, error.data().unwrap())
-        }
-    }
-}
-
 fn read(message: &str) -> String {
     match incoming(bytes(message)).unwrap() {
-        Incoming::Reply { reply, long, .. } => {
-            assert!(long.is_none());
-            rpc(&reply)
-        }
+        Incoming::Reply(Reply { id, result }) => match result {
+            Ok(result) => format!("reply to {id}: {}", result.lossy()),
+            Err(error) => format!("refusal of {id}: {}", error.lossy()),
+        },
         Incoming::Notification(Notification { method, params }) => {
             format!("notification {method}: {}", params.lossy())
         }
@@ -89,38 +78,41 @@ fn what_is_no_message_is_refused() {
         r#"{"id":1,"method":"transact","params":[]}"#,
         r#"{"id":"1","result":[]}"#,
         r#"{"id":1,"result":[],"id":1}"#,
+        r#"{"id":1,"result":[],"result":[]}"#,
+        r#"{"id":1,"unexpected":[]}"#,
+        r#"{"id":1,"result":{]}"#,
+        r#"{"id":1,"result":1}{}"#,
         r#"{"method":5}"#,
         "{]",
     ] {
         assert!(incoming(bytes(message)).is_err(), "{message}");
     }
+    assert!(incoming(b"{\"id\":1,\"result\":\"\xff\"}"[..].into()).is_err());
 }
 
 #[test]
-fn what_is_not_json_is_left_to_jsonrpsee() {
-    for message in [
-        &br#"{"id":1,"result":{]}"#[..],
-        b"{\"id\":1,\"result\":\"\xff\"}",
-    ] {
-        let Incoming::Reply { reply, .. } = incoming(message.into()).unwrap() else {
-            panic!("it is a reply");
-        };
-        assert!(serde_json::from_slice::<Response<'_, &RawValue>>(&reply).is_err());
-    }
+fn members_are_found_by_structure_and_not_by_text() {
+    let message = r#" {"result" : [{"error":null,"id":1},"\"error\":null"], "x":{"error":2}, "error": null,"id":7} "#;
+    let result = r#"[{"error":null,"id":1},"\"error\":null"]"#;
+    assert_eq!(read(message), format!("reply to 7: {result}"));
+    let escaped = r#"{"\u0065rror":"no","id":1}"#;
+    assert_eq!(read(escaped), r#"refusal of 1: "no""#);
 }
 
 #[test]
-fn a_long_result_is_there_once_and_jsonrpsee_gets_a_placeholder() {
+fn a_long_result_is_in_memory_once_and_jsonrpsee_gets_a_placeholder() {
     let result = "x".repeat(LONG_MESSAGE);
     let message = bytes(&format!(r#"{{"id":1,"result":"{result}","error":null}}"#));
     let range = message.as_ptr_range();
-    let Incoming::Reply { id, reply, long } = incoming(message).unwrap() else {
+    let Incoming::Reply(Reply { id, result: long }) = incoming(message).unwrap() else {
         panic!("it is a reply");
     };
-    assert_eq!((id, rpc(&reply).as_str()), (1, "reply to 1: null"));
     let long = long.unwrap();
     assert!(range.contains(&long.0.as_ptr()));
     assert_eq!(long.read::<&str>().unwrap(), result);
+    let placeholder = placeholder(id);
+    let told: Response<'_, ()> = serde_json::from_slice(&placeholder).unwrap();
+    assert_eq!(told.id, Id::Number(1));
 }
 
 #[test]
@@ -140,14 +132,14 @@ fn a_short_notification_is_not_kept_with_its_buffer() {
 #[test]
 fn a_request_goes_out_as_version_1_has_it() {
     let params = serde_json::value::to_raw_value(&("db", 1)).unwrap();
-    let id = jsonrpsee_types::Id::Number(7);
+    let id = Id::Number(7);
     let request = jsonrpsee_types::Request::owned("transact".to_owned(), Some(params), id);
     let request = serde_json::to_string(&request).unwrap();
     assert_eq!(
-        outgoing(request).unwrap(),
+        outgoing(&request).unwrap(),
         r#"{"id":7,"method":"transact","params":["db",1]}"#.as_bytes()
     );
-    assert!(outgoing(r#"{"id":7}"#.to_owned()).is_err());
+    assert!(outgoing(r#"{"id":7}"#).is_err());
 }
 
 /// Text that looks like members, and the other values that there are.
@@ -169,7 +161,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn any_result_reaches_jsonrpsee_as_it_is(
+    fn any_result_arrives_as_it_is(
         result in value(), id in any::<u64>(), order in 0_usize..6, space in "[ \n\t]{0,2}",
     ) {
         let members = [
@@ -183,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn any_refusal_reaches_jsonrpsee_in_full(error in value(), id in any::<u64>()) {
+    fn any_refusal_arrives_in_full(error in value(), id in any::<u64>()) {
         prop_assume!(!error.is_null());
         let message = format!(r#"{{"id":{id},"result":null,"error":{error}}}"#);
         prop_assert_eq!(read(&message), format!("refusal of {id}: {error}"));
