@@ -21,7 +21,7 @@ use runtime::store::{Event, ObjectKey};
 pub use self::filter::{Filter, Skip};
 use self::{
     name::Name,
-    object::{Object, Statement},
+    object::{Resolver, Statement},
 };
 use crate::addresses::{Addresses, AddressesRef};
 
@@ -29,7 +29,7 @@ use crate::addresses::{Addresses, AddressesRef};
 #[derive(Debug, Default)]
 pub struct Desired {
     filter: Filter,
-    objects: HashMap<Arc<ObjectKey>, Object>,
+    objects: HashMap<Arc<ObjectKey>, Resolver>,
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
@@ -217,18 +217,18 @@ impl Desired {
         }
     }
 
-    /// An administrator permits to empty the sets of a name that is away. It holds until the name returns, or the permission is
-    /// [revoked](Desired::revoke).
-    pub fn permit(&mut self, name: &DnsName) {
+    /// Whether an administrator permits to empty the sets of a name that is away. It holds until the name returns, or what was
+    /// permitted is done.
+    pub fn permit(&mut self, name: &DnsName, yes: bool) {
         if let Some(state) = self.names.get_mut(name) {
-            state.permit(true);
+            state.permit(yes);
         }
     }
 
-    /// What an administrator permitted is done.
-    pub fn revoke(&mut self, name: &DnsName) {
-        if let Some(state) = self.names.get_mut(name) {
-            state.permit(false);
+    /// The sets of the name were emptied: what its objects had before they went, or said nothing more, no longer holds.
+    pub fn release(&mut self, name: &DnsName) {
+        if self.names.contains_key(name) {
+            self.change(name, |_, state| state.release());
         }
     }
 
@@ -296,7 +296,7 @@ impl Desired {
         if known.is_some_and(|known| !known.is_same(&name, object)) {
             self.deleted(&key, now, changed);
         }
-        let new = Object::read(name.clone(), object, &self.filter);
+        let new = Resolver::read(name.clone(), object, &self.filter);
         for reason in &new.skipped {
             *self.skipped.entry(*reason).or_default() += 1;
         }
@@ -317,7 +317,7 @@ impl Desired {
             if let Some(old) = old {
                 store.unskip(&old);
                 if says_nothing {
-                    state.hold(old.addresses);
+                    state.hold(&old.addresses);
                 }
             }
         });
@@ -335,7 +335,7 @@ impl Desired {
         let name = old.name.clone();
         // The object is out of the store already: what it had counts as held before and after.
         if let Some(state) = self.names.get_mut(&name) {
-            state.hold(old.addresses);
+            state.hold(&old.addresses);
         }
         self.change(&name, |_, state| {
             state.objects.retain(|other| **other != *key);
@@ -394,7 +394,7 @@ impl Desired {
         }
     }
 
-    fn unskip(&mut self, object: &Object) {
+    fn unskip(&mut self, object: &Resolver) {
         for reason in &object.skipped {
             if let Some(count) = self.skipped.get_mut(reason) {
                 *count = count.saturating_sub(1);

@@ -75,7 +75,7 @@ impl DryRun {
     ) -> io::Result<()> {
         for (name, plan) in plans {
             let findings = plan.findings.iter();
-            let changes = findings.map(|finding| (finding.change.clone(), finding.is_taken));
+            let changes = findings.map(|finding| (finding.change.clone(), finding.is_conflict));
             let changes: Vec<_> = changes.collect();
             let said = self.said.get(&name).map_or(&[][..], Vec::as_slice);
             if said == changes {

@@ -1,7 +1,7 @@
 //! Why an address is in a set, or is not: from what the writer knows at this moment, in plain words.
 
+mod render_text;
 mod sets;
-mod words;
 
 use std::{net::IpAddr, time::Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     address_set::AddressSet,
     references::{NorthboundReplica, SetName},
     report::{NameReport, RuleReport},
-    sync::{Reconciler, change_log::Entry},
+    sync::{Reconciler, SyncState, change_log::LoggedChange},
 };
 
 pub use self::sets::{SetShown, Sets};
@@ -120,7 +120,7 @@ pub struct Changed {
     pub seconds_ago: u64,
     /// What it was.
     #[serde(flatten)]
-    pub entry: Entry,
+    pub entry: LoggedChange,
 }
 
 /// Why something is not there, or what is wrong.
@@ -155,7 +155,7 @@ impl Explanation {
         let mut rows = explanation.names.iter().flat_map(|name| &name.rows);
         explanation.is_there = rows.any(|row| !row.addresses.is_empty() && !row.rules.is_empty());
         explanation.judge(asked, sides);
-        explanation.text = words::lines(&explanation, asked);
+        explanation.text = render_text::lines(&explanation, asked);
         explanation
     }
 
@@ -187,7 +187,7 @@ impl Explanation {
         let sync = sides.sync;
         self.reasons.extend(sides.conditions());
         if let Ok(Subject::Address(address)) = &asked.subject
-            && let Err(skip) = sync.admits(*address)
+            && let Err(skip) = sides.state().desired.filter().admit(&address.to_string())
         {
             let words = format!(
                 "it stands in no set, whatever statuses say: {}",
@@ -258,10 +258,14 @@ impl Reason {
     }
 }
 
-impl Sides<'_> {
+impl<'a> Sides<'a> {
+    fn state(&self) -> &'a SyncState {
+        self.sync.state()
+    }
+
     /// What is wrong with the whole.
     fn conditions(&self) -> Vec<Reason> {
-        let desired = self.sync.desired();
+        let desired = &self.state().desired;
         let mut conditions = Vec::new();
         if !desired.has_been_read() {
             let words = "the store has not been read yet";
@@ -279,7 +283,7 @@ impl Sides<'_> {
             conditions.push(Reason::new("NoDatabase", words));
         }
         conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle)));
-        let absence = self.sync.absence(self.now);
+        let absence = self.state().absence(self.now);
         if absence.is_suspect {
             conditions.push(Reason::new("StoreSuspect", absence.to_string()));
         } else if !absence.names.is_empty() {
@@ -290,12 +294,12 @@ impl Sides<'_> {
 
     fn knows(&self, name: &DnsName) -> bool {
         let has_row = |replica: &NorthboundReplica| replica.0.with_key(name).next().is_some();
-        self.sync.desired().wanted(name).is_some() || self.replica.is_some_and(has_row)
+        self.state().desired.wanted(name).is_some() || self.replica.is_some_and(has_row)
     }
 
     /// The names whose objects or rows have the address.
     fn names_with_address(&self, address: IpAddr) -> Vec<DnsName> {
-        let desired = self.sync.desired();
+        let desired = &self.state().desired;
         let wanting = desired.names().filter(|name| self.wants(name, address));
         let rows = self.replica.into_iter().flat_map(|it| it.0.iter());
         let holding = rows.filter(|(_, row)| row.holds(&address));
@@ -304,7 +308,7 @@ impl Sides<'_> {
     }
 
     fn wants(&self, name: &DnsName, address: IpAddr) -> bool {
-        let wanted = self.sync.desired().wanted(name);
+        let wanted = self.state().desired.wanted(name);
         wanted.is_some_and(|wanted| wanted.is_present() && wanted.addresses.all().contains(address))
     }
 
@@ -314,7 +318,7 @@ impl Sides<'_> {
         address: Option<IpAddr>,
         namespace: Option<&str>,
     ) -> NameExplained {
-        let wanted = self.sync.desired().wanted(name);
+        let wanted = self.state().desired.wanted(name);
         let is_wanted = match address {
             Some(address) => self.wants(name, address),
             None => wanted.is_some_and(|it| it.is_present() && !it.addresses.all().is_empty()),
@@ -330,12 +334,12 @@ impl Sides<'_> {
         });
         let rows = rows.collect();
         let differences = self.replica.and_then(|replica| {
-            let plan = self.sync.look(name, replica, self.now);
-            let references = self.sync.references();
+            let plan = self.state().look(name, replica, self.now);
+            let references = &self.state().references;
             let report = NameReport::of(name, &plan, replica, references, self.now);
             (!report.sets.is_empty()).then_some(report)
         });
-        let objects = self.sync.desired().objects_of(name);
+        let objects = self.state().desired.objects_of(name);
         NameExplained {
             name: name.to_string(),
             objects: objects.map(ToString::to_string).collect(),
@@ -359,7 +363,7 @@ impl Sides<'_> {
         replica: &NorthboundReplica,
         address: Option<IpAddr>,
         namespace: Option<&str>,
-        history: &[&Entry],
+        history: &[&LoggedChange],
     ) -> RowExplained {
         let family = row.identity().map(|identity| identity.family);
         let mut members = row
@@ -378,7 +382,7 @@ impl Sides<'_> {
         let addresses = told.collect();
         let more_addresses = members.count();
         let set = SetName::from(row.name());
-        let all = RuleReport::all(&set, Some(uuid), replica, self.sync.references());
+        let all = RuleReport::all(&set, Some(uuid), replica, &self.state().references);
         let is_asked =
             |rule: &&RuleReport| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
         let counting = all.iter().filter(is_asked);

@@ -22,11 +22,9 @@ const COMMON: [&str; 4] = [
     Family::V6.as_str(),
 ];
 
-/// How a value begins: there is none; it is of this length (from [`SHORT`] on); its length comes in four bytes. Between the first
-/// two: it is one of the [`COMMON`] ones.
+/// How a value begins: there is none; or its length follows in four bytes. Between these: it is one of the [`COMMON`] ones.
 const NONE: u8 = 0;
-const SHORT: u8 = 1 + COMMON.len() as u8;
-const LONG: u8 = u8::MAX;
+const TEXT: u8 = 1 + COMMON.len() as u8;
 
 /// Most rows' values take less, in bytes.
 const USUAL_LENGTH: usize = 256;
@@ -62,31 +60,21 @@ impl<const N: usize> Kept<N> {
 
     fn of(values: [Option<&str>; N]) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_LENGTH);
-        for value in values {
-            let Some(value) = value else {
-                bytes.push(NONE);
-                continue;
-            };
-            if let Some(at) = COMMON.iter().position(|common| *common == value) {
-                bytes.extend((1..SHORT).nth(at));
-                continue;
-            }
-            match u8::try_from(value.len())
-                .ok()
-                .and_then(|n| n.checked_add(SHORT))
-            {
-                Some(length) if length < LONG => bytes.push(length),
-                _ => {
-                    bytes.push(LONG);
+        // Those at the end that are not there take no room.
+        let present = values.iter().rposition(Option::is_some);
+        for value in values.into_iter().take(present.map_or(0, |last| last + 1)) {
+            let common = COMMON.iter().position(|common| value == Some(*common));
+            match (value, common) {
+                (None, _) => bytes.push(NONE),
+                (_, Some(at)) => bytes.extend((1..TEXT).nth(at)),
+                (Some(text), None) => {
+                    bytes.push(TEXT);
                     // No message is as long as that.
-                    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+                    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                     bytes.extend_from_slice(&length.to_le_bytes());
+                    bytes.extend_from_slice(text.as_bytes());
                 }
             }
-            bytes.extend_from_slice(value.as_bytes());
-        }
-        while bytes.last() == Some(&NONE) {
-            bytes.pop();
         }
         // Copied: what shrinks where it is leaves a gap behind each row.
         Self(bytes.as_slice().into())
@@ -105,20 +93,19 @@ impl<const N: usize> Kept<N> {
 /// The first value, and what is behind it; `None` at the end.
 fn first(bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (start, rest) = bytes.split_first()?;
-    let (length, rest) = match *start {
-        NONE => return Some((None, rest)),
-        common @ 1..SHORT => {
-            let at = usize::from(common).checked_sub(1)?;
-            return Some((COMMON.get(at).copied(), rest));
-        }
-        LONG => {
+    match *start {
+        NONE => Some((None, rest)),
+        TEXT => {
             let (length, rest) = rest.split_first_chunk()?;
-            (usize::try_from(u32::from_le_bytes(*length)).ok()?, rest)
+            let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+            let (text, rest) = rest.split_at_checked(length)?;
+            Some((std::str::from_utf8(text).ok(), rest))
         }
-        length => (usize::from(length.checked_sub(SHORT)?), rest),
-    };
-    let (value, rest) = rest.split_at_checked(length)?;
-    Some((std::str::from_utf8(value).ok(), rest))
+        common => {
+            let at = usize::from(common).checked_sub(1)?;
+            Some((COMMON.get(at).copied(), rest))
+        }
+    }
 }
 
 /// Elements that differ. The same one twice would undo itself.

@@ -1,4 +1,10 @@
 //! The metrics of the writer, in one place.
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "counts of things in memory are far below 2^52"
+)]
+
+use std::time::Instant;
 
 use metrics::{counter, gauge, histogram};
 use ovsdb_replica::Outcome;
@@ -6,7 +12,7 @@ use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
-    sync::{Differences, Done, Reconciler, Repaired},
+    sync::{Done, Reconciler},
 };
 
 const TRANSACTIONS: &str = "ovn_writer_transactions_total";
@@ -31,48 +37,6 @@ const FOREIGN: &str = "ovn_writer_foreign_addresses";
 const MANAGED: &str = "ovn_writer_managed";
 const ABSENT: &str = "ovn_writer_absent_names";
 const SUSPECT: &str = "ovn_writer_store_suspect";
-
-/// How a transaction ended, as a label.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum OutcomeLabel {
-    Done,
-    Refused,
-    Unknown,
-}
-
-impl OutcomeLabel {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
-        match outcome {
-            Outcome::Done(_) => Self::Done,
-            Outcome::Refused(_) => Self::Refused,
-            Outcome::Unknown(_) => Self::Unknown,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// How a session ended, as a label.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum EndLabel {
-    Lost,
-    StartOver,
-}
-
-impl EndLabel {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::StartOver => "start_over",
-        }
-    }
-}
 
 /// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[
@@ -188,102 +152,79 @@ const WRITER: &[Metric] = &[
     ),
 ];
 
-pub(crate) fn transaction(outcome: OutcomeLabel) {
-    counter!(TRANSACTIONS, "outcome" => outcome.as_str()).increment(1);
+/// How a transaction ended.
+pub(crate) fn outcome_label(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done(_) => "done",
+        Outcome::Refused(_) => "refused",
+        Outcome::Unknown(_) => "unknown",
+    }
+}
+
+pub(crate) fn transaction(outcome: &'static str) {
+    counter!(TRANSACTIONS, "outcome" => outcome).increment(1);
 }
 
 pub(crate) fn done(done: &Done) {
     for lag in &done.lags {
         histogram!(LAG).record(*lag);
     }
-    rows_changed(done);
-    repaired(done.repaired);
-    counter!(INSERTED).increment(done.inserted_addresses as u64);
-    counter!(DELETED).increment(done.deleted_addresses as u64);
-}
-
-fn rows_changed(done: &Done) {
-    let changes = [
+    for (change, count) in [
         ("create", done.created),
         ("mutate", done.mutated),
         ("delete", done.deleted),
-    ];
-    for (change, count) in changes {
+    ] {
         counter!(ROWS_CHANGED, "change" => change).increment(count as u64);
     }
-}
-
-fn repaired(repaired: Repaired) {
-    let kinds = [
-        ("missing_row", repaired.missing_rows),
-        ("missing_address", repaired.missing_addresses),
-        ("surplus_address", repaired.surplus_addresses),
-    ];
-    for (kind, count) in kinds {
+    for (kind, count) in [
+        ("missing_row", done.repaired.missing_rows),
+        ("missing_address", done.repaired.missing_addresses),
+        ("surplus_address", done.repaired.surplus_addresses),
+    ] {
         counter!(REPAIRS, "kind" => kind).increment(count as u64);
     }
+    counter!(INSERTED).increment(done.inserted_addresses as u64);
+    counter!(DELETED).increment(done.deleted_addresses as u64);
 }
 
 pub(crate) fn session() {
     counter!(SESSIONS).increment(1);
 }
 
-pub(crate) fn session_end(reason: EndLabel) {
-    counter!(SESSION_ENDS, "reason" => reason.as_str()).increment(1);
+pub(crate) fn session_end(reason: &'static str) {
+    counter!(SESSION_ENDS, "reason" => reason).increment(1);
 }
 
 pub(crate) fn connection_failure() {
     counter!(FAILURES).increment(1);
 }
 
-/// What is true now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State<'a> {
-    pub(crate) sync: &'a Reconciler,
-    /// The number of rows; `None` while there is no session.
-    pub(crate) rows: Option<usize>,
-    pub(crate) in_sync: bool,
-    /// How many names are [absent](Reconciler::absent), and whether the store is suspect.
-    pub(crate) absence: (usize, bool),
-}
-
-pub(crate) fn state(state: &State<'_>) {
-    let State {
-        sync,
-        rows,
-        in_sync,
-        absence: (absent, is_suspect),
-    } = *state;
+/// What is true now. `rows` is their number; `None` while there is no session.
+pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool, now: Instant) {
+    let state = sync.state();
+    let (absent, is_suspect) = state.absent(now);
     set(CONNECTED, usize::from(rows.is_some()));
     set(IN_SYNC, usize::from(in_sync));
     if let Some(rows) = rows {
         set(ROWS, rows);
     }
-    let desired = sync.desired();
-    set(OBJECTS, desired.objects());
-    set(UNUSABLE, desired.unusable());
+    set(OBJECTS, state.desired.objects());
+    set(UNUSABLE, state.desired.unusable());
     set(REFUSED, sync.refused());
-    set(CLASHES, sync.name_conflicts());
-    set(MANAGED, usize::from(sync.is_managed()));
+    set(CLASHES, state.name_conflicts());
+    set(MANAGED, usize::from(state.is_managed()));
     set(ABSENT, absent);
     set(SUSPECT, usize::from(is_suspect));
-    differences(&sync.differences());
+    set(FOREIGN, state.differences.foreign_addresses);
+    for (kind, count) in state.differences.by_kind() {
+        gauge!(DIFFERENCES, "kind" => kind).set(count as f64);
+    }
     for reason in Skip::ALL {
-        let count = u32::try_from(desired.skipped(reason)).unwrap_or(u32::MAX);
-        gauge!(SKIPPED, "reason" => reason.as_str()).set(count);
+        let count = state.desired.skipped(reason);
+        gauge!(SKIPPED, "reason" => reason.as_str()).set(count as f64);
     }
 }
 
-fn differences(differences: &Differences) {
-    for (kind, count) in differences.by_kind() {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        gauge!(DIFFERENCES, "kind" => kind).set(count);
-    }
-    set(FOREIGN, differences.foreign_addresses);
-}
-
-/// Counts of things in memory: far below 2^52.
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn set(name: &'static str, count: usize) {
     gauge!(name).set(count as f64);
 }

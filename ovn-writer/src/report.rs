@@ -150,7 +150,7 @@ impl SetReport {
         let (uuid, kind) = match &finding.change {
             Change::Create { addresses, .. } => {
                 missing = texts(addresses);
-                let kind = if finding.is_taken {
+                let kind = if finding.is_conflict {
                     Kind::NameClash
                 } else {
                     Kind::MissingRow

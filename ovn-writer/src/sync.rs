@@ -1,8 +1,8 @@
 //! From what is wanted and what is there to transactions, and what becomes of them.
 //!
-//! [`Reconciler`] knows both sides and which names may differ. It is told of every change on either side and recomputes the names
-//! concerned, and no others, from the whole of their state; what led to it does not matter. While a transaction is under way,
-//! changes gather for the next. There is no IO here, and no clock.
+//! [`Reconciler`] knows both sides and which names may differ. It takes each [`SyncEvent`] and recomputes the names concerned, and no
+//! others, from the whole of their state; what led to it does not matter. While a transaction is under way, changes gather for the
+//! next. There is no IO here, and no clock.
 //!
 //! | room | what it does |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `drift_backoff` | when to undo what another client did |
 //! | `rejected_transactions` | what follows when the server refuses one |
 //! | `name_conflicts` | sets that cannot be made, as others have the name |
-//! | [`change_log`], `inspect` | what there is to see of a name |
+//! | [`change_log`] | what was done to the sets of a name |
 //! | `index` | from the names of sets to DNS names |
 
 pub mod absence;
@@ -27,9 +27,7 @@ pub mod change;
 pub mod change_log;
 pub mod differences;
 mod drift_backoff;
-mod in_words;
 mod index;
-mod inspect;
 mod name_conflicts;
 pub mod plan;
 mod policy;
@@ -39,8 +37,8 @@ pub mod set_of;
 mod sync_state;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Instant,
+    collections::VecDeque,
+    time::{Duration, Instant},
 };
 
 use foldhash::HashMap;
@@ -48,33 +46,27 @@ use proto::api::{DnsName, DnsNameResolver};
 use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
 use self::{
-    absence::Absence,
     batch::{Batch, Planned},
-    change_log::ChangeLog,
+    change_log::{ChangeLog, ChangesText, LoggedChange},
     drift_backoff::DriftBackoff,
-    in_words::InWords,
     queue::{Mark, Queue},
     rejected_transactions::{Refused, back_off},
-    sync_state::SyncState,
 };
 pub use self::{
     batch::{BatchLimits, Done, Repaired},
     change::Change,
     differences::Differences,
-    name_conflicts::Taken,
+    name_conflicts::NameConflict,
     plan::{Creation, Plan, PlanOptions},
     policy::{CreateSets, Policy},
+    sync_state::SyncState,
 };
 use ovsdb_replica::{Operation, Outcome, Refusal};
 
 use crate::{
     address_set,
-    desired::Desired,
-    references::{NorthboundChanges, NorthboundReplica, References, SetName},
+    references::{NorthboundChanges, NorthboundReplica},
 };
-
-/// How the server refuses a transaction whose wait is in vain.
-const TIMED_OUT: &str = "timed out";
 
 /// The state of the whole.
 #[derive(Debug)]
@@ -91,6 +83,24 @@ pub struct Reconciler {
     change_log: ChangeLog,
     /// How many parts of refused transactions there were.
     parts: u64,
+}
+
+/// What happens around a [`Reconciler`].
+#[derive(Debug)]
+pub enum SyncEvent<'a> {
+    /// The store says something.
+    Store(&'a Event<DnsNameResolver>),
+    /// The database was read anew: any name may differ, and nothing that was refused need be refused again.
+    DatabaseRead(&'a NorthboundReplica),
+    /// Something changed in the database: by this program or another client.
+    DatabaseChanged(&'a NorthboundReplica, NorthboundChanges),
+    /// The connection is lost: what was under way may have taken effect or not.
+    DatabaseLost,
+    /// Where nothing is written: a [question](Reconciler::probe) was answered, or the names of all sets were read.
+    Answered(&'a Outcome),
+    /// This program was held up until now: what happened meanwhile may be known only later. Names that are away are not closed for
+    /// [`Delays::away`](plan::Delays::away).
+    HeldUp,
 }
 
 /// How a transaction ended, and what follows from it.
@@ -132,53 +142,43 @@ impl Reconciler {
         }
     }
 
-    /// What the store says.
-    pub fn desired(&self) -> &Desired {
-        &self.state.desired
+    /// All that is known of both sides.
+    pub fn state(&self) -> &SyncState {
+        &self.state
     }
 
-    /// Who refers to sets.
-    pub fn references(&self) -> &References {
-        &self.state.references
-    }
-
-    /// Takes over what the store says.
-    pub fn store_changed(&mut self, event: &Event<DnsNameResolver>, now: Instant) {
-        for name in self.state.store_changed(event, now) {
-            self.queue.mark(name, Mark::store(now));
-        }
-    }
-
-    /// The database was read anew: any name may differ, and nothing that was refused need be refused again.
-    pub fn database_read(&mut self, replica: &NorthboundReplica) {
-        self.database_lost();
-        self.refused.clear();
-        self.state.name_conflicts.clear();
-        let since = self.queue.start_over();
-        for name in self.state.database_read(replica) {
-            let since = since.get(&name).copied();
-            let suspects = None;
-            self.queue.mark(name, Mark { since, suspects });
-        }
-    }
-
-    /// Something changed in the database: by this program or another client.
-    pub fn database_changed(&mut self, replica: &NorthboundReplica, changes: NorthboundChanges) {
-        for name in self.state.database_changed(replica, &changes) {
-            self.queue.mark(name, Mark::default());
-        }
-        for name in changes.0 {
-            self.queue.mark(name, Mark::default());
-        }
-    }
-
-    /// The connection is lost: what was under way may have taken effect or not.
-    pub fn database_lost(&mut self) {
-        while !self.in_flight.is_empty() {
-            let batch = self.ended(0);
-            for planned in batch.names {
-                self.queue.mark(planned.name, planned.mark);
+    /// Takes over what happened.
+    pub fn handle(&mut self, event: SyncEvent<'_>, now: Instant) {
+        match event {
+            SyncEvent::Store(event) => {
+                for name in self.state.store_changed(event, now) {
+                    self.queue.mark(name, Mark::store(now));
+                }
             }
+            SyncEvent::DatabaseRead(replica) => {
+                self.handle(SyncEvent::DatabaseLost, now);
+                self.refused.clear();
+                let since = self.queue.start_over();
+                for name in self.state.database_read(replica) {
+                    let since = since.get(&name).copied();
+                    let suspects = None;
+                    self.queue.mark(name, Mark { since, suspects });
+                }
+            }
+            SyncEvent::DatabaseChanged(replica, changes) => {
+                self.queue
+                    .mark_all(self.state.database_changed(replica, &changes));
+                self.queue.mark_all(changes.0);
+            }
+            SyncEvent::DatabaseLost => {
+                while !self.in_flight.is_empty() {
+                    for planned in self.ended(0).names {
+                        self.queue.mark(planned.name, planned.mark);
+                    }
+                }
+            }
+            SyncEvent::Answered(outcome) => self.state.answered(outcome),
+            SyncEvent::HeldUp => self.state.was_held_up(now),
         }
     }
 
@@ -204,57 +204,11 @@ impl Reconciler {
         self.refused.len() + self.state.name_conflicts.names().filter(is_other).count()
     }
 
-    /// The number of names with a set that cannot be made, as somebody else has one of the same name.
-    pub fn name_conflicts(&self) -> usize {
-        self.state.name_conflicts.names().count()
-    }
-
-    /// The differences that are known of.
-    pub fn differences(&self) -> Differences {
-        self.state.differences
-    }
-
-    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
-    pub fn is_managed(&self) -> bool {
-        self.state.is_managed()
-    }
-
-    /// Whether every name was compared with the database since that was read.
-    pub fn is_compared(&self) -> bool {
-        self.state.is_compared
-    }
-
-    /// The names that are in use and whose objects are absent.
-    pub fn absence(&self, now: Instant) -> Absence {
-        self.state.absence(now)
-    }
-
-    /// How many names are in use and absent, and whether these are so many, for so long, that the store is suspect.
-    pub fn absent(&self, now: Instant) -> (usize, bool) {
-        self.state.absent(now)
-    }
-
-    /// How many rows are marked for stores that this program was not told of, by store.
-    pub fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
-        self.state.other_stores(replica)
-    }
-
     /// An administrator permits to empty the sets of the names that are absent now. Returns these names.
     pub fn allow_empty(&mut self) -> Vec<DnsName> {
         let names = self.state.allow_empty();
-        self.look_again(names.iter().cloned());
+        self.queue.mark_all(names.iter().cloned());
         names
-    }
-
-    /// Whether there is an object of which not even the DNS name is known.
-    pub fn has_unknown_object(&self) -> bool {
-        self.state.desired.has_unknown_object()
-    }
-
-    /// This program was held up until now: what happened meanwhile may be known only later. Names that are away are not closed for
-    /// [`Delays::away`](plan::Delays::away).
-    pub fn was_held_up(&mut self, now: Instant) {
-        self.state.was_held_up(now);
     }
 
     /// When there may be something to do even if nothing changes.
@@ -319,9 +273,7 @@ impl Reconciler {
     /// The next name that is to be looked at. When there is none, all were compared, which may bring some up again.
     fn next_name(&mut self, now: Instant) -> Option<(DnsName, Mark)> {
         if self.queue.is_empty() && self.in_flight.is_empty() {
-            for name in self.state.all_compared(now) {
-                self.queue.mark(name, Mark::default());
-            }
+            self.queue.mark_all(self.state.all_compared(now));
         }
         self.queue.pop()
     }
@@ -342,40 +294,18 @@ impl Reconciler {
         plans
     }
 
-    /// Where nothing is written: a transaction that changes nothing, and is refused if ovn-kubernetes manages the database, for
-    /// [`Reconciler::told`]; `None` if that need not be known.
+    /// Where nothing is written: a transaction that changes nothing, and is refused if ovn-kubernetes manages the database; `None` if
+    /// that need not be known. Its outcome is [`SyncEvent::Answered`].
     pub fn probe(&self) -> Option<Vec<Operation>> {
-        let is_unknown = self.state.policy.create == CreateSets::Auto && !self.is_managed();
+        let is_unknown = self.state.policy.create == CreateSets::Auto && !self.state.is_managed();
         is_unknown.then(|| vec![batch::unmanaged()])
     }
 
-    /// Where nothing is written: a transaction that reads the names of all sets, for [`Reconciler::told`].
-    pub fn ask_names() -> Vec<Operation> {
+    /// The names are to be looked at again, as nothing was said of their plans yet. Where nothing is written: returns a transaction
+    /// that reads the names of all sets. Its outcome is [`SyncEvent::Answered`].
+    pub fn ask_names(&mut self, names: impl IntoIterator<Item = DnsName>) -> Vec<Operation> {
+        self.queue.mark_all(names);
         vec![address_set::select_names()]
-    }
-
-    /// What was [asked](Reconciler::probe) was answered, or the [names of all sets](Reconciler::ask_names).
-    pub fn told(&mut self, outcome: &Outcome) {
-        match outcome {
-            // So ends a wait for what is not so (RFC 7047 section 5.2.6).
-            Outcome::Refused(refusal) if refusal.reason.error == TIMED_OUT => {
-                self.state.set_managed();
-            }
-            Outcome::Done(results) if results.iter().any(|result| result.rows.is_some()) => {
-                let names = results.iter().flat_map(address_set::names_in);
-                self.state
-                    .name_conflicts
-                    .read(names.map(SetName::from).collect());
-            }
-            Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown(_) => {}
-        }
-    }
-
-    /// Names are to be looked at again.
-    pub fn look_again(&mut self, names: impl IntoIterator<Item = DnsName>) {
-        for name in names {
-            self.queue.mark(name, Mark::default());
-        }
     }
 
     /// A transaction ended, which had `place` older ones before it. `replica` has all updates that came before its outcome.
@@ -401,9 +331,9 @@ impl Reconciler {
                         ..
                     } = planned;
                     self.refused.remove(name);
-                    tracing::debug!(%name, changes = %InWords(findings), "rows changed");
+                    tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
                     self.change_log.note(name, mark.since, findings, now);
-                    self.state.done(findings, replica, now);
+                    self.state.done(name, findings, replica, now);
                     done.add(planned, now);
                 }
                 Finished::Done(done)
@@ -412,7 +342,7 @@ impl Reconciler {
                 let batch = self.ended(place);
                 let guard = refusal.operation.filter(|index| batch.is_guard(*index));
                 if guard.is_some() {
-                    self.state.set_managed();
+                    self.state.is_managed = true;
                     for planned in batch.names {
                         self.state.desired.compared(&planned.name, false);
                         self.queue.mark(planned.name, planned.mark);
@@ -423,7 +353,7 @@ impl Reconciler {
                 Finished::Refused(refusal)
             }
             Outcome::Unknown(error) => {
-                self.database_lost();
+                self.handle(SyncEvent::DatabaseLost, now);
                 Finished::StartOver(StartOver::Unknown(error))
             }
         }
@@ -443,9 +373,7 @@ impl Reconciler {
         if !self.state.desired.has_been_read() {
             return false;
         }
-        for name in self.state.wake(now) {
-            self.queue.mark(name, Mark::default());
-        }
+        self.queue.mark_all(self.state.wake(now));
         self.queue.wake(now);
         true
     }
@@ -462,6 +390,17 @@ impl Reconciler {
             self.queue.look_at(name.clone(), due);
         }
         plan
+    }
+
+    /// What was done to the sets of a name of late, the last first.
+    pub fn history(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
+        self.change_log.of(name)
+    }
+
+    /// For how long the server will not be asked again to change the sets of a name, as it refused to.
+    pub fn refused_for(&self, name: &DnsName, now: Instant) -> Option<Duration> {
+        let refused = self.refused.get(name)?;
+        Some(refused.until.saturating_duration_since(now))
     }
 }
 

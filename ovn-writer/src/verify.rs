@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     references::Northbound,
     report::NameReport,
-    sync::{Differences, Policy, Reconciler, absence::Absence},
+    sync::{Differences, Policy, Reconciler, SyncEvent, absence::Absence},
 };
 
 /// What was found.
@@ -28,37 +28,12 @@ pub struct Verified {
     pub differences: Differences,
     /// The names that are in use and whose objects are absent; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub absent: Option<Absent>,
+    pub absent: Option<Absence>,
     /// How many rows are marked for stores that neither `--store` nor `--former-store` names, by store. They are left alone.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub other_stores: BTreeMap<String, usize>,
     /// The names that differ, in order.
     pub names: Vec<NameReport>,
-}
-
-/// Names that are in use and whose objects are absent.
-#[derive(Clone, Debug, Serialize)]
-pub struct Absent {
-    /// The names, in order.
-    pub names: Vec<String>,
-    /// How many names are in use.
-    pub in_use: usize,
-    /// Whether these are so many that their absence is not believed, and the store becomes suspect.
-    pub too_many: bool,
-    /// All of it in a line.
-    #[serde(skip)]
-    line: String,
-}
-
-impl Absent {
-    fn of(absence: &Absence) -> Option<Self> {
-        (!absence.names.is_empty()).then(|| Self {
-            names: absence.names.iter().map(ToString::to_string).collect(),
-            in_use: absence.in_use,
-            too_many: absence.is_exceeded,
-            line: absence.to_string(),
-        })
-    }
 }
 
 /// Why nothing could be compared.
@@ -97,13 +72,11 @@ impl fmt::Display for Verified {
         for name in &self.names {
             writeln!(f, "{name}")?;
         }
-        if let Some(Absent { line, too_many, .. }) = &self.absent {
-            let suspect = if *too_many {
-                "the store is suspect: "
-            } else {
-                ""
-            };
-            writeln!(f, "{suspect}{line}")?;
+        if let Some(absence) = &self.absent {
+            if absence.is_exceeded {
+                f.write_str("the store is suspect: ")?;
+            }
+            writeln!(f, "{absence}")?;
         }
         for (store, rows) in &self.other_stores {
             writeln!(
@@ -145,32 +118,31 @@ pub async fn verify(
     let mut client = Client::<Northbound>::new(remotes, options);
     read_database(&mut client, until, deadline).await?;
     if let Some(replica) = client.replica() {
-        sync.database_read(replica);
+        sync.handle(SyncEvent::DatabaseRead(replica), now());
     }
     if let Some(probe) = sync.probe() {
-        let outcome = ask(&mut client, &mut sync, probe).await?;
-        sync.told(&outcome);
+        ask(&mut client, &mut sync, probe).await?;
     }
-    let outcome = ask(&mut client, &mut sync, Reconciler::ask_names()).await?;
-    if let Outcome::Refused(refusal) = outcome {
+    let question = sync.ask_names([]);
+    if let Outcome::Refused(refusal) = ask(&mut client, &mut sync, question).await? {
         return Err(VerifyError::Refused(refusal));
     }
-    sync.told(&outcome);
     let replica = client.replica().ok_or(VerifyError::Lost(None))?;
-    let now = Instant::now().into_std();
+    let now = now();
     let plans = sync.next_plans(replica, now);
     let differing = plans.iter().filter(|(_, plan)| !plan.findings.is_empty());
+    let state = sync.state();
     let names =
-        differing.map(|(name, plan)| NameReport::of(name, plan, replica, sync.references(), now));
+        differing.map(|(name, plan)| NameReport::of(name, plan, replica, &state.references, now));
     let mut names: Vec<_> = names.collect();
     names.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Verified {
-        objects: sync.desired().objects(),
+        objects: state.desired.objects(),
         rows: replica.0.len(),
-        managed: sync.is_managed(),
-        differences: sync.differences(),
-        absent: Absent::of(&sync.absence(now)),
-        other_stores: sync.other_stores(replica),
+        managed: state.is_managed(),
+        differences: state.differences,
+        absent: Some(state.absence(now)).filter(|absence| !absence.names.is_empty()),
+        other_stores: state.other_stores(replica),
         names,
     })
 }
@@ -185,11 +157,16 @@ async fn ask(
     let asked = asked.ok_or(VerifyError::Lost(None))?;
     loop {
         match (client.next().await, client.replica()) {
-            (Event::Changed(changes), Some(replica)) => sync.database_changed(replica, changes),
-            (Event::Ended { id, outcome }, _) if id == asked => match outcome {
-                Outcome::Unknown(error) => return Err(VerifyError::Probe(error)),
-                outcome => return Ok(outcome),
-            },
+            (Event::Changed(changes), Some(replica)) => {
+                sync.handle(SyncEvent::DatabaseChanged(replica, changes), now());
+            }
+            (Event::Ended { id, outcome }, _) if id == asked => {
+                sync.handle(SyncEvent::Answered(&outcome), now());
+                return match outcome {
+                    Outcome::Unknown(error) => Err(VerifyError::Probe(error)),
+                    outcome => Ok(outcome),
+                };
+            }
             (Event::Down { error, .. }, _) => return Err(VerifyError::Lost(Some(error))),
             (Event::Responsive(_), _) => {}
             (Event::Up { .. } | Event::Changed(_) | Event::Ended { .. }, _) => {
@@ -214,7 +191,7 @@ async fn read_store(
             if let StoreEvent::OutOfSync(why) = &event {
                 reason = Some(why.clone());
             }
-            sync.store_changed(&event, Instant::now().into_std());
+            sync.handle(SyncEvent::Store(&event), now());
             if is_whole {
                 return Ok(());
             }
@@ -245,4 +222,8 @@ async fn read_database(
         Ok(()) => Ok(()),
         Err(_) => Err(VerifyError::Database(deadline, reason)),
     }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
 }

@@ -21,9 +21,9 @@ use tracing::{debug, info, warn};
 use crate::{
     dry_run::DryRun,
     inspect::Question,
-    metrics::{self, EndLabel, OutcomeLabel},
+    metrics,
     references::{Northbound, NorthboundChanges},
-    sync::{Finished, Policy, Reconciler, StartOver},
+    sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
 };
 
 /// How long a transaction under way is waited for at the end; the program has 5 s in all.
@@ -118,7 +118,7 @@ impl Writer {
         let mut timer = None;
         loop {
             if timer.is_some_and(|timer| now() > timer + HELD_UP) {
-                self.sync.was_held_up(now());
+                self.sync.handle(SyncEvent::HeldUp, now());
             }
             self.work()?;
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
@@ -178,30 +178,26 @@ impl Writer {
             }
             Mode::Write(_) => {
                 if std::mem::take(&mut self.stood_by) {
-                    self.sync.database_read(replica);
+                    self.sync.handle(SyncEvent::DatabaseRead(replica), now());
                 }
                 self.sync.next_transaction(replica, now())
             }
             Mode::DryRun(dry_run) => {
-                let probe = if dry_run.is_probed() {
-                    None
+                let is_probed = dry_run.is_probed();
+                let probe = self.sync.probe().filter(|_| !is_probed);
+                if probe.is_some() {
+                    probe
                 } else {
-                    self.sync.probe()
-                };
-                match probe {
-                    Some(probe) => Some(probe),
-                    None => {
-                        let plans = self.sync.next_plans(replica, now());
-                        if dry_run.must_ask(&plans, now()) {
-                            self.sync
-                                .look_again(plans.into_iter().map(|(name, _)| name));
-                            Some(Reconciler::ask_names())
-                        } else {
-                            dry_run
-                                .say(plans, replica, self.sync.references(), now())
-                                .context("cannot write what would be done")?;
-                            None
-                        }
+                    let plans = self.sync.next_plans(replica, now());
+                    if dry_run.must_ask(&plans, now()) {
+                        let names = plans.into_iter().map(|(name, _)| name);
+                        Some(self.sync.ask_names(names))
+                    } else {
+                        let references = &self.sync.state().references;
+                        dry_run
+                            .say(plans, replica, references, now())
+                            .context("cannot write what would be done")?;
+                        None
                     }
                 }
             }
@@ -209,7 +205,7 @@ impl Writer {
         if let Some(operations) = operations {
             match self.client.transact(operations) {
                 Some(id) => self.in_flight.push_back(id),
-                None => self.sync.database_lost(),
+                None => self.sync.handle(SyncEvent::DatabaseLost, now()),
             }
         }
         Ok(())
@@ -233,14 +229,15 @@ impl Writer {
             }
             store::Event::Applied(_) | store::Event::Deleted(_) | store::Event::Undecodable(_) => {}
         }
-        self.sync.store_changed(event, now());
+        self.sync.handle(SyncEvent::Store(event), now());
     }
 
     fn database_changed(&mut self, event: ovsdb_replica::Event<NorthboundChanges>) {
         match event {
             ovsdb_replica::Event::Changed(changes) => {
                 if let Some(replica) = self.client.replica() {
-                    self.sync.database_changed(replica, changes);
+                    let event = SyncEvent::DatabaseChanged(replica, changes);
+                    self.sync.handle(event, now());
                 }
             }
             ovsdb_replica::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
@@ -250,7 +247,7 @@ impl Writer {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
                     info!(%remote, rows, resumed, "the northbound database was read");
-                    self.sync.database_read(replica);
+                    self.sync.handle(SyncEvent::DatabaseRead(replica), now());
                 }
                 metrics::session();
                 self.database_gate
@@ -266,7 +263,7 @@ impl Writer {
                 unknown,
             } => {
                 if was_up {
-                    metrics::session_end(EndLabel::Lost);
+                    metrics::session_end("lost");
                     warn!(%remote, %error, "the session with the northbound database ended");
                 } else {
                     metrics::connection_failure();
@@ -274,9 +271,9 @@ impl Writer {
                 self.database_gate.not_ready(format!("{remote}: {error}"));
                 self.in_flight.clear();
                 for _ in unknown {
-                    metrics::transaction(OutcomeLabel::Unknown);
+                    metrics::transaction("unknown");
                 }
-                self.sync.database_lost();
+                self.sync.handle(SyncEvent::DatabaseLost, now());
             }
         }
     }
@@ -286,12 +283,12 @@ impl Writer {
             return;
         };
         self.in_flight.remove(place);
-        metrics::transaction(OutcomeLabel::of(&outcome));
+        metrics::transaction(metrics::outcome_label(&outcome));
         let Some(replica) = self.client.replica() else {
             return;
         };
         if let Mode::DryRun(_) = self.mode {
-            self.sync.told(&outcome);
+            self.sync.handle(SyncEvent::Answered(&outcome), now());
             match outcome {
                 Outcome::Done(_) => {}
                 // So it may say that somebody manages the database.
@@ -313,16 +310,16 @@ impl Writer {
             }
             Finished::StartOver(reason) => {
                 warn!(%reason, "reading the northbound database anew");
-                metrics::session_end(EndLabel::StartOver);
+                metrics::session_end("start_over");
                 self.database_gate.not_ready(reason.to_string());
                 match reason {
                     StartOver::Unknown(_) => self.client.restart(),
                     StartOver::ReplicaMismatch(_) => self.client.start_over(),
                 }
                 for _ in self.in_flight.drain(..) {
-                    metrics::transaction(OutcomeLabel::Unknown);
+                    metrics::transaction("unknown");
                 }
-                self.sync.database_lost();
+                self.sync.handle(SyncEvent::DatabaseLost, now());
             }
         }
     }
@@ -333,39 +330,40 @@ impl Writer {
         let is_responsive = self.client.is_responsive();
         let is_read = self.store_problem.is_none() && rows.is_some() && is_responsive;
         // How many names are absent is known when all were compared.
-        let absence = self.sync.absent(now());
-        let suspect = || format!("the store is suspect: {}", self.sync.absence(now()));
+        let state = self.sync.state();
+        let (_, is_suspect) = state.absent(now());
+        let suspect = || format!("the store is suspect: {}", state.absence(now()));
         if let Some(problem) = &self.store_problem {
-            self.store_gate.not_ready(match absence {
-                (_, true) => format!("{problem}; {}", suspect()),
-                _ => problem.clone(),
+            self.store_gate.not_ready(match is_suspect {
+                true => format!("{problem}; {}", suspect()),
+                false => problem.clone(),
             });
         } else if rows.is_none() || self.sync.is_idle() {
-            match absence {
-                (_, true) => self.store_gate.not_ready(suspect()),
-                _ if self.sync.desired().has_unknown_object() => self.store_gate.impaired(
+            if is_suspect {
+                self.store_gate.not_ready(suspect());
+            } else if state.desired.has_unknown_object() {
+                self.store_gate.impaired(
                     "an object cannot be read, and its name is not known: no set is emptied as its object is absent",
-                ),
-                _ => self.store_gate.ready(),
+                );
+            } else {
+                self.store_gate.ready();
             }
         }
-        match self.sync.refused() {
-            _ if !is_responsive => self.database_gate.not_ready(
+        if !is_responsive {
+            self.database_gate.not_ready(
                 "the server does not answer; its connection is kept, and changes wait for it",
-            ),
-            _ if !is_read || !self.sync.is_idle() => {}
-            0 => self.database_gate.ready(),
-            // One name that the server refuses shall not take the others out.
-            _ => self.database_gate.impaired(
-                "it is not in sync: the server refuses changes, for the names in the log",
-            ),
+            );
+        } else if is_read && self.sync.is_idle() {
+            match self.sync.refused() {
+                0 => self.database_gate.ready(),
+                // One name that the server refuses shall not take the others out.
+                _ => self.database_gate.impaired(
+                    "it is not in sync: the server refuses changes, for the names in the log",
+                ),
+            }
         }
-        metrics::state(&metrics::State {
-            sync: &self.sync,
-            rows,
-            in_sync: is_read && self.sync.is_idle() && self.sync.differences().count() == 0,
-            absence,
-        });
+        let in_sync = is_read && self.sync.is_idle() && state.differences.count() == 0;
+        metrics::state(&self.sync, rows, in_sync, now());
     }
 }
 

@@ -18,13 +18,6 @@ pub(super) struct Name {
     pub(super) is_in_use: bool,
     /// Whether the name was compared with the database.
     is_compared: bool,
-    /// Few names have one at a time.
-    past: Option<Box<Past>>,
-}
-
-/// What became of a name.
-#[derive(Debug, Default)]
-struct Past {
     away: Option<Away>,
     /// What objects had that are away or say nothing now.
     held: Addresses,
@@ -43,12 +36,12 @@ pub(super) struct Away {
 
 impl Name {
     pub(super) fn away(&self) -> Option<Away> {
-        self.past.as_ref()?.away
+        self.away
     }
 
     /// The last object went.
     pub(super) fn leave(&mut self, since: Instant, rule_ended: bool) {
-        self.past.get_or_insert_default().away = Some(Away {
+        self.away = Some(Away {
             since,
             rule_ended,
             is_permitted: false,
@@ -57,78 +50,53 @@ impl Name {
 
     /// There is an object again.
     pub(super) fn returned(&mut self) {
-        self.change_past(|past| past.away = None);
+        self.away = None;
     }
 
     pub(super) fn permit(&mut self, yes: bool) {
-        if let Some(past) = &mut self.past
-            && let Some(away) = &mut past.away
-        {
+        if let Some(away) = &mut self.away {
             away.is_permitted = yes;
         }
     }
 
     pub(super) fn held(&self) -> Option<&Addresses> {
-        let past = self.past.as_deref()?;
-        (!past.held.all().is_empty()).then_some(&past.held)
+        (!self.held.all().is_empty()).then_some(&self.held)
     }
 
     /// What an object had is kept, as it went or says nothing any more.
-    pub(super) fn hold(&mut self, addresses: Addresses) {
-        if addresses.all().is_empty() {
-            return;
-        }
-        let past = self.past.get_or_insert_default();
-        let new = addresses.all().without(past.held.all());
-        past.held.toggle(&new.into_iter().collect());
+    pub(super) fn hold(&mut self, addresses: &Addresses) {
+        let new = addresses.all().without(self.held.all());
+        self.held.toggle(&new.into_iter().collect());
     }
 
-    /// The objects say all there is to say.
+    /// What was kept no longer holds.
     pub(super) fn release(&mut self) {
-        self.change_past(|past| past.held = Addresses::default());
+        self.held = Addresses::default();
     }
 
     pub(super) fn compared(&mut self, yes: bool) {
         self.is_compared = yes;
-        self.change_past(|past| {
-            past.moved.clear();
-            past.became_complete = false;
-        });
+        self.moved.clear();
+        self.became_complete = false;
     }
 
     /// These are wanted and were not, or the other way round. What comes before the name is compared is not remembered.
     pub(super) fn changed(&mut self, moved: Vec<IpAddr>, became_complete: bool) {
-        if !self.is_compared || (moved.is_empty() && !became_complete) {
+        if !self.is_compared {
             return;
         }
-        let past = self.past.get_or_insert_default();
-        past.became_complete |= became_complete;
+        self.became_complete |= became_complete;
         for address in moved {
-            if !past.moved.remove(&address) {
-                past.moved.insert(address);
+            if !self.moved.remove(&address) {
+                self.moved.insert(address);
             }
         }
     }
 
     pub(super) fn changes(&self) -> Option<Changes<'_>> {
-        static NONE: BTreeSet<IpAddr> = BTreeSet::new();
-        let past = self.past.as_deref();
-        self.is_compared.then(|| Changes {
-            addresses: past.map_or(&NONE, |past| &past.moved),
-            became_complete: past.is_some_and(|past| past.became_complete),
+        self.is_compared.then_some(Changes {
+            addresses: &self.moved,
+            became_complete: self.became_complete,
         })
-    }
-
-    fn change_past(&mut self, change: impl FnOnce(&mut Past)) {
-        if let Some(past) = &mut self.past {
-            change(past);
-            let is_needed = past.away.is_some()
-                || past.became_complete
-                || !past.moved.is_empty()
-                || !past.held.all().is_empty();
-            if !is_needed {
-                self.past = None;
-            }
-        }
     }
 }

@@ -2,16 +2,15 @@
 
 use proto::api::{DEGRADED, DnsName, DnsNameResolver, NO_RULE, ResolvedName};
 use smol_str::SmolStr;
-use uuid::Uuid;
 
 use super::{Filter, Skip};
 use crate::addresses::Addresses;
 
 /// An object.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct Resolver {
     pub(super) name: DnsName,
-    uid: Option<Uid>,
+    uid: Option<Box<str>>,
     pub(super) statement: Statement,
     pub(super) addresses: Addresses,
     pub(super) skipped: Box<[Skip]>,
@@ -55,24 +54,7 @@ fn failure(entry: &ResolvedName) -> Option<&str> {
     Some(&condition.reason)
 }
 
-/// `metadata.uid`: in a cluster a UUID, which takes less room than its text.
-#[derive(Debug, Eq, PartialEq)]
-enum Uid {
-    Uuid(Uuid),
-    Other(Box<str>),
-}
-
-impl Uid {
-    fn of(object: &DnsNameResolver) -> Option<Self> {
-        let text = object.metadata.uid.as_deref()?;
-        Some(match text.parse() {
-            Ok(uuid) => Self::Uuid(uuid),
-            Err(_) => Self::Other(text.into()),
-        })
-    }
-}
-
-impl Object {
+impl Resolver {
     /// The object as it is.
     pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> Self {
         let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
@@ -88,7 +70,7 @@ impl Object {
         Self {
             statement: Statement::of(&name, object, has_address),
             name,
-            uid: Uid::of(object),
+            uid: object.metadata.uid.as_deref().map(Into::into),
             addresses: addresses.into_iter().collect(),
             skipped: skipped.into(),
         }
@@ -96,8 +78,8 @@ impl Object {
 
     /// Whether the other is a later version of this one, and not another one in its place.
     pub(super) fn is_same(&self, name: &DnsName, other: &DnsNameResolver) -> bool {
-        let uids = self.uid.as_ref().zip(Uid::of(other));
-        self.name == *name && uids.is_none_or(|(one, other)| *one == other)
+        let uids = self.uid.as_deref().zip(other.metadata.uid.as_deref());
+        self.name == *name && uids.is_none_or(|(one, other)| one == other)
     }
 }
 

@@ -386,7 +386,7 @@ fn a_name_is_adopted_as_if_it_had_just_gone() {
     store.desired.adopt(&dns(W), store.now);
     assert_eq!(store.away(), Some(1));
     // A permission ends with its return.
-    store.desired.permit(&dns(W));
+    store.desired.permit(&dns(W), true);
     let is_permitted = |store: &Clocked| {
         matches!(
             store.of_name().presence,

@@ -63,7 +63,7 @@ impl Sets {
     pub fn new(filter: &str, sides: Sides<'_>) -> Self {
         let filter = filter.to_ascii_lowercase();
         let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
-        let desired = sides.sync.desired();
+        let desired = &sides.state().desired;
         let rows = sides.replica.into_iter().flat_map(|it| it.0.iter());
         let rows = rows.filter_map(|(_, row)| Some((&row.identity()?.name, row.name())));
         let wanted = desired.names().filter(|name| {
@@ -74,7 +74,7 @@ impl Sets {
         for (name, row) in wanted.map(|name| (name, "")).chain(rows) {
             names.insert(name);
             if filter.is_empty() || holds(name.as_str()) || holds(row) {
-                matching.insert((!sides.sync.differs(name), name));
+                matching.insert((!sides.state().differs(name), name));
             }
         }
         let (mut sets, mut shown) = (Vec::new(), 0);
@@ -102,8 +102,8 @@ impl Sets {
 impl Sides<'_> {
     /// The sets of a name in order, those of the rows first that are missing.
     fn sets(&self, name: &DnsName, replica: &NorthboundReplica) -> Vec<SetShown> {
-        let plan = self.sync.look(name, replica, self.now);
-        let report = NameReport::of(name, &plan, replica, self.sync.references(), self.now);
+        let plan = self.state().look(name, replica, self.now);
+        let report = NameReport::of(name, &plan, replica, &self.state().references, self.now);
         let (missing, mut differing): (Vec<_>, Vec<_>) = report
             .sets
             .into_iter()
@@ -145,9 +145,9 @@ impl Sides<'_> {
         replica: &NorthboundReplica,
         trouble: Option<String>,
     ) -> SetShown {
-        let (references, set) = (self.sync.references(), SetName::from(row.name()));
+        let (references, set) = (&self.state().references, SetName::from(row.name()));
         let rules = references.rules(replica, &set).count();
-        let wanted = self.sync.desired().wanted(name);
+        let wanted = self.state().desired.wanted(name);
         let wanted = wanted.filter(Wanted::is_present);
         let mut history = self.sync.history(name);
         let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);

@@ -12,6 +12,7 @@ use std::{
 use foldhash::HashSet;
 use proto::api::DnsName;
 use runtime::absence::are_few;
+use serde::Serialize;
 
 /// For how long a name that was closed counts.
 const WINDOW: Duration = Duration::from_secs(3600);
@@ -32,17 +33,20 @@ pub(super) struct AbsenceLimit {
 }
 
 /// What is known of absent names at one moment.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Absence {
     /// The names in use that have no object, in order.
-    pub names: Vec<DnsName>,
+    pub names: Vec<String>,
     /// How many names are in use.
     pub in_use: usize,
     /// How many were closed in the last hour as they were absent.
+    #[serde(skip)]
     pub closed: usize,
     /// Whether that is too much to be believed.
+    #[serde(rename = "too_many")]
     pub is_exceeded: bool,
     /// Whether it has been for so long that the store is suspect.
+    #[serde(skip)]
     pub is_suspect: bool,
 }
 
@@ -114,7 +118,7 @@ impl AbsenceLimit {
 
     /// All of it.
     pub(super) fn report(&self, suspect_after: Duration, now: Instant) -> Absence {
-        let mut names: Vec<_> = self.absent.iter().cloned().collect();
+        let mut names: Vec<_> = self.absent.iter().map(ToString::to_string).collect();
         names.sort_unstable();
         Absence {
             names,

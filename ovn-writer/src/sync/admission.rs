@@ -6,8 +6,8 @@ use proto::api::{DnsName, Family};
 
 use super::{
     Plan, Reconciler,
+    change_log::ChangesText,
     drift_backoff::{self, DriftBackoff},
-    in_words::InWords,
     plan::{Finding, Trigger, Verdict},
     queue::Mark,
 };
@@ -36,18 +36,18 @@ impl Reconciler {
             self.queue.defer(name.clone(), mark, until);
         }
         // What was tried before in vain changes nothing.
-        let is_repair = |it: &&Finding| it.trigger == Trigger::ForeignChange && !it.is_taken;
+        let is_repair = |it: &&Finding| it.trigger == Trigger::ForeignChange && !it.is_conflict;
         let repairs: Vec<_> = findings.iter().filter(is_repair).cloned().collect();
         if !repairs.is_empty() {
             self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
             if let Some(left_out) = self.repair_log.allow() {
-                tracing::warn!(%name, changes = %InWords(&repairs), left_out, "the address sets of a name were changed by another client");
+                tracing::warn!(%name, changes = %ChangesText(&repairs), left_out, "the address sets of a name were changed by another client");
             }
         }
         let closed = findings.iter().filter(|it| it.trigger == Trigger::Absence);
         let closed: Vec<_> = closed.cloned().collect();
         if !closed.is_empty() {
-            tracing::warn!(%name, changes = %InWords(&closed), "the address sets of a name are emptied: it has had no object for long");
+            tracing::warn!(%name, changes = %ChangesText(&closed), "the address sets of a name are emptied: it has had no object for long");
         }
         findings
     }

@@ -81,7 +81,7 @@ impl Planned {
     }
 
     /// The set that another client has, if this operation is the one that says so.
-    pub(super) fn taken(&self, operation: usize) -> Option<&SetOf> {
+    pub(super) fn conflict(&self, operation: usize) -> Option<&SetOf> {
         self.guarded
             .get(operation.checked_sub(self.operations.start)?)
     }

@@ -1,7 +1,7 @@
 //! What was done to the sets of names of late, for people. It is bounded: the names that were changed last, and the last changes of
 //! each.
 
-use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, time::Instant};
+use std::{collections::VecDeque, fmt, net::IpAddr, num::NonZeroUsize, time::Instant};
 
 use lru::LruCache;
 use proto::api::{DnsName, Family};
@@ -39,7 +39,7 @@ pub enum Cause {
 /// A change of a set that took effect.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct LoggedChange {
     /// When it did.
     #[serde(skip)]
     pub at: Instant,
@@ -63,7 +63,7 @@ pub struct Entry {
 
 /// The entries, by name.
 #[derive(Debug)]
-pub(super) struct ChangeLog(LruCache<DnsName, VecDeque<Entry>>);
+pub(super) struct ChangeLog(LruCache<DnsName, VecDeque<LoggedChange>>);
 
 impl Default for ChangeLog {
     fn default() -> Self {
@@ -94,17 +94,17 @@ impl ChangeLog {
             if entries.len() >= OF_NAME {
                 entries.pop_front();
             }
-            entries.push_back(Entry::of(change, cause, now));
+            entries.push_back(LoggedChange::of(change, cause, now));
         }
     }
 
     /// What was done to a name, the last first.
-    pub(super) fn of(&self, name: &DnsName) -> impl Iterator<Item = &Entry> {
+    pub(super) fn of(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
         self.0.peek(name).into_iter().flat_map(|it| it.iter().rev())
     }
 }
 
-impl Entry {
+impl LoggedChange {
     fn of(change: &Change, cause: Cause, at: Instant) -> Self {
         let (mut inserted, mut removed): (&[IpAddr], &[SmolStr]) = (&[], &[]);
         let mut more_removed = 0;
@@ -131,12 +131,28 @@ impl Entry {
     }
 }
 
+/// The changes of findings, as they stand in a log line.
+pub(super) struct ChangesText<'a>(pub(super) &'a [Finding]);
+
+impl fmt::Display for ChangesText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        self.0.iter().try_for_each(|finding| {
+            let separator = std::mem::replace(&mut separator, "; ");
+            write!(f, "{separator}{}", finding.change)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{sync::plan::Verdict, testing::dns};
+    use crate::{
+        sync::{plan::Verdict, set_of::SetOf},
+        testing::dns,
+    };
 
     fn note(log: &mut ChangeLog, name: &str, trigger: Trigger, since: Option<Instant>, count: u32) {
         let finding = Finding {
@@ -144,7 +160,7 @@ mod tests {
             verdict: Verdict::Now,
             trigger,
             is_wanted: true,
-            is_taken: false,
+            is_conflict: false,
         };
         log.note(&dns(name), since, &[finding], Instant::now());
     }
@@ -157,6 +173,53 @@ mod tests {
                 .map(|i| std::net::Ipv4Addr::from(i).into())
                 .collect(),
             delete: vec!["x".repeat(1_000).into()],
+        }
+    }
+
+    #[test]
+    fn a_log_line_names_what_is_different_but_not_tens_of_thousands() {
+        let insert: Vec<IpAddr> = (0..50_000_u32)
+            .map(|n| std::net::Ipv4Addr::from(0x0a00_0000 + n).into())
+            .collect();
+        let mutate = |insert: &[IpAddr], delete| Change::Mutate {
+            uuid: Uuid::nil(),
+            family: Family::V4,
+            insert: insert.to_vec(),
+            delete,
+        };
+        let delete = Change::Delete {
+            uuid: Uuid::nil(),
+            family: Family::V6,
+            store: "kube/ns".into(),
+            members: 2,
+        };
+        let finding = |change| Finding {
+            change,
+            verdict: Verdict::Now,
+            trigger: Trigger::Store,
+            is_wanted: true,
+            is_conflict: false,
+        };
+        let changes = [mutate(&insert[..1], vec!["x".into()]), delete].map(finding);
+        assert_eq!(
+            ChangesText(&changes).to_string(),
+            "mutate v4 +10.0.0.0 -x; delete v6 with 2 members"
+        );
+        let create = Change::Create {
+            set: SetOf::default_network(Family::V4),
+            addresses: insert.clone(),
+            store: "kube/ns".into(),
+            is_managed: false,
+        };
+        for (change, start) in [
+            (create, "create v4 of default-network-controller +10.0.0.0 "),
+            (mutate(&insert, vec![]), "mutate v4 +10.0.0.0 "),
+        ] {
+            let line = ChangesText(&[finding(change)]).to_string();
+            assert!(
+                line.starts_with(start) && line.ends_with(" +10.0.0.9 +(49990 more)"),
+                "{line}"
+            );
         }
     }
 

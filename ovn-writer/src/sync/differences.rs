@@ -70,7 +70,7 @@ impl Differences {
 
     fn add_finding(&mut self, finding: &Finding) {
         match &finding.change {
-            Change::Create { .. } if finding.is_taken => self.name_clashes += 1,
+            Change::Create { .. } if finding.is_conflict => self.name_clashes += 1,
             Change::Create { addresses, .. } => {
                 self.missing_rows += 1;
                 self.missing_addresses += addresses.len();

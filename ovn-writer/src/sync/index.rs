@@ -153,14 +153,11 @@ impl Index {
 
     /// The sets of the name that may be there or be missed: those of the default network, and those of other networks that have a
     /// row or that rules name.
-    pub(super) fn sets(&self, name: &DnsName) -> impl Iterator<Item = (&str, Family, SetName)> {
+    pub(super) fn sets(&self, name: &DnsName) -> impl Iterator<Item = (SetOf, SetName)> {
         let default = sets(DEFAULT_NETWORK_CONTROLLER, name).into_iter();
-        let default = default.map(|(family, set)| (DEFAULT_NETWORK_CONTROLLER, family, set));
+        let default = default.map(|(family, set)| (SetOf::default_network(family), set));
         let others = self.others.get(name).into_iter().flatten();
-        default.chain(others.filter_map(|(set, of)| {
-            let SetOf { controller, family } = of.as_ref()?;
-            Some((&**controller, *family, set.clone()))
-        }))
+        default.chain(others.filter_map(|(set, of)| Some((of.clone()?, set.clone()))))
     }
 
     fn add_row(&mut self, row: &AddressSet) {

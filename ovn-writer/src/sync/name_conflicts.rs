@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use foldhash::{HashMap, HashSet};
-use proto::api::{DnsName, Family};
+use proto::api::DnsName;
 
 use super::{back_off, set_of::SetOf};
 use crate::references::SetName;
 
 /// A set that cannot be made, as far as is known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taken {
+pub struct NameConflict {
     /// Which.
     pub set: SetOf,
     /// When to try again to make it; `None` where nothing is tried.
@@ -21,7 +21,7 @@ pub struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct NameConflicts {
     /// Sets that the server refused to make, and how often.
-    refused: HashMap<DnsName, Vec<(Taken, u32)>>,
+    refused: HashMap<DnsName, Vec<(NameConflict, u32)>>,
     /// Where nothing is tried: the names of all sets in the database.
     names: Option<HashSet<SetName>>,
 }
@@ -45,27 +45,27 @@ impl NameConflicts {
     /// Somebody has a set of this name. Returns whether that is news.
     pub(super) fn refused(&mut self, name: &DnsName, set: SetOf, now: Instant) -> bool {
         let of_name = self.refused.entry(name.clone()).or_default();
-        let known = of_name.iter_mut().find(|(taken, _)| taken.set == set);
-        if let Some((taken, times)) = known {
-            taken.until = Some(now + back_off(*times));
+        let known = of_name.iter_mut().find(|(conflict, _)| conflict.set == set);
+        if let Some((conflict, times)) = known {
+            conflict.until = Some(now + back_off(*times));
             *times = times.saturating_add(1);
             return false;
         }
         let until = Some(now + back_off(0));
-        of_name.push((Taken { set, until }, 1));
+        of_name.push((NameConflict { set, until }, 1));
         true
     }
 
     /// Whether it is time to try again to make a set of the name.
     pub(super) fn are_due(&self, name: &DnsName, now: Instant) -> bool {
         let mut of_name = self.refused.get(name).into_iter().flatten();
-        of_name.any(|(taken, _)| taken.until.is_some_and(|until| until <= now))
+        of_name.any(|(conflict, _)| conflict.until.is_some_and(|until| until <= now))
     }
 
     /// Forgets the sets of a name that are no longer to be made.
     pub(super) fn retain(&mut self, name: &DnsName, are_missing: impl Fn(&SetOf) -> bool) {
         if let Some(of_name) = self.refused.get_mut(name) {
-            of_name.retain(|(taken, _)| are_missing(&taken.set));
+            of_name.retain(|(conflict, _)| are_missing(&conflict.set));
             if of_name.is_empty() {
                 self.refused.remove(name);
             }
@@ -73,24 +73,17 @@ impl NameConflicts {
     }
 
     /// Of these sets of a name those that somebody else has.
-    pub(super) fn of<'a>(
+    pub(super) fn of(
         &self,
         name: &DnsName,
-        sets: impl Iterator<Item = (&'a str, Family, SetName)>,
-    ) -> Vec<Taken> {
+        sets: impl Iterator<Item = (SetOf, SetName)>,
+    ) -> Vec<NameConflict> {
         let Some(names) = &self.names else {
             let of_name = self.refused.get(name).into_iter().flatten();
-            return of_name.map(|(taken, _)| taken.clone()).collect();
+            return of_name.map(|(conflict, _)| conflict.clone()).collect();
         };
-        let set_of = |(controller, family, _): (&str, _, _)| SetOf {
-            controller: controller.into(),
-            family,
-        };
-        sets.filter(|(.., set)| names.contains(set))
-            .map(|set| Taken {
-                set: set_of(set),
-                until: None,
-            })
-            .collect()
+        let existing = sets.filter(|(_, name)| names.contains(name));
+        let conflict = |(set, _)| NameConflict { set, until: None };
+        existing.map(conflict).collect()
     }
 }

@@ -21,7 +21,7 @@ use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
 pub use self::options::{Delays, PlanOptions};
-use super::{change::Change, name_conflicts::Taken, set_of::SetOf};
+use super::{change::Change, name_conflicts::NameConflict, set_of::SetOf};
 use crate::{
     address_set::{AddressSet, Identity, NameForm, address_in},
     addresses::AddressesRef,
@@ -51,7 +51,7 @@ pub struct Case<'a> {
     /// Sets of the name to which something refers although there are none.
     pub missed: &'a [SetOf],
     /// Sets of the name that another client has, for something else.
-    pub taken: &'a [Taken],
+    pub conflicts: &'a [NameConflict],
     /// When rows are made.
     pub creation: Creation,
     /// Whether ovn-kubernetes manages the database, and so writes sets from the same objects.
@@ -118,7 +118,7 @@ pub struct Finding {
     /// Whether the store has the name. If not, the row should have no members.
     pub is_wanted: bool,
     /// Whether it is a row that cannot be made, as far as is known, as another client has one of its name.
-    pub is_taken: bool,
+    pub is_conflict: bool,
 }
 
 /// What a difference comes from.
@@ -321,16 +321,18 @@ impl<'a> Planner<'a, '_> {
             missing.extend(families.copied().map(SetOf::default_network));
         }
         for set in missing {
-            let taken = self.case.taken.iter().find(|taken| taken.set == set);
-            let verdict = match (self.case.creation, taken) {
+            let conflict = self.case.conflicts.iter().find(|it| it.set == set);
+            let verdict = match (self.case.creation, conflict) {
                 (Creation::Never, _) => Verdict::Left(Reason::NoCreation),
-                (_, Some(taken)) if taken.until.is_none_or(|until| self.now < until) => {
-                    taken.until.into_iter().for_each(|at| self.look_again(at));
+                (_, Some(conflict)) if conflict.until.is_none_or(|until| self.now < until) => {
+                    conflict
+                        .until
+                        .into_iter()
+                        .for_each(|at| self.look_again(at));
                     Verdict::Left(Reason::NameConflict)
                 }
                 _ => Verdict::Now,
             };
-            let is_taken = taken.is_some();
             let change = Change::Create {
                 addresses: wanted.of_family(set.family).iter().collect(),
                 store: self.options.store.clone(),
@@ -346,7 +348,7 @@ impl<'a> Planner<'a, '_> {
                 verdict,
                 trigger,
                 is_wanted: true,
-                is_taken,
+                is_conflict: conflict.is_some(),
             });
         }
     }
@@ -357,7 +359,7 @@ impl<'a> Planner<'a, '_> {
             verdict,
             trigger,
             is_wanted,
-            is_taken: false,
+            is_conflict: false,
         }));
     }
 

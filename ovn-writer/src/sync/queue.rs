@@ -85,6 +85,13 @@ impl Queue {
         }
     }
 
+    /// The names are to be looked at for no reason of the store.
+    pub(super) fn mark_all(&mut self, names: impl IntoIterator<Item = DnsName>) {
+        for name in names {
+            self.mark(name, Mark::default());
+        }
+    }
+
     /// The next name, which is no longer marked then.
     pub(super) fn pop(&mut self) -> Option<(DnsName, Mark)> {
         let name = self.order.pop_front()?;

@@ -72,12 +72,12 @@ impl Reconciler {
                 self.queue.mark(planned.name, planned.mark);
                 continue;
             }
-            match planned.taken(index).cloned() {
+            match planned.conflict(index).cloned() {
                 Some(set) if has_set(replica, &planned.name, &set) => {
                     // Another client was faster, and made the very set.
                     self.queue.mark(planned.name, planned.mark);
                 }
-                Some(set) => self.clashes_with(&planned, set, refusal, now),
+                Some(set) => self.name_conflict(&planned, set, refusal, now),
                 None => self.wait(planned, refusal, now),
             }
         }
@@ -102,9 +102,9 @@ impl Reconciler {
         }
         for planned in names {
             let is_new = planned.mark.suspects.is_none();
-            let may_clash = refusal.reason.error == CONSTRAINT_VIOLATION
+            let may_conflict = refusal.reason.error == CONSTRAINT_VIOLATION
                 && planned.changes().any(Change::is_creation);
-            if is_new && may_clash {
+            if is_new && may_conflict {
                 // As a suspect it is told which of its sets it is.
                 let suspects = self.next_suspects();
                 let mark = Mark {
@@ -125,7 +125,7 @@ impl Reconciler {
     }
 
     /// Another client has a set of the name that a set of ours must have. The other changes of the name are made without it.
-    fn clashes_with(&mut self, planned: &Planned, set: SetOf, refusal: &Refusal, now: Instant) {
+    fn name_conflict(&mut self, planned: &Planned, set: SetOf, refusal: &Refusal, now: Instant) {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();
         if self.state.name_conflicts.refused(name, set, now) {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use foldhash::{HashMap, HashSet};
+use ovsdb_replica::Outcome;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::store::Event;
 use uuid::Uuid;
@@ -21,40 +22,43 @@ use super::{
     set_of::SetOf,
 };
 use crate::{
-    address_set::{AddressSet, NameForm},
+    address_set::{self, AddressSet, NameForm},
     desired::{Desired, Presence, Wanted},
     references::{NorthboundChanges, NorthboundReplica, References, SetName},
 };
 
+/// How the server refuses a transaction whose wait is in vain (RFC 7047 section 5.2.6).
+const TIMED_OUT: &str = "timed out";
+
 /// The state of both sides.
 #[derive(Debug)]
-pub(super) struct SyncState {
+pub struct SyncState {
     pub(super) policy: Policy,
-    pub(super) desired: Desired,
-    pub(super) references: References,
-    pub(super) differences: Differences,
+    pub(crate) desired: Desired,
+    pub(crate) references: References,
+    pub(crate) differences: Differences,
     pub(super) name_conflicts: NameConflicts,
     absence: AbsenceLimit,
     /// See [`Case::closes_from`].
     closes_from: Option<Instant>,
     /// Whether ovn-kubernetes was ever seen to manage the address sets of the database.
-    is_managed: bool,
+    pub(super) is_managed: bool,
     /// Since when rules of ovn-kubernetes have been in the database.
     managed_since: Option<Instant>,
     /// When rows were made, as of the last look.
     creation: Option<Creation>,
     /// Whether every name was compared with the database since that was read.
-    pub(super) is_compared: bool,
+    pub(crate) is_compared: bool,
     index: Index,
     /// What must be remembered of a name.
-    states: HashMap<DnsName, State>,
+    records: HashMap<DnsName, NameRecord>,
     /// What this program put into rows that others fill too.
     inserted: HashMap<Uuid, BTreeSet<IpAddr>>,
 }
 
 /// What must be remembered of a name.
 #[derive(Debug, Default)]
-struct State {
+struct NameRecord {
     clocks: Clocks,
     differences: Differences,
 }
@@ -74,7 +78,7 @@ impl SyncState {
             creation: None,
             is_compared: false,
             index: Index::default(),
-            states: HashMap::default(),
+            records: HashMap::default(),
             inserted: HashMap::default(),
         }
     }
@@ -97,6 +101,7 @@ impl SyncState {
     /// Takes over a database that was read anew, and returns all names that may differ.
     pub(super) fn database_read(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
         self.references = References::of(replica);
+        self.name_conflicts.clear();
         let options = &self.policy.options;
         let rows = || replica.0.iter().map(|(_, row)| row);
         let is_marked = |row: &AddressSet| {
@@ -108,13 +113,13 @@ impl SyncState {
         let names = self.desired.names();
         self.index.read(replica, &self.references, names);
         // How long something has been unused or different is not known across a gap.
-        for state in self.states.values_mut() {
-            state.clocks = Clocks::default();
+        for record in self.records.values_mut() {
+            record.clocks = Clocks::default();
         }
         self.desired.compare_all();
         self.is_compared = false;
         let with_rows = rows().filter_map(|row| Some(row.identity()?.name.clone()));
-        let known = self.desired.names().chain(self.states.keys());
+        let known = self.desired.names().chain(self.records.keys());
         known.cloned().chain(with_rows).collect()
     }
 
@@ -186,7 +191,7 @@ impl SyncState {
         let mut names: Vec<_> = self.absence.names().cloned().collect();
         names.sort_unstable();
         for name in &names {
-            self.desired.permit(name);
+            self.desired.permit(name, true);
         }
         names
     }
@@ -203,14 +208,14 @@ impl SyncState {
         settled.into_iter().chain(absence).min()
     }
 
-    /// The database said that ovn-kubernetes manages its address sets.
-    pub(super) fn set_managed(&mut self) {
-        self.is_managed = true;
+    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
+    pub fn is_managed(&self) -> bool {
+        self.is_managed || self.policy.is_managed
     }
 
-    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
-    pub(super) fn is_managed(&self) -> bool {
-        self.is_managed || self.policy.is_managed
+    /// The number of names with a set that cannot be made, as somebody else has one of the same name.
+    pub fn name_conflicts(&self) -> usize {
+        self.name_conflicts.names().count()
     }
 
     /// When rows are made.
@@ -228,20 +233,34 @@ impl SyncState {
     }
 
     /// The names that are absent, against the limit.
-    pub(super) fn absence(&self, now: Instant) -> Absence {
+    pub fn absence(&self, now: Instant) -> Absence {
         let suspect_after = self.policy.options.delays.suspect;
         self.absence.report(suspect_after, now)
     }
 
     /// How many names in use are absent, and whether the store is suspect for that.
-    pub(super) fn absent(&self, now: Instant) -> (usize, bool) {
+    pub fn absent(&self, now: Instant) -> (usize, bool) {
         let suspect_after = self.policy.options.delays.suspect;
         let is_suspect = self.absence.is_suspect(suspect_after, now);
         (self.absence.len(), is_suspect)
     }
 
+    /// A question was answered: whether ovn-kubernetes manages the database, or which names its sets have.
+    pub(super) fn answered(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Refused(refusal) if refusal.reason.error == TIMED_OUT => {
+                self.is_managed = true;
+            }
+            Outcome::Done(results) if results.iter().any(|result| result.rows.is_some()) => {
+                let names = results.iter().flat_map(address_set::names_in);
+                self.name_conflicts.read(names.map(SetName::from).collect());
+            }
+            Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown(_) => {}
+        }
+    }
+
     /// How many rows are marked for stores that are not known here, by store.
-    pub(super) fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
+    pub fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
         let mut stores = BTreeMap::new();
         let marks = replica.0.iter().filter_map(|(_, row)| row.store());
         for store in marks.filter(|store| !self.policy.options.is_ours(store)) {
@@ -265,8 +284,8 @@ impl SyncState {
         }
         let sets = rows.iter().map(|row| row.set);
         self.index.settle(name, sets, &self.references);
-        let mut state = self.states.remove(name).unwrap_or_default();
-        let plan = self.plan(name, &rows, &mut state.clocks, now);
+        let mut record = self.records.remove(name).unwrap_or_default();
+        let plan = self.plan(name, &rows, &mut record.clocks, now);
         let wanted = self.desired.wanted(name);
         let is_absent = plan.is_in_use && wanted.as_ref().is_some_and(is_absent);
         self.name_conflicts.retain(name, |set| {
@@ -278,12 +297,12 @@ impl SyncState {
         let was_in_use = self.desired.set_in_use(name, plan.is_in_use);
         self.absence
             .note(name, was_in_use, plan.is_in_use, is_absent);
-        self.differences -= state.differences;
-        state.differences = Differences::of(&plan);
-        self.differences += state.differences;
+        self.differences -= record.differences;
+        record.differences = Differences::of(&plan);
+        self.differences += record.differences;
         if !plan.is_in_use {
             // What was permitted once is done. The sets of a database that is restored later are another matter.
-            self.desired.revoke(name);
+            self.desired.permit(name, false);
         }
         if plan.is_over {
             self.desired.forget(name);
@@ -293,31 +312,48 @@ impl SyncState {
         if is_carried_out {
             self.desired.compared(name, true);
         }
-        if !state.clocks.are_still() || state.differences != Differences::default() {
-            self.states.insert(name.clone(), state);
+        if !record.clocks.are_still() || record.differences != Differences::default() {
+            self.records.insert(name.clone(), record);
         }
         plan
     }
 
     /// The same, of which nothing is remembered.
-    pub(super) fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
+    pub fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
         let rows = rows_of(name, replica, &self.references, &self.inserted);
-        let state = self.states.get(name);
-        let mut clocks = state.map(|state| state.clocks.clone()).unwrap_or_default();
+        let record = self.records.get(name);
+        let mut clocks = record.map(|it| it.clocks.clone()).unwrap_or_default();
         self.plan(name, &rows, &mut clocks, now)
     }
 
+    /// Sets of the name were emptied or deleted, as it was away. It may be back by now: that they are empty is no other client's
+    /// change then, and what the name had before is not put in again.
+    fn closed(&mut self, name: &DnsName, replica: &NorthboundReplica) {
+        if replica.0.with_key(name).all(|(_, row)| row.is_empty()) {
+            self.desired.release(name);
+        }
+        self.desired.compared(name, false);
+    }
+
     /// Whether it had differences when it was examined last.
-    pub(super) fn differs(&self, name: &DnsName) -> bool {
-        let state = self.states.get(name);
-        state.is_some_and(|state| state.differences.count() > 0)
+    pub fn differs(&self, name: &DnsName) -> bool {
+        let record = self.records.get(name);
+        record.is_some_and(|record| record.differences.count() > 0)
     }
 
     /// What was decided took effect.
-    pub(super) fn done(&mut self, findings: &[Finding], replica: &NorthboundReplica, now: Instant) {
-        let is_absence = |finding: &Finding| finding.trigger == Trigger::Absence;
-        if findings.iter().any(is_absence) {
+    pub(super) fn done(
+        &mut self,
+        name: &DnsName,
+        findings: &[Finding],
+        replica: &NorthboundReplica,
+        now: Instant,
+    ) {
+        if findings.iter().any(|it| it.trigger == Trigger::Absence) {
             self.absence.close(now);
+        }
+        if findings.iter().any(|finding| !finding.is_wanted) {
+            self.closed(name, replica);
         }
         for finding in findings {
             let Change::Mutate {
@@ -365,7 +401,7 @@ impl SyncState {
             wanted: wanted.as_ref(),
             rows,
             missed: &missed,
-            taken: &self.name_conflicts.of(name, self.index.sets(name)),
+            conflicts: &self.name_conflicts.of(name, self.index.sets(name)),
             creation: self.creation(now),
             is_managed: self.is_managed(),
             absence_hold: self.absence_hold(),
@@ -402,12 +438,9 @@ impl SyncState {
     fn missed(&self, name: &DnsName, rows: &[SetRow<'_>]) -> Vec<SetOf> {
         let there: HashSet<SetName> = rows.iter().map(|row| row.set.name().into()).collect();
         let sets = self.index.sets(name);
-        let missed = sets.filter(|(.., set)| !there.contains(set) && self.references.contain(set));
-        let set_of = |(controller, family, _): (&str, _, _)| SetOf {
-            controller: controller.into(),
-            family,
-        };
-        missed.map(set_of).collect()
+        let missed =
+            sets.filter(|(_, name)| !there.contains(name) && self.references.contain(name));
+        missed.map(|(set, _)| set).collect()
     }
 }
 

@@ -49,7 +49,7 @@ fn a_status_becomes_two_rows_in_one_transaction() {
     assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
     assert_eq!(world.settle(), 0);
     assert!(world.sync.is_idle());
-    assert_eq!(world.sync.differences(), Differences::default());
+    assert_eq!(world.sync.state().differences, Differences::default());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn nothing_is_done_before_the_store_was_read() {
     let mut world = World::on(policy(), model);
     world.store(Event::OutOfSync("not yet".into()));
     assert_eq!(world.settle(), 0);
-    assert_eq!(world.sync.differences(), Differences::default());
+    assert_eq!(world.sync.state().differences, Differences::default());
 }
 
 #[test]

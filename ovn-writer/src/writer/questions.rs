@@ -41,11 +41,11 @@ impl Writer {
         if self.store_problem.is_some() {
             return Err(NotPermitted::Unknown("the store cannot be read"));
         }
-        if self.client.replica().is_none() || !self.sync.is_compared() {
+        if self.client.replica().is_none() || !self.sync.state().is_compared {
             let words = "the northbound database was not read to its end";
             return Err(NotPermitted::Unknown(words));
         }
-        if self.sync.has_unknown_object() {
+        if self.sync.state().desired.has_unknown_object() {
             return Err(NotPermitted::Unknown(
                 "an object cannot be read, and may be the one of any name: mend or delete it first",
             ));

@@ -260,7 +260,7 @@ async fn names_in_use_without_an_object_are_named_and_so_are_rows_of_another_sto
     assert_eq!(of_ours.differences.unwanted_rows, 1);
     let absent = of_ours.absent.clone().unwrap();
     assert_eq!((absent.names, absent.in_use), (vec![W.to_owned()], 1));
-    assert!(absent.too_many && of_ours.other_stores.is_empty());
+    assert!(absent.is_exceeded && of_ours.other_stores.is_empty());
     let text = of_ours.to_string();
     assert!(
         text.contains("the store is suspect: 1 of 1 names in use"),

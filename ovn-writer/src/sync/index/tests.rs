@@ -47,9 +47,9 @@ impl World {
         let rows = self.replica.0.with_key(name);
         let there: Vec<SetName> = rows.map(|(_, row)| row.name().into()).collect();
         let sets = self.index.sets(name);
-        let missed = sets.filter(|(.., set)| self.references.contain(set) && !there.contains(set));
+        let missed = sets.filter(|(_, set)| self.references.contain(set) && !there.contains(set));
         let mut missed: Vec<_> = missed
-            .map(|(controller, family, _)| format!("{controller} {family}"))
+            .map(|(set, _)| format!("{} {}", set.controller, set.family))
             .collect();
         missed.sort();
         missed

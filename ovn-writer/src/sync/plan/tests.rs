@@ -42,7 +42,7 @@ fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
 
 /// What is known of the name.
 #[derive(Clone, Copy)]
-enum Known {
+enum Statuses {
     /// It has an object, which says which addresses it has.
     Present,
     /// It has one that says nothing now.
@@ -57,7 +57,7 @@ enum Known {
     Never,
 }
 
-const AWAY: Known = Known::Away {
+const AWAY: Statuses = Statuses::Away {
     rule_ended: false,
     permitted: false,
 };
@@ -88,7 +88,13 @@ const MANAGED: Around = Around {
 
 /// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (put in by this program), 10.0.0.3 (put in by another)
 /// and x, so long after it was first looked at.
-fn fate(name: &str, store: Option<&str>, known: Known, around: Around, after: Duration) -> String {
+fn fate(
+    name: &str,
+    store: Option<&str>,
+    known: Statuses,
+    around: Around,
+    after: Duration,
+) -> String {
     let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "x"];
     let set = row(name, Family::V4, store, &members);
     let inserted = addresses(&["10.0.0.2"]);
@@ -105,28 +111,28 @@ fn fate(name: &str, store: Option<&str>, known: Known, around: Around, after: Du
         is_permitted,
     };
     let presence = match known {
-        Known::Present | Known::Silent => Presence::Present,
-        Known::Away {
+        Statuses::Present | Statuses::Silent => Presence::Present,
+        Statuses::Away {
             rule_ended,
             permitted,
         } => away(Some(start), rule_ended, permitted),
-        Known::Adopted | Known::Never => away(Some(start), false, false),
-        Known::OutOfSync => away(None, false, false),
+        Statuses::Adopted | Statuses::Never => away(Some(start), false, false),
+        Statuses::OutOfSync => away(None, false, false),
     };
     let wanted = Wanted {
         presence,
-        was_seen: !matches!(known, Known::Adopted),
-        is_complete: matches!(known, Known::Present),
+        was_seen: !matches!(known, Statuses::Adopted),
+        is_complete: matches!(known, Statuses::Present),
         addresses: Cow::Owned(addresses(&["10.0.0.1", "10.0.0.4"]).into_iter().collect()),
         changes: None,
     };
     let name = dns(W);
     let case = Case {
         name: &name,
-        wanted: Some(&wanted).filter(|_| !matches!(known, Known::Never)),
+        wanted: Some(&wanted).filter(|_| !matches!(known, Statuses::Never)),
         rows: &rows,
         missed: &[],
-        taken: &[],
+        conflicts: &[],
         creation: Creation::WhenReferenced,
         is_managed: around.is_managed,
         absence_hold: around.hold,
@@ -164,19 +170,24 @@ const ADDED: &str = "+10.0.0.4";
 fn a_name_with_an_object_has_what_the_object_says() {
     let written = "WWW.example.com";
     for (name, store, known, expected) in [
-        (W, None, Known::Present, EQUAL),
-        (W, Some(STORE), Known::Present, EQUAL),
-        (W, Some("kube/former"), Known::Present, EQUAL),
+        (W, None, Statuses::Present, EQUAL),
+        (W, Some(STORE), Statuses::Present, EQUAL),
+        (W, Some("kube/former"), Statuses::Present, EQUAL),
         // Another installation fills these, or ovn-kubernetes itself.
-        (W, Some("kube/other"), Known::Present, "+10.0.0.4 -10.0.0.2"),
-        (written, None, Known::Present, "+10.0.0.4 -10.0.0.2"),
-        (W, None, Known::Silent, ADDED),
-        (W, Some(STORE), Known::Silent, ADDED),
-        (W, Some("kube/other"), Known::Silent, ADDED),
-        (written, None, Known::Silent, ADDED),
-        (W, None, Known::Never, ""),
-        (W, Some("kube/other"), Known::Never, ""),
-        (written, None, Known::Never, ""),
+        (
+            W,
+            Some("kube/other"),
+            Statuses::Present,
+            "+10.0.0.4 -10.0.0.2",
+        ),
+        (written, None, Statuses::Present, "+10.0.0.4 -10.0.0.2"),
+        (W, None, Statuses::Silent, ADDED),
+        (W, Some(STORE), Statuses::Silent, ADDED),
+        (W, Some("kube/other"), Statuses::Silent, ADDED),
+        (written, None, Statuses::Silent, ADDED),
+        (W, None, Statuses::Never, ""),
+        (W, Some("kube/other"), Statuses::Never, ""),
+        (written, None, Statuses::Never, ""),
     ] {
         for around in [UNUSED, USED] {
             let fate = fate(name, store, known, around, SECOND * 3600);
@@ -190,11 +201,11 @@ fn what_nothing_refers_to_is_emptied_after_five_seconds_and_deleted_a_minute_lat
     for (store, known, expected) in [
         (Some(STORE), AWAY, [EMPTIED, "deleted"]),
         (Some("kube/former"), AWAY, [EMPTIED, "deleted"]),
-        (Some(STORE), Known::Adopted, [EMPTIED, "deleted"]),
+        (Some(STORE), Statuses::Adopted, [EMPTIED, "deleted"]),
         (None, AWAY, [EMPTIED, EMPTIED]),
-        (None, Known::Adopted, ["", ""]),
+        (None, Statuses::Adopted, ["", ""]),
         (Some("kube/other"), AWAY, ["-10.0.0.2", "-10.0.0.2"]),
-        (Some(STORE), Known::OutOfSync, ["", ""]),
+        (Some(STORE), Statuses::OutOfSync, ["", ""]),
     ] {
         let at = |after| fate(W, store, known, UNUSED, after);
         let [emptied, deleted] = expected;
@@ -207,11 +218,11 @@ fn what_nothing_refers_to_is_emptied_after_five_seconds_and_deleted_a_minute_lat
 
 #[test]
 fn what_a_rule_uses_is_emptied_only_for_a_reason() {
-    let ended = Known::Away {
+    let ended = Statuses::Away {
         rule_ended: true,
         permitted: false,
     };
-    let permitted = Known::Away {
+    let permitted = Statuses::Away {
         rule_ended: false,
         permitted: true,
     };
@@ -231,7 +242,7 @@ fn what_a_rule_uses_is_emptied_only_for_a_reason() {
         (ended, MANAGED, [(600, EMPTIED)]),
         (permitted, held, [(5, EMPTIED)]),
         (permitted, MANAGED, [(5, EMPTIED)]),
-        (Known::OutOfSync, USED, [(u64::MAX, "")]),
+        (Statuses::OutOfSync, USED, [(u64::MAX, "")]),
     ] {
         let [(after, expected)] = expected;
         let at = |after| fate(W, Some(STORE), known, around, after);
@@ -250,7 +261,7 @@ fn made(
     is_present: bool,
     rows: &[SetRow<'_>],
     missed: &[SetOf],
-    taken: &[Taken],
+    conflicts: &[NameConflict],
 ) -> Vec<String> {
     let name = dns(W);
     let both = addresses(&["10.0.0.1", "2001:db8::1"]);
@@ -273,7 +284,7 @@ fn made(
         wanted: Some(&wanted),
         rows,
         missed,
-        taken,
+        conflicts,
         creation,
         is_managed: false,
         absence_hold: None,
@@ -291,8 +302,8 @@ fn made(
             Verdict::Left(reason) => reason.as_str(),
         };
         assert_eq!(
-            finding.is_taken,
-            taken.iter().any(|taken| taken.set == *set)
+            finding.is_conflict,
+            conflicts.iter().any(|conflict| conflict.set == *set)
         );
         format!(
             "{} {} {addresses:?} {when}",
@@ -375,7 +386,7 @@ fn every_row_of_a_name_is_kept() {
         wanted: Some(&wanted),
         rows: &rows,
         missed: &[],
-        taken: &[],
+        conflicts: &[],
         creation: Creation::AtOnce,
         is_managed: false,
         absence_hold: None,
@@ -401,7 +412,7 @@ fn every_row_of_a_name_is_kept() {
 }
 
 #[test]
-fn a_row_whose_name_is_taken_is_left_until_it_is_time_to_try_again() {
+fn a_row_whose_name_is_conflict_is_left_until_it_is_time_to_try_again() {
     let defaults = Family::ALL.map(SetOf::default_network);
     let [v4, v6] = ["[10.0.0.1]", "[2001:db8::1]"];
     let later = Instant::now() + SECOND * 3600;
@@ -413,8 +424,8 @@ fn a_row_whose_name_is_taken_is_left_until_it_is_time_to_try_again() {
     ] {
         for creation in [Creation::AtOnce, Creation::WhenReferenced] {
             let set = defaults[0].clone();
-            let taken = [Taken { set, until }];
-            let made = made(creation, true, &[], &defaults, &taken);
+            let conflicts = [NameConflict { set, until }];
+            let made = made(creation, true, &[], &defaults, &conflicts);
             let expected = [format!("defa v4 {v4} {of_v4}"), format!("defa v6 {v6} now")];
             assert_eq!(made, expected, "{creation:?} {until:?}");
         }

@@ -37,7 +37,7 @@ fn what_another_client_puts_into_a_closed_set_stays() {
     fill(&mut world, "n0.example.", &["10.0.0.1"]);
     world.pass(MINUTE * 60);
     assert_eq!(world.addresses("n0.example.", "v4"), ["10.0.0.1"]);
-    assert_eq!(world.sync.absence(world.now).names, []);
+    assert!(world.sync.state().absence(world.now).names.is_empty());
     // When the name returns the set is made equal again.
     let back = object("dns-0", "n0.example.", &[&["10.0.0.2"]]);
     world.store(Event::Applied(back));
@@ -63,6 +63,33 @@ fn a_name_that_returns_after_it_was_closed_is_no_repair() {
     match world.step() {
         Some(Finished::Done(done)) => assert_ne!(done.repaired, Repaired::default()),
         other => panic!("{other:?}"),
+    }
+}
+
+/// The object is made anew while the transaction that empties its sets is on its way, and before the database tells of it.
+#[test]
+fn an_object_that_returns_while_its_sets_are_emptied_is_no_repair_and_brings_nothing_old_back() {
+    let addresses = &[&["10.0.0.1"][..]][..];
+    for (status, expected) in [(&[][..], &[][..]), (addresses, &["10.0.0.1"])] {
+        let mut world = in_use(&many(2));
+        let ended = without_addresses("dns-0", "n0.example.", "NoRule");
+        world.store(Event::Applied(ended));
+        world.store(Event::Deleted(key("dns-0")));
+        world.work();
+        world.now += DELAY;
+        let operations = world.next().unwrap();
+        let back = object("dns-0", "n0.example.", status);
+        world.store(Event::Applied(back));
+        let outcome = world.model.transact(&operations);
+        world.tell();
+        assert!(matches!(world.finish(outcome), Finished::Done(_)));
+        while let Some(finished) = world.step() {
+            match finished {
+                Finished::Done(done) => assert_eq!(done.repaired, Repaired::default()),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(world.addresses("n0.example.", "v4"), expected);
     }
 }
 
@@ -92,7 +119,7 @@ fn nothing_is_closed_right_after_the_program_was_held_up() {
     world.work();
     // It stands still. Meanwhile the rule comes back, which it does not know when it goes on.
     world.now += DELAY * 2;
-    world.sync.was_held_up(world.now);
+    world.sync.handle(SyncEvent::HeldUp, world.now);
     assert_eq!(world.work(), 0);
     world.model.acls = acls;
     world.tell();

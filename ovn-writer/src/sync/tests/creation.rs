@@ -22,8 +22,8 @@ fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
     assert!(matches!(world.step(), Some(Finished::Managed)));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.model.rows.len(), 1);
-    assert!(world.sync.is_managed());
-    assert_eq!(world.sync.differences(), Differences::default());
+    assert!(world.sync.state().is_managed());
+    assert_eq!(world.sync.state().differences, Differences::default());
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_set_that_a_rule_refers_to_and_that_is_missing_is_made_at_once_with_its_addr
             }
             other => panic!("{other:?}"),
         }
-        assert!(world.sync.is_managed(), "the rule says so");
+        assert!(world.sync.state().is_managed(), "the rule says so");
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
         assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
         let row = world.rows(W, "v4")[0];
@@ -59,7 +59,7 @@ fn a_set_that_a_rule_refers_to_and_that_is_missing_is_made_at_once_with_its_addr
         let mut again = World::on(policy(), world.model);
         again.store(Event::Synced(vec![object("dns-2", "b.example.", &[])]));
         assert_eq!(again.work(), 0);
-        assert!(again.sync.is_managed());
+        assert!(again.sync.state().is_managed());
     }
 }
 
@@ -79,7 +79,7 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
     assert!(matches!(world.finish(outcome), Finished::Refused(_)));
     assert_eq!(world.settle(), 0);
     assert_eq!(
-        (world.model.rows.len(), world.sync.name_conflicts()),
+        (world.model.rows.len(), world.sync.state().name_conflicts()),
         (3, 0)
     );
     // It takes them away and the rule too: nothing is missing.
@@ -118,7 +118,7 @@ fn of_many_sets_that_are_missing_at_once_a_few_have_a_wait_and_the_index_guards_
     for n in 0..100 {
         assert_eq!(world.addresses(&name(n), "v4"), ["10.0.0.1"], "{n}");
     }
-    assert_eq!(world.sync.name_conflicts(), 0);
+    assert_eq!(world.sync.state().name_conflicts(), 0);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn always_makes_all_when_ovn_kubernetes_is_back_for_half_a_minute_and_never_none
     let mut world = managed(CreateSets::Never);
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
     assert_eq!(world.settle(), 0);
-    assert_eq!(world.sync.differences().missing_rows, 2);
+    assert_eq!(world.sync.state().differences.missing_rows, 2);
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn a_manager_that_comes_later_is_noticed_before_anything_is_made() {
     let mut world = World::new();
     world.store(whole(&[&["10.0.0.1"]]));
     world.settle();
-    assert!(!world.sync.is_managed());
+    assert!(!world.sync.state().is_managed());
     world.model.insert(namespace_set());
     world.store(Event::Applied(object("dns-2", "b.example.", &[])));
     assert_eq!(world.settle(), 0);
-    assert!(world.sync.is_managed() && world.rows("b.example.", "v4").is_empty());
+    assert!(world.sync.state().is_managed() && world.rows("b.example.", "v4").is_empty());
     // What is there is kept right.
     world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
     world.settle();

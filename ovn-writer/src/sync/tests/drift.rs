@@ -146,8 +146,8 @@ fn a_row_under_the_name_as_written_keeps_what_its_owner_found() {
         world.addresses(written, "v4"),
         ["10.0.0.1", "10.0.0.7", "x"]
     );
-    assert_eq!(world.sync.differences().foreign_addresses, 2);
-    assert_eq!(world.sync.differences().count(), 0);
+    assert_eq!(world.sync.state().differences.foreign_addresses, 2);
+    assert_eq!(world.sync.state().differences.count(), 0);
     assert!(world.rows(W, "v4").is_empty(), "a second row for the name");
     world.store(Event::Deleted(key("dns-1")));
     world.settle();

@@ -250,7 +250,7 @@ impl Life {
                 .unused
                 .get(&name)
                 .is_some_and(|unused| now >= *unused + AWAY);
-            let has_ended = ended && !self.world.sync.is_managed();
+            let has_ended = ended && !self.world.sync.state().is_managed();
             prop_assert!(
                 is_unused || has_ended || now >= since + ABSENT,
                 "{} is in use",

@@ -45,12 +45,15 @@ fn a_clash_of_names_costs_that_set_alone() {
     assert_eq!(world.model.rows.len(), 1 + 19 * 2 + 1);
     assert_eq!(world.rows("n7.example.", "v6").len(), 1, "the other family");
     assert_eq!(world.model.rows.values().next(), Some(&taken), "left alone");
-    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (1, 1));
+    assert_eq!(
+        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (1, 1)
+    );
     let expected = Differences {
         name_clashes: 1,
         ..Differences::default()
     };
-    assert_eq!(world.sync.differences(), expected);
+    assert_eq!(world.sync.state().differences, expected);
     assert!(world.sync.is_idle());
     // The waits double; and when the clash is gone, so is the trouble.
     let mut waits = Vec::new();
@@ -59,7 +62,7 @@ fn a_clash_of_names_costs_that_set_alone() {
         waits.push(retry - world.now);
         world.now = retry;
         assert_eq!(ends(&mut world), (1, 0));
-        assert_eq!(world.sync.differences(), expected);
+        assert_eq!(world.sync.state().differences, expected);
     }
     assert_eq!(
         (waits[0], waits[3], waits[8]),
@@ -68,8 +71,11 @@ fn a_clash_of_names_costs_that_set_alone() {
     world.model.rows.remove(&Uuid::from_u128(1));
     world.settle();
     assert_eq!(world.model.rows.len(), 40);
-    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (0, 0));
-    assert_eq!(world.sync.differences(), Differences::default());
+    assert_eq!(
+        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (0, 0)
+    );
+    assert_eq!(world.sync.state().differences, Differences::default());
 }
 
 #[test]
@@ -94,13 +100,16 @@ fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
         ends(&mut world);
         assert_eq!(world.addresses(W, "v4"), [v4]);
         assert_eq!(world.addresses(W, "v6"), [v6]);
-        assert_eq!(world.sync.differences().name_clashes, 1);
+        assert_eq!(world.sync.state().differences.name_clashes, 1);
     }
     // The object goes, and with it the wish to make the set.
     world.store(Event::Deleted(key("dns-1")));
     world.model.acls.clear();
     world.settle();
-    assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (0, 0));
+    assert_eq!(
+        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -116,7 +125,7 @@ fn who_is_to_blame_is_found_by_halves() {
         world.store(many(256));
         let (refused, done) = ends(&mut world);
         assert_eq!(world.model.rows.len(), 512);
-        assert_eq!(world.sync.name_conflicts(), name_conflicts.len());
+        assert_eq!(world.sync.state().name_conflicts(), name_conflicts.len());
         // Each time it was one half of what it was before, and the name alone in the end.
         assert!(
             refused <= 9 * name_conflicts.len() + 1 && done <= 9 * name_conflicts.len(),
@@ -166,8 +175,11 @@ fn a_name_whose_changes_are_refused_waits_alone() {
             assert!(matches!(world.step(), Some(Finished::Done(_))));
         }
         assert!(world.next().is_none());
-        assert_eq!((world.sync.refused(), world.sync.name_conflicts()), (1, 0));
-        assert_eq!(world.sync.differences().missing_addresses, 1);
+        assert_eq!(
+            (world.sync.refused(), world.sync.state().name_conflicts()),
+            (1, 0)
+        );
+        assert_eq!(world.sync.state().differences.missing_addresses, 1);
         let retry = world.sync.next_timer(world.now).unwrap();
         assert_eq!(retry - world.now, FIRST_WAIT * (1 << times));
         world.now = retry;

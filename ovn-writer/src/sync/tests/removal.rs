@@ -81,7 +81,7 @@ fn rows_of_a_deleted_object_that_nothing_uses_are_emptied_and_ours_deleted() {
         assert!(world.rows(W, "v6").is_empty(), "deleted, as it is ours");
         assert_eq!(world.rows(W, "v4").len(), 1, "it is not ours");
         assert_eq!(world.settle(), 0);
-        assert_eq!(world.sync.differences(), Differences::default());
+        assert_eq!(world.sync.state().differences, Differences::default());
         world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
         world.settle();
         assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
@@ -114,7 +114,11 @@ fn both_the_object_and_the_rules_must_be_away_for_five_seconds_without_a_break()
     assert!(world.addresses(W, "v4").is_empty());
     world.settle();
     assert!(world.model.rows.is_empty());
-    assert_eq!(world.sync.desired().names().count(), 0, "it is forgotten");
+    assert_eq!(
+        world.sync.state().desired.names().count(),
+        0,
+        "it is forgotten"
+    );
     // A rule that comes later is of no name that the store has.
     world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     assert_eq!(world.settle(), 0);
@@ -196,7 +200,7 @@ pub(super) fn full(world: &World) -> usize {
 }
 
 pub(super) fn is_suspect(world: &World) -> bool {
-    world.sync.absence(world.now).is_suspect
+    world.sync.state().absence(world.now).is_suspect
 }
 
 #[test]
@@ -250,7 +254,10 @@ fn many_names_whose_objects_are_absent_are_never_emptied_by_time() {
             assert!(is_suspect(&world));
             world.pass(MINUTE * 600);
             assert_eq!(full(&world), 40);
-            assert_eq!(world.sync.absence(world.now).names.len(), 40 - list.len());
+            assert_eq!(
+                world.sync.state().absence(world.now).names.len(),
+                40 - list.len()
+            );
             // They come back one by one; those that do not are few in the end.
             for object in &all[..35] {
                 world.store(Event::Applied(object.clone()));
@@ -325,7 +332,7 @@ fn in_a_managed_database_a_rule_that_ended_is_waited_for() {
     let mut world = in_use(&all);
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "n0.example.");
     world.settle();
-    assert!(world.sync.is_managed());
+    assert!(world.sync.state().is_managed());
     let ended = without_addresses("dns-0", "n0.example.", "NoRule");
     world.store(Event::Applied(ended));
     world.store(Event::Deleted(key("dns-0")));
@@ -437,11 +444,11 @@ fn rows_of_another_store_are_left_alone_unless_it_is_named() {
         ["10.0.0.2", "10.0.0.3"]
     );
     assert_eq!(
-        world.sync.other_stores(&world.replica),
+        world.sync.state().other_stores(&world.replica),
         [("kube/other".to_owned(), 2)].into()
     );
     assert_eq!(
-        world.sync.differences(),
+        world.sync.state().differences,
         Differences {
             foreign_addresses: 1,
             ..Differences::default()
@@ -458,5 +465,5 @@ fn rows_of_another_store_are_left_alone_unless_it_is_named() {
     world.settle();
     assert!(world.rows(W, "v4").is_empty(), "nothing refers to it");
     assert_eq!(world.addresses("b.example.", "v4"), ["10.0.0.3"]);
-    assert!(world.sync.other_stores(&world.replica).is_empty());
+    assert!(world.sync.state().other_stores(&world.replica).is_empty());
 }

@@ -15,7 +15,7 @@ use ovsdb_replica::{Operation, Outcome, Tables, replica::TableUpdates};
 use crate::{
     desired::Filter,
     references::{Northbound, NorthboundChanges, NorthboundReplica},
-    sync::{CreateSets, Finished, Policy, Reconciler},
+    sync::{CreateSets, Finished, Policy, Reconciler, SyncEvent},
 };
 
 /// What marks the rows that the writer makes.
@@ -57,7 +57,7 @@ impl World {
     }
 
     pub(super) fn store(&mut self, event: Event<DnsNameResolver>) {
-        self.sync.store_changed(&event, self.now);
+        self.sync.handle(SyncEvent::Store(&event), self.now);
     }
 
     /// The server tells of every change so far.
@@ -67,16 +67,18 @@ impl World {
         let mut changes = NorthboundChanges::default();
         Northbound::apply(&mut self.replica, updates, &mut changes).unwrap();
         self.told = self.model.clone();
-        self.sync.database_changed(&self.replica, changes);
+        let event = SyncEvent::DatabaseChanged(&self.replica, changes);
+        self.sync.handle(event, self.now);
     }
 
     /// A new session.
     pub(super) fn read(&mut self) {
-        self.sync.database_lost();
+        self.sync.handle(SyncEvent::DatabaseLost, self.now);
         self.replica = NorthboundReplica::default();
         self.told = Model::default();
         self.tell();
-        self.sync.database_read(&self.replica);
+        let event = SyncEvent::DatabaseRead(&self.replica);
+        self.sync.handle(event, self.now);
     }
 
     pub(super) fn next(&mut self) -> Option<Vec<Operation>> {

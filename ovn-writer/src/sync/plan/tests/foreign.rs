@@ -54,7 +54,7 @@ impl Shared {
             wanted: Some(&wanted),
             rows: &rows,
             missed: &[],
-            taken: &[],
+            conflicts: &[],
             creation: Creation::WhenReferenced,
             is_managed: true,
             absence_hold: None,

@@ -17,7 +17,7 @@ impl Life {
         self.list();
         self.pass(Duration::from_secs(8000))?;
         prop_assert!(self.world.sync.is_idle() && self.world.sync.refused() == 0);
-        let absence = self.world.sync.absence(self.world.now);
+        let absence = self.world.sync.state().absence(self.world.now);
         for (index, name) in NAMES.iter().enumerate() {
             for family in Family::ALL {
                 let rows = self.world.rows(name, family.as_str());
@@ -28,15 +28,14 @@ impl Life {
                         let is_default =
                             row.id("k8s.ovn.org/owner-controller") == DEFAULT_NETWORK_CONTROLLER;
                         // A rule keeps it only as one of too many.
-                        let is_held = is_default
-                            && is_named
-                            && absence.names.iter().any(|it| it.as_str() == *name);
+                        let is_held =
+                            is_default && is_named && absence.names.iter().any(|it| it == name);
                         let is_over = row.addresses.is_empty() && (is_named || !is_ours);
                         let is_refilled = self.refilled.get(&row.name);
                         let is_refilled = is_named
                             && is_refilled.is_some_and(|them| row.addresses.is_subset(them));
                         // What this writer never saw is left to others, and what it forgot, as there was no row.
-                        let state = &self.world.sync.state;
+                        let state = self.world.sync.state();
                         let is_known = state.desired.wanted(&crate::testing::dns(name)).is_some();
                         let is_theirs = !(is_ours || is_known && self.last.contains_key(&index));
                         prop_assert!(
@@ -48,7 +47,7 @@ impl Life {
                     }
                     continue;
                 }
-                let is_managed = self.world.sync.is_managed();
+                let is_managed = self.world.sync.state().is_managed();
                 prop_assert!(
                     !rows.is_empty() || is_managed && !is_named,
                     "{} {}",

@@ -10,7 +10,7 @@ use runtime::inspect::{
 use super::{Changed, Explanation, NameExplained, RowExplained};
 use crate::{
     report::{Effect, RuleReport},
-    sync::change_log::{Cause, Entry},
+    sync::change_log::{Cause, LoggedChange},
 };
 
 /// So many lines of a kind; the others are counted. The JSON has more.
@@ -134,7 +134,7 @@ fn of_rule(rule: &RuleReport) -> String {
 
 fn of_change(changed: &Changed) -> String {
     let ago = span(Duration::from_secs(changed.seconds_ago));
-    let Entry {
+    let LoggedChange {
         cause,
         family,
         created,
