@@ -9,42 +9,35 @@
 
 use std::error::Error;
 
-use bytes::{Buf, BytesMut};
+use futures_util::{SinkExt, StreamExt};
 use prost::Message;
 use proto::{
     dnstap::{CONTENT_TYPE, ClientResponse, pb},
-    frame_stream::{Action, Limits, Step, StreamReader},
+    frame_stream::{Action, Codec, Frame, ReaderHandshake},
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::codec::Framed;
 
 /// Reads one stream to its end.
 async fn read(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     mut take: impl FnMut(ClientResponse<'_>),
 ) -> Result<(), Box<dyn Error>> {
-    let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
-    let mut buffer = BytesMut::new();
-    while stream.read_buf(&mut buffer).await? > 0 {
-        loop {
-            let consumed = match reader.step(&buffer)? {
-                Step::Incomplete { .. } => break,
-                Step::Data { payload, consumed } => {
-                    ClientResponse::of(&pb::Dnstap::decode(payload)?).map(&mut take);
-                    consumed
-                }
-                Step::Control { action, consumed } => {
-                    if let Action::Send(answer) | Action::Finish(Some(answer)) = action {
-                        let mut bytes = BytesMut::new();
-                        answer.encode(&mut bytes);
-                        stream.write_all(&bytes).await?;
-                    }
-                    consumed
-                }
-            };
-            buffer.advance(consumed);
+    let mut frames = Framed::new(stream, Codec::default());
+    let mut handshake = ReaderHandshake::new(CONTENT_TYPE);
+    while let Some(frame) = frames.next().await {
+        let action = match frame? {
+            Frame::Control(control) => handshake.on_control(&control)?,
+            Frame::Data(event) => {
+                handshake.on_data()?;
+                ClientResponse::of(&pb::Dnstap::decode(event)?).map(&mut take);
+                continue;
+            }
+        };
+        if let Action::Send(answer) | Action::Finish(Some(answer)) = action {
+            frames.send(Frame::Control(answer)).await?;
         }
     }
-    reader.end(&buffer)?;
     Ok(())
 }
 
@@ -66,13 +59,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use proto::frame_stream::{Control, ControlKind, encode_data};
+    use proto::frame_stream::{Control, ControlKind};
 
     use super::*;
 
     #[tokio::test]
     async fn a_stream_is_answered_and_each_response_is_taken() {
-        let (ours, mut theirs) = tokio::io::duplex(4096);
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let mut writer = Framed::new(theirs, Codec::default());
+        let of_type = |kind| Frame::Control(Control::with_content_type(kind, CONTENT_TYPE.into()));
         let event = pb::Dnstap {
             message: Some(pb::Message {
                 r#type: pb::message::Type::ClientResponse.into(),
@@ -81,24 +76,29 @@ mod tests {
             }),
             ..Default::default()
         };
-        let of_type = |kind| Control::with_content_type(kind, CONTENT_TYPE.into());
-        let (mut sent, mut expected) = (BytesMut::new(), BytesMut::new());
-        of_type(ControlKind::Ready).encode(&mut sent);
-        of_type(ControlKind::Start).encode(&mut sent);
-        for _ in 0..2 {
-            encode_data(&event.encode_to_vec(), &mut sent);
-        }
-        Control::new(ControlKind::Stop).encode(&mut sent);
-        of_type(ControlKind::Accept).encode(&mut expected);
-        Control::new(ControlKind::Finish).encode(&mut expected);
-        theirs.write_all(&sent).await.unwrap();
-        theirs.shutdown().await.unwrap();
+        let event = Frame::Data(prost::Message::encode_to_vec(&event).into());
+        let writing = async {
+            writer.send(of_type(ControlKind::Ready)).await.unwrap();
+            assert_eq!(
+                writer.next().await.unwrap().unwrap(),
+                of_type(ControlKind::Accept)
+            );
+            writer.send(of_type(ControlKind::Start)).await.unwrap();
+            for _ in 0..2 {
+                writer.send(event.clone()).await.unwrap();
+            }
+            let stop = Frame::Control(Control::new(ControlKind::Stop));
+            writer.send(stop).await.unwrap();
+            let finish = Frame::Control(Control::new(ControlKind::Finish));
+            assert_eq!(writer.next().await.unwrap().unwrap(), finish);
+            drop(writer);
+        };
         let mut taken = Vec::new();
-        let take = |response: ClientResponse<'_>| taken.push(response.message.map(<[u8]>::to_vec));
-        read(ours, take).await.unwrap();
+        let reading = read(ours, |response| {
+            taken.push(response.message.map(<[u8]>::to_vec))
+        });
+        let (read, ()) = tokio::join!(reading, writing);
+        read.unwrap();
         assert_eq!(taken, vec![Some(b"answer".to_vec()); 2]);
-        let mut answers = Vec::new();
-        theirs.read_to_end(&mut answers).await.unwrap();
-        assert_eq!(answers, expected);
     }
 }

@@ -5,9 +5,10 @@
 //! again with its length, then its type and its fields.
 //!
 //! - [`parse()`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
-//! - [`ReaderHandshake`] is the order of frames as a reader sees it, a state machine without IO.
-//! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error. The example
-//!   `read_dnstap` reads a DNS server's dnstap with it.
+//! - [`ReaderHandshake`] and [`WriterHandshake`] are the two roles of the protocol, as state machines without IO.
+//! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error.
+//! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for everything that is not in a hurry. The example
+//!   `read_dnstap` reads a DNS server's dnstap with it, in fifteen lines.
 //!
 //! # Choices where the specification leaves room
 //!
@@ -17,6 +18,7 @@
 //! - A READY, ACCEPT or START without a content type matches any content type, as in `fstrm`.
 //! - START with several content types, and STOP or FINISH with any, are errors, as the specification says.
 
+mod codec;
 mod control;
 mod error;
 mod handshake;
@@ -25,13 +27,14 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+pub use codec::{Codec, Frame};
 pub use control::{Control, ControlKind};
-pub use error::{Error, FrameError, FrameErrorKind};
-pub use handshake::{Action, HandshakeError, Phase, ReaderHandshake};
+pub use error::{EncodeError, Error, FrameError, FrameErrorKind};
+pub use handshake::{Action, HandshakeError, Phase, ReaderHandshake, WriterHandshake};
 pub use parse::{FrameRef, Parsed, encode_data, parse};
 pub use reader::{Step, StreamReader};
 
-/// The largest frames that are taken, in bytes.
+/// The largest frames that are taken or written, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The payload of a data frame, without its length field. Default: 68 KiB, which is the largest DNS message

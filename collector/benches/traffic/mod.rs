@@ -135,10 +135,10 @@ pub fn stream_of(random: &mut Random, events: usize, names: u64) -> (BytesMut, u
     let mut matching = 0;
     let mut stream = BytesMut::new();
     let start = Control::with_content_type(ControlKind::Start, CONTENT_TYPE.into());
-    start.encode(&mut stream);
+    start.encode(&Limits::default(), &mut stream).unwrap();
     for _ in 0..events {
         let frame = frame(random, names, &mut matching);
-        encode_data(&frame, &mut stream);
+        encode_data(&frame, &Limits::default(), &mut stream).unwrap();
     }
     (stream, matching)
 }

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use metrics::{Histogram, counter, histogram};
 use proto::{
     dnstap,
-    frame_stream::{Action, Phase, Step, StreamReader},
+    frame_stream::{self, Action, Phase, Step, StreamReader},
 };
 use runtime::{read_coalescing, reload::Reloaded};
 use tokio::{
@@ -333,7 +333,9 @@ impl<'a> Reader<'a> {
             Action::Finish(control) => (control, true),
         };
         if let Some(control) = reply {
-            control.encode(answer);
+            control
+                .encode(&self.ingest.limits.frames, answer)
+                .map_err(frame_stream::Error::from)?;
         }
         if self.frames.phase() == Phase::Streaming {
             match self.standing.is_known() {

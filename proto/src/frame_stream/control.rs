@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{FrameError, FrameErrorKind, Limits};
+use super::{EncodeError, FrameError, FrameErrorKind, Limits};
 
 /// The only type of field that is defined (`FSTRM_CONTROL_FIELD_CONTENT_TYPE`).
 const CONTENT_TYPE_FIELD: u32 = 1;
@@ -166,26 +166,63 @@ impl Control {
                 .push(Bytes::copy_from_slice(content_type));
             rest = after;
         }
-        let (kind, count) = (control.kind, control.content_types.len());
-        if count > kind.content_types() {
-            let too_many = FrameErrorKind::TooManyContentTypes { kind, count };
-            return Err(FrameError::new(0, too_many));
-        }
+        control
+            .check_count()
+            .map_err(|kind| FrameError::new(0, kind))?;
         Ok(control)
     }
 
     /// Appends this control frame to `dst`, with its escape and its length.
-    pub fn encode(&self, dst: &mut BytesMut) {
-        let fields = self.content_types.iter();
-        let fields = fields.map(|content_type| 2 * INTEGER + content_type.len());
+    ///
+    /// # Errors
+    ///
+    /// If a reader with these limits would refuse it; `dst` is then as it was.
+    pub fn encode(&self, limits: &Limits, dst: &mut BytesMut) -> Result<(), EncodeError> {
+        self.check_count().map_err(EncodeError::Refused)?;
+        if let Some(long) = self
+            .content_types
+            .iter()
+            .find(|t| t.len() > limits.content_type)
+        {
+            let kind = FrameErrorKind::ContentTypeTooLong {
+                length: long.len(),
+                limit: limits.content_type,
+            };
+            return Err(EncodeError::Refused(kind));
+        }
+        let fields: usize = self
+            .content_types
+            .iter()
+            .map(|content_type| 2 * INTEGER + content_type.len())
+            .sum();
+        let length = INTEGER + fields;
+        let too_long = FrameErrorKind::ControlTooLong {
+            length,
+            limit: limits.control_frame,
+        };
+        let wire_length = u32::try_from(length).map_err(|_| EncodeError::Refused(too_long))?;
+        if length > limits.control_frame {
+            return Err(EncodeError::Refused(too_long));
+        }
+        dst.reserve(2 * INTEGER + length);
         dst.put_u32(0);
-        dst.put_u32((INTEGER + fields.sum::<usize>()) as u32);
+        dst.put_u32(wire_length);
         dst.put_u32(self.kind.code());
         for content_type in &self.content_types {
             dst.put_u32(CONTENT_TYPE_FIELD);
+            // Shorter than the frame, whose length fits.
             dst.put_u32(content_type.len() as u32);
             dst.put_slice(content_type);
         }
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<(), FrameErrorKind> {
+        let (kind, count) = (self.kind, self.content_types.len());
+        if count > kind.content_types() {
+            return Err(FrameErrorKind::TooManyContentTypes { kind, count });
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What can be wrong with a stream of frames, and where.
 
+use std::io;
+
 use super::{ControlKind, HandshakeError};
 
 /// A frame that cannot be read.
@@ -7,7 +9,7 @@ use super::{ControlKind, HandshakeError};
 #[error("{kind} (byte {offset})")]
 pub struct FrameError {
     /// The first byte of the element that is wrong, counted from the start of the parsed buffer, or of the stream
-    /// where the error comes from a [`StreamReader`](super::StreamReader).
+    /// where the error comes from a [`Codec`](super::Codec) or a [`StreamReader`](super::StreamReader).
     pub offset: u64,
     /// What is wrong.
     pub kind: FrameErrorKind,
@@ -85,7 +87,18 @@ pub enum FrameErrorKind {
     },
 }
 
-/// An error of a stream, from the [`StreamReader`](super::StreamReader).
+/// A frame that cannot be written. Lengths are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A data frame without bytes has no encoding: its length would be the escape of a control frame.
+    #[error("an empty data frame cannot be written")]
+    EmptyData,
+    /// The frame breaks a limit or a rule that a reader would enforce.
+    #[error("{0} cannot be written")]
+    Refused(FrameErrorKind),
+}
+
+/// An error of a stream, from the [`Codec`](super::Codec) or the [`StreamReader`](super::StreamReader).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A frame cannot be read.
@@ -109,4 +122,10 @@ pub enum Error {
         /// How many bytes are missing at least.
         missing: usize,
     },
+    /// A frame cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The transport failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }

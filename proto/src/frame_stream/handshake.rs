@@ -1,4 +1,4 @@
-//! The order of control and data frames for a reader, of both kinds of stream, without IO.
+//! The order of control and data frames, for both roles and both kinds of stream, without IO.
 //!
 //! ```text
 //! bidirectional    writer: READY          START data… STOP
@@ -12,15 +12,19 @@ use bytes::Bytes;
 
 use super::{Control, ControlKind};
 
-/// How far a stream has come.
+/// How far a stream has come. One list for both roles; each uses the phases that it can be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing was sent or received.
     Opening,
-    /// ACCEPT is sent, START is due.
+    /// Writer: READY is sent, ACCEPT is due.
+    AwaitingAccept,
+    /// Reader: ACCEPT is sent, START is due.
     AwaitingStart,
     /// Between START and STOP: data.
     Streaming,
+    /// Writer: STOP is sent, FINISH is due.
+    AwaitingFinish,
     /// The stream is over.
     Finished,
 }
@@ -29,8 +33,10 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opening => "at the start of the stream",
+            Self::AwaitingAccept => "where ACCEPT is due",
             Self::AwaitingStart => "where START is due",
             Self::Streaming => "in the middle of data",
+            Self::AwaitingFinish => "where FINISH is due",
             Self::Finished => "after the end of the stream",
         })
     }
@@ -58,7 +64,7 @@ pub enum HandshakeError {
         /// Where it came.
         phase: Phase,
     },
-    /// A data frame came before START or after STOP.
+    /// A data frame came before START or after STOP, or to a writer.
     #[error("data frame {phase}")]
     UnexpectedData {
         /// Where it came.
@@ -71,8 +77,16 @@ pub enum HandshakeError {
         kind: ControlKind,
         /// Those it named, at least one.
         offered: Vec<Bytes>,
-        /// The one that this side takes.
+        /// The one that this side takes or writes.
         wanted: Bytes,
+    },
+    /// This side wants to begin, or to end, a stream that is not in the phase for it.
+    #[error("{kind} cannot be sent {phase}")]
+    OutOfTurn {
+        /// What was to be sent.
+        kind: ControlKind,
+        /// Where it was to be sent.
+        phase: Phase,
     },
 }
 
@@ -173,5 +187,104 @@ impl ReaderHandshake {
             Phase::Streaming => Ok(()),
             phase => Err(HandshakeError::UnexpectedData { phase }),
         }
+    }
+}
+
+/// The side that sends data.
+#[derive(Debug)]
+pub struct WriterHandshake {
+    content_type: Bytes,
+    phase: Phase,
+    bidirectional: bool,
+}
+
+impl WriterHandshake {
+    /// A writer that waits for the reader's answers: over sockets.
+    #[must_use]
+    pub fn bidirectional(content_type: impl Into<Bytes>) -> Self {
+        Self {
+            content_type: content_type.into(),
+            phase: Phase::Opening,
+            bidirectional: true,
+        }
+    }
+
+    /// A writer that wants no answers: into files and pipes.
+    #[must_use]
+    pub fn unidirectional(content_type: impl Into<Bytes>) -> Self {
+        Self {
+            bidirectional: false,
+            ..Self::bidirectional(content_type)
+        }
+    }
+
+    /// How far the stream has come. Data may be sent in [`Phase::Streaming`].
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Begins the stream, and gives the control frame to send: READY, or START where no answer is wanted.
+    ///
+    /// # Errors
+    ///
+    /// If the stream has begun before.
+    pub fn begin(&mut self) -> Result<Control, HandshakeError> {
+        let (kind, next) = if self.bidirectional {
+            (ControlKind::Ready, Phase::AwaitingAccept)
+        } else {
+            (ControlKind::Start, Phase::Streaming)
+        };
+        if self.phase != Phase::Opening {
+            return Err(HandshakeError::OutOfTurn {
+                kind,
+                phase: self.phase,
+            });
+        }
+        self.phase = next;
+        Ok(Control::with_content_type(kind, self.content_type.clone()))
+    }
+
+    /// Takes a control frame from the reader.
+    ///
+    /// # Errors
+    ///
+    /// If it comes out of turn or accepts other content types only.
+    pub fn on_control(&mut self, control: &Control) -> Result<Action, HandshakeError> {
+        match (self.phase, control.kind) {
+            (Phase::AwaitingAccept, ControlKind::Accept) => {
+                check_content_type(control, &self.content_type)?;
+                self.phase = Phase::Streaming;
+                let start =
+                    Control::with_content_type(ControlKind::Start, self.content_type.clone());
+                Ok(Action::Send(start))
+            }
+            (Phase::AwaitingFinish, ControlKind::Finish) => {
+                self.phase = Phase::Finished;
+                Ok(Action::Finish(None))
+            }
+            (phase, kind) => Err(HandshakeError::UnexpectedControl { kind, phase }),
+        }
+    }
+
+    /// Ends the stream, and gives the STOP to send. A bidirectional stream is over when FINISH has come, a
+    /// unidirectional one at once.
+    ///
+    /// # Errors
+    ///
+    /// If data may not be sent now.
+    pub fn stop(&mut self) -> Result<Control, HandshakeError> {
+        if self.phase != Phase::Streaming {
+            return Err(HandshakeError::OutOfTurn {
+                kind: ControlKind::Stop,
+                phase: self.phase,
+            });
+        }
+        self.phase = if self.bidirectional {
+            Phase::AwaitingFinish
+        } else {
+            Phase::Finished
+        };
+        Ok(Control::new(ControlKind::Stop))
     }
 }

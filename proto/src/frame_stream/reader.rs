@@ -108,24 +108,36 @@ impl StreamReader {
             let consumed = buf.len() - rest.len();
             return Ok(Step::Data { payload, consumed });
         }
-        let offset = self.offset;
-        let out_of_turn = |source| Error::Handshake { offset, source };
-        let parsed = parse(buf, &self.limits).map_err(|error| error.after(offset))?;
-        let (frame, consumed) = match parsed {
+        let step = match parse(buf, &self.limits).map_err(|error| error.after(self.offset))? {
             Parsed::Incomplete { needed } => return Ok(Step::Incomplete { needed }),
-            Parsed::Frame { frame, consumed } => (frame, consumed),
+            Parsed::Frame {
+                frame: FrameRef::Data(payload),
+                consumed,
+            } => match self.handshake.on_data() {
+                Ok(()) => Step::Data { payload, consumed },
+                Err(source) => {
+                    return Err(Error::Handshake {
+                        offset: self.offset,
+                        source,
+                    });
+                }
+            },
+            Parsed::Frame {
+                frame: FrameRef::Control(control),
+                consumed,
+            } => match self.handshake.on_control(&control) {
+                Ok(action) => Step::Control { action, consumed },
+                Err(source) => {
+                    return Err(Error::Handshake {
+                        offset: self.offset,
+                        source,
+                    });
+                }
+            },
         };
-        let step = match frame {
-            FrameRef::Data(payload) => {
-                self.handshake.on_data().map_err(out_of_turn)?;
-                Step::Data { payload, consumed }
-            }
-            FrameRef::Control(control) => {
-                let action = self.handshake.on_control(&control).map_err(out_of_turn)?;
-                Step::Control { action, consumed }
-            }
-        };
-        self.offset += consumed as u64;
+        if let Step::Data { consumed, .. } | Step::Control { consumed, .. } = &step {
+            self.offset += *consumed as u64;
+        }
         Ok(step)
     }
 

@@ -1,8 +1,9 @@
 //! Frame Streams, in pieces and whole.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use tokio_util::codec::Decoder;
 
-use crate::frame_stream::{Action, Error, Limits, Phase, Step, StreamReader};
+use crate::frame_stream::{Action, Codec, Error, Frame, Limits, Phase, Step, StreamReader};
 
 /// Bounds that small inputs reach.
 const LIMITS: Limits = Limits {
@@ -22,7 +23,8 @@ enum Seen {
 
 /// A stream: the first byte says into pieces of which length the others are cut.
 ///
-/// However it is cut, a reader sees the same frames and ends at the same place for the same reason.
+/// However it is cut, a reader sees the same frames and ends at the same place for the same reason; and frames are where the codec
+/// finds them.
 pub fn frame_stream(data: &[u8]) {
     let Some((cut, stream)) = data.split_first() else {
         return;
@@ -33,6 +35,16 @@ pub fn frame_stream(data: &[u8]) {
     assert_eq!(whole, in_pieces, "pieces of {cut} bytes");
     assert_eq!((offset, reason(&end)), (same_offset, reason(&same_end)));
     assert!(offset <= stream.len() as u64);
+    let (mut codec, mut buffer) = (Codec::new(LIMITS), BytesMut::from(stream));
+    for seen in &whole {
+        let frame = codec.decode(&mut buffer).unwrap().expect("a reader saw it");
+        match (frame, seen) {
+            (Frame::Data(data), Seen::Data(payload)) => assert_eq!(data, payload),
+            (Frame::Control(_), Seen::Control(_)) => {}
+            (frame, seen) => panic!("{frame:?} is {seen:?}"),
+        }
+    }
+    assert_eq!(codec.offset(), offset);
 }
 
 fn reason(end: &Result<Phase, Error>) -> String {

@@ -112,13 +112,13 @@ fn control(kind: ControlKind) -> Vec<u8> {
         _ => Control::with_content_type(kind, Bytes::from_static(proto::dnstap::CONTENT_TYPE)),
     };
     let mut bytes = BytesMut::new();
-    control.encode(&mut bytes);
+    control.encode(&Limits::default(), &mut bytes).unwrap();
     bytes.to_vec()
 }
 
 fn data(payload: &[u8]) -> Vec<u8> {
     let mut bytes = BytesMut::new();
-    encode_data(payload, &mut bytes);
+    encode_data(payload, &Limits::default(), &mut bytes).unwrap();
     bytes.to_vec()
 }
 
@@ -210,7 +210,7 @@ async fn each_broken_stream_ends_with_its_reason() {
         let mut bytes = BytesMut::new();
         let control =
             Control::with_content_type(ControlKind::Start, Bytes::from_static(b"protobuf:other"));
-        control.encode(&mut bytes);
+        control.encode(&Limits::default(), &mut bytes).unwrap();
         bytes.to_vec()
     };
     let cases: [(Vec<u8>, &str); 6] = [

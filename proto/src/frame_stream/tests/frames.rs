@@ -1,11 +1,13 @@
-//! Frames from bytes and to bytes, on good and on bad input.
+//! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
 
 use crate::frame_stream::{
-    Control, ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, encode_data, parse,
+    Codec, Control, ControlKind, EncodeError, Error, Frame, FrameError, FrameErrorKind, FrameRef,
+    Limits, Parsed, encode_data, parse,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tokio_util::codec::{Decoder, Encoder};
 
 const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
@@ -256,20 +258,123 @@ fn an_error_says_what_and_where() {
     );
 }
 
-/// A frame that owns its bytes.
-#[derive(Clone, Debug, PartialEq)]
-enum Frame {
-    Data(Bytes),
-    Control(Control),
+#[test]
+fn the_codec_counts_its_offset_over_the_whole_stream() {
+    let mut codec = Codec::default();
+    let mut buf = BytesMut::new();
+    buf.extend_from_slice(&control(&[&2u32, &1u32, &DNSTAP]));
+    buf.extend_from_slice(&data(b"hello"));
+    buf.extend_from_slice(&control(&[&2u32, &8u32]));
+    let start = Control::with_content_type(ControlKind::Start, Bytes::from_static(DNSTAP));
+    assert_eq!(codec.decode(&mut buf).unwrap(), Some(Frame::Control(start)));
+    assert_eq!(
+        codec.decode(&mut buf).unwrap(),
+        Some(Frame::Data(Bytes::from_static(b"hello")))
+    );
+    assert_eq!(codec.offset(), 42 + 9);
+    let error = codec.decode(&mut buf).unwrap_err();
+    let Error::Frame(FrameError { offset, kind }) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (offset, kind),
+        (42 + 9 + 12, FrameErrorKind::UnknownField(8))
+    );
 }
 
-impl From<FrameRef<'_>> for Frame {
-    fn from(frame: FrameRef<'_>) -> Self {
-        match frame {
-            FrameRef::Data(data) => Self::Data(Bytes::copy_from_slice(data)),
-            FrameRef::Control(control) => Self::Control(control),
-        }
-    }
+#[test]
+fn the_end_of_the_stream_within_a_frame_is_an_error() {
+    let mut codec = Codec::default();
+    let mut buf = BytesMut::from(&data(b"hello")[..]);
+    assert!(codec.decode_eof(&mut buf).unwrap().is_some());
+    assert!(codec.decode_eof(&mut buf).unwrap().is_none());
+    buf.extend_from_slice(&data(b"hello")[..6]);
+    let error = codec.decode_eof(&mut buf).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Truncated {
+                offset: 9,
+                missing: 3
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_codec_reserves_no_more_than_a_frame_may_have() {
+    let limits = Limits {
+        data_frame: 1000,
+        ..Limits::default()
+    };
+    let mut codec = Codec::new(limits);
+    let mut buf = BytesMut::from(&1000u32.to_be_bytes()[..]);
+    assert!(codec.decode(&mut buf).unwrap().is_none());
+    assert!(
+        (1004..4096).contains(&buf.capacity()),
+        "{} bytes",
+        buf.capacity()
+    );
+    let mut buf = BytesMut::from(&1001u32.to_be_bytes()[..]);
+    codec.decode(&mut buf).unwrap_err();
+    assert!(buf.capacity() < 1000);
+}
+
+#[test]
+fn what_a_reader_would_refuse_is_not_written() {
+    let limits = Limits {
+        data_frame: 10,
+        ..Limits::default()
+    };
+    let mut dst = BytesMut::from(&b"before"[..]);
+    assert_eq!(
+        encode_data(b"", &limits, &mut dst),
+        Err(EncodeError::EmptyData)
+    );
+    let too_long = FrameErrorKind::DataTooLong {
+        length: 11,
+        limit: 10,
+    };
+    let eleven = encode_data(&[0; 11], &limits, &mut dst);
+    assert_eq!(eleven, Err(EncodeError::Refused(too_long)));
+
+    let content_type = |length| Bytes::from(vec![b'x'; length]);
+    let long = Control::with_content_type(ControlKind::Start, content_type(257));
+    let kind = FrameErrorKind::ContentTypeTooLong {
+        length: 257,
+        limit: 256,
+    };
+    assert_eq!(
+        long.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+
+    let stop = Control::with_content_type(ControlKind::Stop, content_type(1));
+    let kind = FrameErrorKind::TooManyContentTypes {
+        kind: ControlKind::Stop,
+        count: 1,
+    };
+    assert_eq!(
+        stop.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+
+    let mut many = Control::with_content_type(ControlKind::Ready, content_type(250));
+    many.content_types.push(content_type(243));
+    let kind = FrameErrorKind::ControlTooLong {
+        length: 513,
+        limit: 512,
+    };
+    assert_eq!(
+        many.encode(&limits, &mut dst),
+        Err(EncodeError::Refused(kind))
+    );
+    assert_eq!(dst, b"before"[..]);
+
+    many.content_types[1].truncate(242);
+    many.encode(&limits, &mut dst).unwrap();
+    assert_eq!(dst.len(), 6 + 8 + 512);
 }
 
 fn any_frame() -> impl Strategy<Value = Frame> {
@@ -297,12 +402,10 @@ fn any_frame() -> impl Strategy<Value = Frame> {
 }
 
 fn encoded(frames: &[Frame]) -> Vec<u8> {
+    let mut codec = Codec::default();
     let mut bytes = BytesMut::new();
     for frame in frames {
-        match frame {
-            Frame::Data(data) => encode_data(data, &mut bytes),
-            Frame::Control(control) => control.encode(&mut bytes),
-        }
+        codec.encode(frame.clone(), &mut bytes).unwrap();
     }
     bytes.to_vec()
 }
@@ -317,7 +420,10 @@ fn parse_all(stream: &[u8], limits: &Limits) -> (Vec<Frame>, Option<FrameError>)
                 return (frames, None);
             }
             Ok(Parsed::Frame { frame, consumed }) => {
-                frames.push(frame.into());
+                frames.push(match frame {
+                    FrameRef::Data(data) => Frame::Data(Bytes::copy_from_slice(data)),
+                    FrameRef::Control(control) => Frame::Control(control),
+                });
                 position += consumed;
             }
             Err(error) => return (frames, Some(error.after(position as u64))),
@@ -356,21 +462,22 @@ proptest! {
         let limits = Limits { data_frame: 4096, ..Limits::default() };
         let (expected, error) = parse_all(&stream, &limits);
 
-        let (mut read, mut found, mut position, mut arrived) = (Vec::new(), None, 0, 0);
-        let mut sizes = pieces.iter().cycle();
-        'stream: while arrived < stream.len() {
-            arrived = stream.len().min(arrived + sizes.next().unwrap());
+        let (mut codec, mut buf) = (Codec::new(limits), BytesMut::new());
+        let (mut read, mut found) = (Vec::new(), None);
+        let (mut rest, mut sizes) = (stream.as_slice(), pieces.iter().cycle());
+        'stream: while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            buf.extend_from_slice(piece);
+            rest = after;
             loop {
-                match parse(&stream[position..arrived], &limits) {
-                    Ok(Parsed::Incomplete { .. }) => break,
-                    Ok(Parsed::Frame { frame, consumed }) => {
-                        read.push(frame.into());
-                        position += consumed;
-                    }
-                    Err(error) => {
-                        found = Some(error.after(position as u64));
+                match codec.decode(&mut buf) {
+                    Ok(Some(frame)) => read.push(frame),
+                    Ok(None) => break,
+                    Err(Error::Frame(error)) => {
+                        found = Some(error);
                         break 'stream;
                     }
+                    Err(other) => return Err(TestCaseError::fail(other.to_string())),
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! The order of frames, without IO.
+//! The order of frames, for both roles, without IO.
 
 use crate::dnstap::CONTENT_TYPE;
 use crate::frame_stream::{
     Action, Control, ControlKind, Error, HandshakeError, Limits, Phase, ReaderHandshake, Step,
-    StreamReader, encode_data,
+    StreamReader, WriterHandshake, encode_data,
 };
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
@@ -84,6 +84,12 @@ fn a_frame_without_content_type_fits_every_content_type() {
         Ok(Action::Send(dnstap(Accept)))
     );
     assert_eq!(reader().on_control(&bare(Start)), Ok(Action::None));
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    writer.begin().unwrap();
+    assert_eq!(
+        writer.on_control(&bare(Accept)),
+        Ok(Action::Send(dnstap(Start)))
+    );
 }
 
 #[test]
@@ -170,14 +176,77 @@ fn a_reader_takes_data_between_start_and_stop_only() {
     }
 }
 
+#[test]
+fn a_bidirectional_writer_waits_for_accept_and_for_finish() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    assert_eq!(writer.begin(), Ok(dnstap(Ready)));
+    assert_eq!(writer.phase(), Phase::AwaitingAccept);
+    assert_eq!(
+        writer.on_control(&dnstap(Accept)),
+        Ok(Action::Send(dnstap(Start)))
+    );
+    assert_eq!(writer.phase(), Phase::Streaming);
+    assert_eq!(writer.stop(), Ok(bare(Stop)));
+    assert_eq!(writer.phase(), Phase::AwaitingFinish);
+    assert_eq!(writer.on_control(&bare(Finish)), Ok(Action::Finish(None)));
+    assert_eq!(writer.phase(), Phase::Finished);
+}
+
+#[test]
+fn a_unidirectional_writer_waits_for_nothing_and_takes_nothing() {
+    let mut writer = WriterHandshake::unidirectional(CONTENT_TYPE);
+    assert_eq!(writer.begin(), Ok(dnstap(Start)));
+    writer.on_control(&dnstap(Accept)).unwrap_err();
+    assert_eq!(writer.stop(), Ok(bare(Stop)));
+    assert_eq!(writer.phase(), Phase::Finished);
+    writer.on_control(&bare(Finish)).unwrap_err();
+}
+
+#[test]
+fn a_writer_refuses_a_reader_of_other_content_types() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    writer.begin().unwrap();
+    let error = writer.on_control(&naming(Accept, &[b"text"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ACCEPT names content type text, not protobuf:dnstap.Dnstap"
+    );
+}
+
+#[test]
+fn a_writer_neither_begins_twice_nor_stops_before_it_streams() {
+    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+    let out_of_turn = |kind, phase| Err(HandshakeError::OutOfTurn { kind, phase });
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::Opening));
+    writer.begin().unwrap();
+    assert_eq!(writer.begin(), out_of_turn(Ready, Phase::AwaitingAccept));
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::AwaitingAccept));
+    writer.on_control(&dnstap(Accept)).unwrap();
+    writer.stop().unwrap();
+    assert_eq!(writer.stop(), out_of_turn(Stop, Phase::AwaitingFinish));
+}
+
+#[test]
+fn a_writer_refuses_answers_out_of_turn() {
+    for kind in [Start, Stop, Ready, Finish, Unknown(9)] {
+        let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
+        writer.begin().unwrap();
+        let expected = Err(HandshakeError::UnexpectedControl {
+            kind,
+            phase: Phase::AwaitingAccept,
+        });
+        assert_eq!(writer.on_control(&bare(kind)), expected);
+    }
+}
+
 /// A stream of these control frames, with `payload` between each two.
 fn stream(controls: &[Control], payload: &[u8]) -> Vec<u8> {
-    let mut bytes = BytesMut::new();
+    let (limits, mut bytes) = (Limits::default(), BytesMut::new());
     for control in controls {
         if !bytes.is_empty() && !payload.is_empty() {
-            encode_data(payload, &mut bytes);
+            encode_data(payload, &limits, &mut bytes).unwrap();
         }
-        control.encode(&mut bytes);
+        control.encode(&limits, &mut bytes).unwrap();
     }
     bytes.to_vec()
 }
@@ -225,7 +294,7 @@ fn a_stream_reader_says_at_which_byte_a_frame_is_out_of_turn() {
     assert_eq!(text, "START in the middle of data (byte 51)");
 
     let mut data_first = BytesMut::new();
-    encode_data(b"event", &mut data_first);
+    encode_data(b"event", &Limits::default(), &mut data_first).unwrap();
     let text = run(&data_first).1.unwrap_err().to_string();
     assert_eq!(text, "data frame at the start of the stream (byte 0)");
 }
@@ -275,5 +344,34 @@ proptest! {
             _ => false,
         };
         prop_assert_eq!(taken, valid);
+    }
+
+    /// Each role understands the other, whichever way the writer begins.
+    #[test]
+    fn writer_and_reader_agree(bidirectional: bool) {
+        let mut reader = reader();
+        let mut writer = if bidirectional {
+            WriterHandshake::bidirectional(CONTENT_TYPE)
+        } else {
+            WriterHandshake::unidirectional(CONTENT_TYPE)
+        };
+        let mut to_reader = vec![writer.begin().unwrap()];
+        let mut over = false;
+        while let Some(control) = to_reader.pop() {
+            match reader.on_control(&control).unwrap() {
+                Action::Send(answer) | Action::Finish(Some(answer)) => {
+                    if let Action::Send(next) = writer.on_control(&answer).unwrap() {
+                        to_reader.push(next);
+                    }
+                }
+                Action::None | Action::Finish(None) => {}
+            }
+            if writer.phase() == Phase::Streaming && to_reader.is_empty() && !over {
+                prop_assert_eq!(reader.on_data(), Ok(()));
+                to_reader.push(writer.stop().unwrap());
+                over = true;
+            }
+        }
+        prop_assert_eq!((reader.phase(), writer.phase()), (Phase::Finished, Phase::Finished));
     }
 }
