@@ -28,40 +28,20 @@ pub use self::{probe::Template, streams::Streams, task::run, view::BlockView};
 
 use runtime::metrics::{Label, Metric};
 
-/// The metrics of probes.
-pub const METRICS: &[Metric] = &[
-    Metric::counter(
-        "collector_flush_probes_total",
-        &[],
-        "Queries sent to DNS servers to push their dnstap streams out",
-    ),
-    Metric::counter(
-        "collector_flush_probes_skipped_total",
-        &[],
-        "Probes that were due and not sent: the server cannot be reached, or has not answered those before",
-    ),
-    Metric::counter(
-        "collector_flush_reports_lost_total",
-        &[],
-        "Probes that came back in a stream and were not looked at, as there were too many",
-    ),
-    Metric::histogram(
-        "collector_flush_delay_seconds",
-        &[],
-        "From a probe to the arrival of all that the DNS server had held back of its stream",
-    ),
-    Metric::gauge(
-        "collector_flush_interval_seconds",
-        &[],
-        "How often a stream is pushed out, as far as the budget goes",
-    ),
-    Metric::gauge(
-        "collector_dns_blocks",
-        &[Label::one_of("state", plan::State::WORDS)],
-        "Server blocks of DNS servers, by how things stand with their dnstap streams",
-    ),
-    DNS_BLOCK_BLIND,
-];
+runtime::metrics! {
+    /// The metrics of probes.
+    pub const METRICS;
+
+    counter "collector_flush_probes_total" "Queries sent to DNS servers to push their dnstap streams out";
+    counter "collector_flush_probes_skipped_total"
+        "Probes that were due and not sent: the server cannot be reached, or has not answered those before";
+    counter "collector_flush_reports_lost_total" "Probes that came back in a stream and were not looked at, as there were too many";
+    histogram "collector_flush_delay_seconds" "From a probe to the arrival of all that the DNS server had held back of its stream";
+    gauge "collector_flush_interval_seconds" "How often a stream is pushed out, as far as the budget goes";
+    gauge "collector_dns_blocks" [Label::one_of("state", plan::State::WORDS)]
+        "Server blocks of DNS servers, by how things stand with their dnstap streams";
+    + DNS_BLOCK_BLIND;
+}
 
 /// Its series go with the blocks.
 const DNS_BLOCK_BLIND: Metric = Metric::gauge(

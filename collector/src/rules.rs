@@ -39,7 +39,6 @@ use proto::api::{DnsName, EgressFirewall};
 use runtime::{
     admin::Gate,
     kube_events::Reporter,
-    metrics::Metric,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -67,12 +66,12 @@ use crate::{
 /// So many changes of EgressFirewalls that come at once are told together.
 const MAX_AT_ONCE: usize = 1000;
 
-/// The metrics of rules.
-pub const METRICS: &[Metric] = &[Metric::gauge(
-    "collector_egress_firewall_names_refused",
-    &[],
-    "DNS names in EgressFirewalls that can be no DNSNameResolver",
-)];
+runtime::metrics! {
+    /// The metrics of rules.
+    pub const METRICS;
+
+    gauge "collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that can be no DNSNameResolver";
+}
 
 /// The names that these EgressFirewalls use.
 pub fn names_in_use(

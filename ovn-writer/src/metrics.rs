@@ -15,29 +15,6 @@ use crate::{
     sync::{Done, Reconciler},
 };
 
-const TRANSACTIONS: &str = "ovn_writer_transactions_total";
-const ROWS_CHANGED: &str = "ovn_writer_rows_changed_total";
-const INSERTED: &str = "ovn_writer_addresses_inserted_total";
-const DELETED: &str = "ovn_writer_addresses_deleted_total";
-const LAG: &str = "ovn_writer_sync_lag_seconds";
-const SESSIONS: &str = "ovn_writer_sessions_total";
-const SESSION_ENDS: &str = "ovn_writer_session_ends_total";
-const FAILURES: &str = "ovn_writer_connection_failures_total";
-const CONNECTED: &str = "ovn_writer_connected";
-const IN_SYNC: &str = "ovn_writer_in_sync";
-const ROWS: &str = "ovn_writer_rows";
-const OBJECTS: &str = "ovn_writer_objects";
-const UNUSABLE: &str = "ovn_writer_unusable_objects";
-const REFUSED: &str = "ovn_writer_refused_names";
-const SKIPPED: &str = "ovn_writer_skipped_addresses";
-const CLASHES: &str = "ovn_writer_name_clashes";
-const REPAIRS: &str = "ovn_writer_repairs_total";
-const DIFFERENCES: &str = "ovn_writer_differences";
-const FOREIGN: &str = "ovn_writer_foreign_addresses";
-const MANAGED: &str = "ovn_writer_managed";
-const ABSENT: &str = "ovn_writer_absent_names";
-const SUSPECT: &str = "ovn_writer_store_suspect";
-
 /// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[
     WRITER,
@@ -46,111 +23,41 @@ pub const METRICS: &[&[Metric]] = &[
     runtime::certificate_expiry::METRICS,
 ];
 
-const WRITER: &[Metric] = &[
-    Metric::counter(
-        TRANSACTIONS,
-        &[Label::one_of("outcome", &["done", "refused", "unknown"])],
-        "Transactions that ended",
-    ),
-    Metric::counter(
-        ROWS_CHANGED,
-        &[Label::one_of("change", &["create", "mutate", "delete"])],
-        "Rows that acknowledged transactions changed",
-    ),
-    Metric::counter(
-        INSERTED,
-        &[],
-        "Addresses that acknowledged transactions put into rows",
-    ),
-    Metric::counter(
-        DELETED,
-        &[],
-        "Addresses that acknowledged transactions took out of rows",
-    ),
-    Metric::histogram(
-        LAG,
-        &[],
-        "From a change in the store to the acknowledged transaction",
-    ),
-    Metric::counter(SESSIONS, &[], "Sessions in which the database was read"),
-    Metric::counter(
-        SESSION_ENDS,
-        &[Label::one_of("reason", &["lost", "start_over"])],
-        "Sessions that ended, by themselves or by us",
-    ),
-    Metric::counter(
-        FAILURES,
-        &[],
-        "Attempts to connect that did not become a session",
-    ),
-    Metric::gauge(CONNECTED, &[], "1 while there is a session"),
-    Metric::gauge(
-        IN_SYNC,
-        &[],
-        "1 while the database is as the store says, as far as is known",
-    ),
-    Metric::gauge(ROWS, &[], "Rows for DNS names in the database"),
-    Metric::gauge(OBJECTS, &[], "DNSNameResolver objects in the store"),
-    Metric::gauge(UNUSABLE, &[], "Objects whose name no address set can have"),
-    Metric::gauge(
-        REFUSED,
-        &[],
-        "Names whose changes the server refuses; they are tried again",
-    ),
-    Metric::gauge(
-        SKIPPED,
-        &[Label::one_of("reason", Skip::WORDS)],
-        "Addresses in statuses that are not programmed",
-    ),
-    Metric::gauge(
-        CLASHES,
-        &[],
-        "Names whose address set cannot be made, as another client has one of its name",
-    ),
-    Metric::counter(
-        REPAIRS,
-        &[Label::one_of(
-            "kind",
-            &["missing_row", "missing_address", "surplus_address"],
-        )],
-        "Changes by other clients that stayed and were undone",
-    ),
-    Metric::gauge(
-        DIFFERENCES,
-        &[Label::one_of(
-            "kind",
-            &[
-                "missing_row",
-                "missing_address",
-                "surplus_address",
-                "name_clash",
-                "unwanted_row",
-            ],
-        )],
+runtime::metrics! {
+    const WRITER;
+
+    counter TRANSACTIONS = "ovn_writer_transactions_total" [Label::one_of("outcome", &["done", "refused", "unknown"])]
+        "Transactions that ended";
+    counter ROWS_CHANGED = "ovn_writer_rows_changed_total" [Label::one_of("change", &["create", "mutate", "delete"])]
+        "Rows that acknowledged transactions changed";
+    counter INSERTED = "ovn_writer_addresses_inserted_total" "Addresses that acknowledged transactions put into rows";
+    counter DELETED = "ovn_writer_addresses_deleted_total" "Addresses that acknowledged transactions took out of rows";
+    histogram LAG = "ovn_writer_sync_lag_seconds" "From a change in the store to the acknowledged transaction";
+    counter SESSIONS = "ovn_writer_sessions_total" "Sessions in which the database was read";
+    counter SESSION_ENDS = "ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
+        "Sessions that ended, by themselves or by us";
+    counter FAILURES = "ovn_writer_connection_failures_total" "Attempts to connect that did not become a session";
+    gauge CONNECTED = "ovn_writer_connected" "1 while there is a session";
+    gauge IN_SYNC = "ovn_writer_in_sync" "1 while the database is as the store says, as far as is known";
+    gauge ROWS = "ovn_writer_rows" "Rows for DNS names in the database";
+    gauge OBJECTS = "ovn_writer_objects" "DNSNameResolver objects in the store";
+    gauge UNUSABLE = "ovn_writer_unusable_objects" "Objects whose name no address set can have";
+    gauge REFUSED = "ovn_writer_refused_names" "Names whose changes the server refuses; they are tried again";
+    gauge SKIPPED = "ovn_writer_skipped_addresses" [Label::one_of("reason", Skip::WORDS)] "Addresses in statuses that are not programmed";
+    gauge CLASHES = "ovn_writer_name_clashes" "Names whose address set cannot be made, as another client has one of its name";
+    counter REPAIRS = "ovn_writer_repairs_total" [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address"])]
+        "Changes by other clients that stayed and were undone";
+    gauge DIFFERENCES = "ovn_writer_differences"
+        [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address", "name_clash", "unwanted_row"])]
         "What differs from the store now: `name_clash` is a row that cannot be made as another client has one of its name, \
-         `unwanted_row` one with addresses for a name that is not in the store",
-    ),
-    Metric::gauge(
-        FOREIGN,
-        &[],
-        "Addresses that others put into rows under a name as they wrote it, and that stay",
-    ),
-    Metric::gauge(
-        MANAGED,
-        &[],
-        "1 if ovn-kubernetes manages the address sets of the database, as far as is known",
-    ),
-    Metric::gauge(
-        ABSENT,
-        &[],
-        "Names whose address sets are in use and that have no DNSNameResolver object; their sets stay as they are",
-    ),
-    Metric::gauge(
-        SUSPECT,
-        &[],
-        "1 while so many names in use have had no object for a minute that no set is emptied for that",
-    ),
-];
+         `unwanted_row` one with addresses for a name that is not in the store";
+    gauge FOREIGN = "ovn_writer_foreign_addresses" "Addresses that others put into rows under a name as they wrote it, and that stay";
+    gauge MANAGED = "ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database, as far as is known";
+    gauge ABSENT = "ovn_writer_absent_names"
+        "Names whose address sets are in use and that have no DNSNameResolver object; their sets stay as they are";
+    gauge SUSPECT = "ovn_writer_store_suspect"
+        "1 while so many names in use have had no object for a minute that no set is emptied for that";
+}
 
 /// How a transaction ended.
 pub(crate) fn outcome_label(outcome: &Outcome) -> &'static str {

@@ -41,7 +41,7 @@ use self::{
 use crate::{
     OpenStore,
     cluster::{Cluster, Refusal},
-    metrics::{Label, Metric},
+    metrics::Label,
 };
 
 /// How many reports wait to be said.
@@ -53,18 +53,14 @@ const MAX_NOTE: usize = 1024;
 /// The longest name that the API takes.
 const MAX_NAME: usize = 253;
 
-const REPORTS: &str = "reports_total";
+crate::metrics! {
+    /// The metrics of reports.
+    pub const METRICS;
 
-/// The metrics of reports.
-pub const METRICS: &[Metric] = &[Metric::counter(
-    REPORTS,
-    &[Label::one_of(
-        "outcome",
-        &["raised", "logged", "repeated", "failed", "overflow"],
-    )],
-    "Reports about objects: raised as Events, logged where there is no cluster, said before, not taken by the API server, or \
-     too many to wait",
-)];
+    counter REPORTS = "reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "overflow"])]
+        "Reports about objects: raised as Events, logged where there is no cluster, said before, not taken by the API server, or too \
+         many to wait";
+}
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

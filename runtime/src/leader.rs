@@ -20,16 +20,14 @@ use uuid::Uuid;
 
 pub use self::deference::Others;
 use self::{deference::Deference, folder::Folder, lease::Candidate};
-use crate::{OpenStore, metrics::Metric};
+use crate::OpenStore;
 
-const LEADING: &str = "replica_leading";
+crate::metrics! {
+    /// The metrics of the lead.
+    pub const METRICS;
 
-/// The metrics of the lead.
-pub const METRICS: &[Metric] = &[Metric::gauge(
-    LEADING,
-    &[],
-    "1 while this process leads its replicas",
-)];
+    gauge LEADING = "replica_leading" "1 while this process leads its replicas";
+}
 
 /// How long others wait after they saw the last renewal of a Lease.
 pub const LEASE_DURATION: Duration = Duration::from_secs(10);

@@ -14,6 +14,24 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogra
 
 pub use self::{document::section, series::Series};
 
+/// Declares a table of metrics: of each the type, the name, the labels in brackets if it has any, and the meaning. With `NAME =` the
+/// name of the metric is a constant, too. `+ METRIC` adds one that is declared elsewhere.
+#[macro_export]
+macro_rules! metrics {
+    (
+        $(#[$about:meta])* $visibility:vis const $table:ident;
+        $($kind:ident $($constant:ident =)? $name:literal $([$($label:expr),+])? $meaning:literal;)*
+        $(+ $metric:ident;)*
+    ) => {
+        $($(const $constant: &str = $name;)?)*
+        $(#[$about])*
+        $visibility const $table: &[$crate::metrics::Metric] = &[
+            $($crate::metrics::Metric::$kind($name, &[$($($label),+)?], $meaning),)*
+            $($metric,)*
+        ];
+    };
+}
+
 /// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {

@@ -13,25 +13,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{
-    metrics::{Label, Metric},
-    tls::read,
-};
+use crate::{metrics::Label, tls::read};
 
 /// The files are read this often: they are small, and what compares their contents misses no change.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-const RELOADS: &str = "file_reloads_total";
+crate::metrics! {
+    /// The metrics of files that are read again.
+    pub const METRICS;
 
-/// The metrics of files that are read again.
-pub const METRICS: &[Metric] = &[Metric::counter(
-    RELOADS,
-    &[
-        Label::one_of("what", &["certificate", "secret"]),
-        Label::one_of("outcome", &["used", "refused"]),
-    ],
-    "Changes of certificates and secrets in files, by what became of them",
-)];
+    counter RELOADS = "file_reloads_total" [Label::one_of("what", &["certificate", "secret"]), Label::one_of("outcome", &["used", "refused"])]
+        "Changes of certificates and secrets in files, by what became of them";
+}
 
 /// The newest value that the files gave. Clones share it.
 #[derive(Debug)]

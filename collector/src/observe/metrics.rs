@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use metrics::{Counter, counter};
 use proto::api::DnsName;
-use runtime::metrics::{Label, Metric};
+use runtime::metrics::Label;
 
 use crate::{guards, notices::Rebinding, observation::Provenance};
 
@@ -163,83 +163,30 @@ impl Counts {
 
 const REASON: &str = "reason";
 
-/// The metrics of ingest.
-pub const METRICS: &[Metric] = &[
-    Metric::counter(
-        "collector_events_total",
-        &[Label::one_of("outcome", LABELS)],
-        "dnstap events by what came of them",
-    ),
-    Metric::counter(
-        "collector_addresses_refused_total",
-        &[Label::one_of(REASON, guards::REASONS)],
-        "Addresses in answers that are never programmed",
-    ),
-    Metric::counter(
-        "collector_rebinding_attempts_total",
-        &[],
-        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed",
-    ),
-    Metric::counter(
-        "collector_connections_accepted_total",
-        &[Label::any("listener", "the URL")],
-        "Connections from dnstap senders",
-    ),
-    Metric::gauge(
-        "collector_connections",
-        &[],
-        "Connections from dnstap senders that are open",
-    ),
-    Metric::counter(
-        "collector_connection_errors_total",
-        &[Label::one_of(REASON, ERRORS)],
-        "Connections that were refused, or ended with an error",
-    ),
-    Metric::counter(
-        "collector_read_pauses_total",
-        &[],
-        "Times that a peer was not read on for a moment, since it sends more frames than it may",
-    ),
-    Metric::counter(
-        "collector_received_bytes_total",
-        &[],
-        "Bytes read from dnstap senders",
-    ),
-    Metric::counter(
-        "collector_observations_lost_total",
-        &[Label::one_of(
-            REASON,
-            &["queue", "peer_share", "unknown_peer"],
-        )],
-        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become \
-         known",
-    ),
-    Metric::counter(
-        "collector_stream_gaps_total",
-        &[Label::one_of(
-            REASON,
-            &["start", "broken", "reopened", "unknown_peer"],
-        )],
-        "Times that events may have been missed, so that every wanted name was to be asked for again: one opened after the start, \
-         a stream broke, one came back that had broken, or too much came from a peer that was not known yet",
-    ),
-    Metric::counter(
-        "collector_lost_names_dropped_total",
-        &[],
-        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under \
-         a wildcard is lost until a pod asks again",
-    ),
-    Metric::counter(
-        "collector_capture_lost_bytes_total",
-        &[],
-        "Bytes of events that are not in a capture, since it was not taken fast enough",
-    ),
-    Metric::histogram(
-        "collector_observation_delay_seconds",
-        &[],
-        "From the DNS server's answer to its observation, by the two clocks",
-    ),
-];
+runtime::metrics! {
+    /// The metrics of ingest.
+    pub const METRICS;
+
+    counter "collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events by what came of them";
+    counter "collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that are never programmed";
+    counter "collector_rebinding_attempts_total"
+        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed";
+    counter "collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
+    gauge "collector_connections" "Connections from dnstap senders that are open";
+    counter "collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error";
+    counter "collector_read_pauses_total" "Times that a peer was not read on for a moment, since it sends more frames than it may";
+    counter "collector_received_bytes_total" "Bytes read from dnstap senders";
+    counter "collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
+        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become known";
+    counter "collector_stream_gaps_total" [Label::one_of(REASON, &["start", "broken", "reopened", "unknown_peer"])]
+        "Times that events may have been missed, so that every wanted name was to be asked for again: one opened after the start, a \
+         stream broke, one came back that had broken, or too much came from a peer that was not known yet";
+    counter "collector_lost_names_dropped_total"
+        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under a \
+         wildcard is lost until a pod asks again";
+    counter "collector_capture_lost_bytes_total" "Bytes of events that are not in a capture, since it was not taken fast enough";
+    histogram "collector_observation_delay_seconds" "From the DNS server's answer to its observation, by the two clocks";
+}
 
 /// Why connections are refused and why they end: [`super::error::Error::reason`], [`super::connection_limits::LimitExceeded::reason`] and what
 /// listeners say.

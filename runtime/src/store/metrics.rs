@@ -5,14 +5,7 @@ use std::time::{Duration, Instant};
 use metrics::{counter, gauge, histogram};
 
 use super::{Kind, StoreError};
-use crate::metrics::{Label, Metric};
-
-const IN_SYNC: &str = "store_in_sync";
-const BAD: &str = "store_undecodable_objects";
-const BAD_TOTAL: &str = "store_decode_failures_total";
-const GAPS: &str = "store_watch_gaps_total";
-const WRITES: &str = "store_writes_total";
-const WRITE_DURATION: &str = "store_write_duration_seconds";
+use crate::metrics::Label;
 
 const KIND: Label = Label::any("kind", "of the objects");
 const SCOPE: Label = Label::any(
@@ -33,39 +26,17 @@ const OUTCOME: Label = Label::one_of(
     ],
 );
 
-/// The metrics of the store.
-pub const METRICS: &[Metric] = &[
-    Metric::gauge(
-        IN_SYNC,
-        &[KIND, SCOPE],
-        "1 while the watch knows the whole content",
-    ),
-    Metric::gauge(
-        BAD,
-        &[KIND, SCOPE],
-        "Objects that are there now and do not decode",
-    ),
-    Metric::counter(
-        BAD_TOTAL,
-        &[KIND, SCOPE],
-        "Objects found not to decode, each change of one counted",
-    ),
-    Metric::counter(
-        GAPS,
-        &[KIND, SCOPE],
-        "Times that a watch lost changes and read everything again",
-    ),
-    Metric::counter(
-        WRITES,
-        &[KIND, OPERATION, OUTCOME],
-        "Writes that were asked for, by what became of them",
-    ),
-    Metric::histogram(
-        WRITE_DURATION,
-        &[KIND, OPERATION],
-        "How long a write took, waiting for its turn not included",
-    ),
-];
+crate::metrics! {
+    /// The metrics of the store.
+    pub const METRICS;
+
+    gauge IN_SYNC = "store_in_sync" [KIND, SCOPE] "1 while the watch knows the whole content";
+    gauge BAD = "store_undecodable_objects" [KIND, SCOPE] "Objects that are there now and do not decode";
+    counter BAD_TOTAL = "store_decode_failures_total" [KIND, SCOPE] "Objects found not to decode, each change of one counted";
+    counter GAPS = "store_watch_gaps_total" [KIND, SCOPE] "Times that a watch lost changes and read everything again";
+    counter WRITES = "store_writes_total" [KIND, OPERATION, OUTCOME] "Writes that were asked for, by what became of them";
+    histogram WRITE_DURATION = "store_write_duration_seconds" [KIND, OPERATION] "How long a write took, waiting for its turn not included";
+}
 
 pub(super) fn in_sync(kind: &str, scope: &str, yes: bool) {
     gauge!(IN_SYNC, "kind" => kind.to_owned(), "scope" => scope.to_owned()).set(if yes {
