@@ -80,7 +80,7 @@ impl Discovery {
         Self::of(cluster, services, hosts)
     }
 
-    fn of(cluster: &Cluster, services: &[ObjectKey], read: Read) -> Self {
+    fn of(cluster: &Cluster, services: &[ObjectKey], read: fn(&EndpointSlice) -> Found) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
             let watching = Watching {
                 labels: Some(format!("{SERVICE_LABEL}={}", service.name)),

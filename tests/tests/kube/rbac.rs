@@ -18,7 +18,7 @@ use runtime::{
     leader::Leadership,
     peers::Peers,
     store::{
-        Event, Precondition, Scope, Store, StoreError,
+        Event, ObjectKey, Precondition, Scope, Store, StoreError,
         contract::{next, resolver, status, watch},
     },
 };

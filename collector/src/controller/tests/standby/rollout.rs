@@ -12,7 +12,11 @@ fn when_a_standby_ends_that_wrote_without_a_leader_another_one_is_no_later() {
     pair.standby.standby.spread = SPREAD;
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.run(2_300);
-    assert_eq!(pair.stored, [2, 0], "the object of the name, and that of its wildcard");
+    assert_eq!(
+        pair.stored,
+        [2, 0],
+        "the object of the name, and that of its wildcard"
+    );
     pair.is_cut_off = true;
     pair.tell(WWW, "2.2.2.2", BOTH);
     pair.run(2_300);
