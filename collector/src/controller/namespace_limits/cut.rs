@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::{
     super::StatusController,
-    Over,
+    Over, TOLD_AGAIN,
     candidates::{Candidates, TooMuch},
     charged::{Charged, Cost},
 };
@@ -150,11 +150,14 @@ impl StatusController {
             return;
         }
         let text = self.config.shared.clients.name(namespace);
-        info!(
-            namespace = &*text,
-            names, found, "names are left out: their namespace has too many addresses or names"
-        );
         let over = self.set_over(namespace);
+        // What is left out anew each second is one event for a reader of the log.
+        if over.cut_at.is_none_or(|at| at + TOLD_AGAIN <= now) {
+            info!(
+                namespace = &*text,
+                names, found, "names are left out: their namespace has too many addresses or names"
+            );
+        }
         over.is_closed |= found > 0;
         over.had_too_many_names |= had_too_many_names;
         over.cut_at = Some(now);
