@@ -20,8 +20,8 @@ use std::{
 use collector::{
     controller::{Config, StatusController},
     lookup::{FamilyOutcome, LookupResult},
+    objects::publish::{Outcome, Write},
     observation::{Addresses, Observation, Provenance},
-    publish::{Outcome, Write},
     rules::{RetentionPolicy, Wanted},
     state::Limits,
 };

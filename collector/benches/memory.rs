@@ -15,6 +15,7 @@ use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc
 use collector::{
     controller::{Config, StatusController},
     lookup::{FamilyOutcome, LookupResult},
+    objects::ObjectPolicy,
     observation::Addresses,
     rules::{self, Outputs, Overview, RetentionPolicy, RetentionRules, Wanted},
     state::Limits,
@@ -105,7 +106,10 @@ fn fill(store: &Path, count: usize) {
 
 fn controller() -> StatusController {
     StatusController::new(Config {
-        namespace: NAMESPACE.to_owned(),
+        objects: ObjectPolicy {
+            namespace: NAMESPACE.to_owned(),
+            ..ObjectPolicy::default()
+        },
         limits: Limits {
             lookups: true,
             ..Limits::default()

@@ -16,9 +16,10 @@ use std::{
 };
 
 use collector::{
-    controller::{self, ManageObjects},
+    control_loop, controller,
     guards::Guards,
     lookup::{self, FamilyOutcome, Inputs, LookupResult, Request, Server, Servers},
+    objects::{ManageObjects, ObjectPolicy},
     observe::{self, names::SharedIndex},
     query_origin::OwnQueries,
     rules::{RetentionPolicy, Wanted},
@@ -308,15 +309,18 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let health = Health::new();
     let (reporter, _reporting) = Reporter::new(&runtime::OpenStore::Dir(store.store.clone()));
     let (_askers, questions) = mpsc::channel(1);
-    let controller = tokio::spawn(controller::task::run(
+    let controller = tokio::spawn(control_loop::run(
         controller::Config {
-            manage_objects: ManageObjects::Auto,
+            objects: ObjectPolicy {
+                manage: ManageObjects::Auto,
+                ..ObjectPolicy::default()
+            },
             limits,
             ..controller::Config::default()
         },
         store.clone(),
         clock.clone(),
-        controller::task::Channels {
+        control_loop::Channels {
             beside: tokio::sync::mpsc::channel(1).1,
             observations: observed,
             loss_tracker: collector::observe::LossTracker::default(),
@@ -332,7 +336,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             reporter,
             questions,
         },
-        controller::task::Gates {
+        control_loop::Gates {
             objects: health.gate("objects", "not yet"),
             writes: health.gate("writes", "not yet"),
             held: health.gate("held", "not yet"),

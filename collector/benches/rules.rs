@@ -17,7 +17,8 @@ use std::{
 
 use collector::{
     clients::Clients,
-    controller::{Config, ManageObjects, StatusController},
+    controller::{Config, StatusController},
+    objects::{ManageObjects, ObjectPolicy},
     rules::{self, Inputs, Outputs, RetentionRules, Wanted},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
@@ -133,7 +134,10 @@ impl Cluster {
         );
         tokio::spawn(task);
         let mut controller = StatusController::new(Config {
-            manage_objects: ManageObjects::Never,
+            objects: ObjectPolicy {
+                manage: ManageObjects::Never,
+                ..ObjectPolicy::default()
+            },
             ..Config::default()
         });
         controller.event(Event::Synced(Vec::new()), at());

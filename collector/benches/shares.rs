@@ -13,7 +13,8 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 
 use collector::{
     clients::{Clients, Namespace},
-    controller::{Config, Shared, StatusController},
+    controller::{Config, StatusController},
+    objects::{ObjectPolicy, Shared},
     observation::{Addresses, Observation, Provenance},
     rules::{RetentionPolicy, Wanted},
     state::Limits,
@@ -60,7 +61,10 @@ fn pod(namespace: usize) -> IpAddr {
 
 fn controller(clients: &Clients) -> StatusController {
     let mut controller = StatusController::new(Config {
-        namespace: "ovn".to_owned(),
+        objects: ObjectPolicy {
+            namespace: "ovn".to_owned(),
+            ..ObjectPolicy::default()
+        },
         limits: Limits {
             lookups: true,
             ..Limits::default()

@@ -26,9 +26,9 @@ pub use self::{
     shutdown::ShutdownArgs,
 };
 use crate::{
-    controller::{ManageObjects, Rates},
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
+    objects::{ManageObjects, Rates},
     state::Limits,
 };
 

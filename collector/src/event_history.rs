@@ -94,6 +94,24 @@ impl EventHistory {
         notes.push_back(note);
     }
 
+    /// Takes a note of what happened to a name, or to an address of it.
+    pub fn record(
+        &self,
+        name: &DnsName,
+        address: Option<IpAddr>,
+        what: EventKind,
+        source: Provenance,
+        at: Timestamp,
+    ) {
+        self.note(HistoryEntry {
+            name: name.clone(),
+            address,
+            what,
+            source,
+            at,
+        });
+    }
+
     /// What is known of a name, or of the names that a wildcard wants; the latest first.
     pub fn of_name(&self, name: &DnsName) -> Vec<HistoryEntry> {
         let kinds = self.0.lock();

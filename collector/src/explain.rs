@@ -21,9 +21,9 @@ use serde::Serialize;
 
 pub use self::reasons::Reason;
 use crate::{
-    controller::{Facts, NameFacts},
     event_history::HistoryEntry,
     new_names::Refused,
+    objects::{Facts, NameFacts},
     observation::Observation,
     observe::PeerIds,
     rules::NameUses,

@@ -1,6 +1,6 @@
 //! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`; and what comes, at `/capture`.
 //!
-//! The owner of the statuses is asked for a [`View`](crate::controller::View) at most once a second, however many look; it hands over what it has
+//! The controller is asked for a [`View`](crate::objects::View) at most once a second, however many look; it hands over what it has
 //! and never waits for a reader.
 
 mod capture;
@@ -34,23 +34,23 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
 use crate::{
-    controller::Question,
     corefile::live::LiveView,
     event_history::EventHistory,
     flush::BlockView,
     new_names::NewNames,
+    objects::InspectRequest,
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
     rules::{Overview, UsesAsked, Wanted},
 };
 
-/// How many may ask the owner at once; others wait.
+/// How many may ask the controller at once; others wait.
 pub const QUEUE: usize = 4;
 
 /// For how long what was told is shown to others who ask.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long the owner may take.
+/// How long the controller may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a capture may take longer than it was asked to last.
@@ -61,8 +61,8 @@ const PROGRAM: &str = "collector";
 /// Whom to ask.
 #[derive(Clone, Debug)]
 pub struct InspectSources {
-    /// The owner of the statuses.
-    pub controller: mpsc::Sender<Question>,
+    /// The controller of the statuses.
+    pub controller: mpsc::Sender<InspectRequest>,
     /// Who knows the rules.
     pub rules: mpsc::Sender<UsesAsked>,
     /// The names in use.
@@ -132,7 +132,7 @@ struct Inspector {
 }
 
 impl Inspector {
-    /// What is known now; nothing if the owner does not say.
+    /// What is known now; nothing if the controller does not say.
     async fn status(&self) -> Option<Arc<Status>> {
         // Who comes meanwhile waits here and gets the same.
         let mut shown = self.shown.lock().await;
@@ -143,7 +143,7 @@ impl Inspector {
         }
         let asked = async {
             let (sender, told) = oneshot::channel();
-            let question = Question::View(sender);
+            let question = InspectRequest::View(sender);
             self.sources.controller.send(question).await.ok()?;
             told.await.ok()
         };

@@ -4,9 +4,10 @@
 //!   the collectors' own. [`new_names`]: how many new names a client brings in.
 //! - [`rules`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
 //! - [`namespaces`]: how much each namespace may have; [`pods`]: pods that bypass the cluster's DNS.
-//! - [`lookup`]: the collector's own DNS queries, and their [`failure`]s.
+//! - [`lookup`]: the collector's own DNS queries, when they are made, and their [`failure`]s.
 //! - [`state`]: observations → what is known of a name → its status; no IO.
-//! - [`controller`]: the one task that owns all statuses; [`publish`] writes them by compare-and-swap.
+//! - [`objects`]: what is known of all names → DNSNameResolver objects: made, written by compare-and-swap, deleted.
+//! - [`controller`]: owns all of this; [`control_loop`]: the one task that runs it.
 //! - [`event_history`]: what happened of late to names that are wanted.
 //! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none; [`hearing`]: what follows for the lead.
 //! - [`inspect`]: what is known, shown to people; [`explain`]: why an address is there, or is not.
@@ -16,6 +17,7 @@
 pub mod args;
 pub mod capture;
 pub mod clients;
+pub mod control_loop;
 pub mod controller;
 pub mod corefile;
 pub mod event_history;
@@ -29,10 +31,10 @@ pub mod lookup;
 pub mod namespaces;
 pub mod new_names;
 pub mod notices;
+pub mod objects;
 pub mod observation;
 pub mod observe;
 pub mod pods;
-pub mod publish;
 pub mod query_origin;
 pub mod replay;
 pub mod rules;
@@ -48,7 +50,7 @@ pub const METRICS: &[&[Metric]] = &[
     observe::metrics::METRICS,
     flush::METRICS,
     lookup::metrics::METRICS,
-    controller::METRICS,
+    objects::METRICS,
     rules::METRICS,
     corefile::live::METRICS,
     pods::METRICS,

@@ -1,17 +1,23 @@
 //! Look-ups of the collector's own: a name in, what the DNS servers say of it out.
 //!
-//! When a name is looked up is for the owner to say; here is who is asked, and how. A and AAAA are asked apart and at the
-//! same time, over UDP, and over TCP where the answer does not fit. No server holds up another's names: each has a limit of
-//! queries in flight, and one that is silent is left alone while others answer.
+//! - [`LookupScheduler`]: when which name is looked up; [`GapBackfill`]: when all names are, as events may have been lost.
+//! - The task [`run`]: which servers are asked, and how.
+//!
+//! A and AAAA are asked apart and at the same time, over UDP, and over TCP where the answer does not fit. No server holds up another's
+//! names: each has a limit of queries in flight, and one that is silent is left alone while others answer.
 
 mod ask;
 mod auxiliary_servers;
+mod due_names;
 mod exchange;
 mod fairness;
+mod gap_backfill;
 pub mod metrics;
 mod pool;
 mod provider;
 mod result;
+mod round_robin;
+mod schedule;
 pub mod servers;
 mod spec;
 mod tcp;
@@ -35,6 +41,11 @@ use self::{
     fairness::{Room, Turn, Turns},
     pool::Pool,
 };
+pub(crate) use self::{
+    gap_backfill::GapBackfill,
+    round_robin::{Group, RoundRobin},
+    schedule::{LookupScheduler, MOST_NAMESPACES, NextLookup, spread},
+};
 pub use self::{
     result::{FamilyOutcome, LookupResult, Request},
     servers::{Server, ServerSource, Servers},
@@ -44,7 +55,7 @@ use crate::{
     failure::Failure, guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries,
 };
 
-/// How many requests wait between the owner and the look-ups at most.
+/// How many requests wait between the controller and the look-ups at most.
 pub const QUEUE: usize = 16;
 
 /// How many names are looked up at the same time by default.
@@ -204,7 +215,7 @@ impl Resolver {
                 this.begin(turn, &pool, &mut rounds);
             }
         }
-        // The owner has ended, and says why itself. What is under way ends too.
+        // The controller has ended, and says why itself. What is under way ends too.
         while let Some(ended) = rounds.join_next().await {
             check(ended)?;
         }
@@ -240,7 +251,7 @@ impl Resolver {
             finished: now,
         };
         tasks.spawn(async move {
-            // Without a reader, the owner has ended, and says why itself.
+            // Without a reader, the controller has ended, and says why itself.
             let _ = this.rounds.send(result).await;
         });
     }
@@ -258,7 +269,7 @@ impl Resolver {
             counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
             debug!(name = %result.name, %failure, "look-up failed");
         }
-        // Without a reader, the owner has ended, and says why itself.
+        // Without a reader, the controller has ended, and says why itself.
         let _ = self.rounds.send(result).await;
         failed
     }
@@ -293,7 +304,7 @@ impl Resolver {
             counter!("collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
                 .increment(1);
             if result.observations().next().is_some() {
-                // Without a reader, the owner has ended, and says why itself.
+                // Without a reader, the controller has ended, and says why itself.
                 let _ = rounds.send(result).await;
             }
         });

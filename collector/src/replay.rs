@@ -38,13 +38,13 @@ use crate::{
     controller::{self, StatusController},
     guards::Guards,
     new_names::NewNames,
+    objects::{ObjectPolicy, publish},
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
         names::NameIndex,
         pipeline::{self, Context as Against, StreamHistory},
     },
-    publish,
     query_origin::OwnQueries,
     rules::{Wanted, names_in_use},
     state::Limits,
@@ -76,7 +76,10 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         names.extend(names_in_use(&egress_firewalls(store).await?, terms));
     }
     let config = controller::Config {
-        namespace: String::new(),
+        objects: ObjectPolicy {
+            namespace: String::new(),
+            ..ObjectPolicy::default()
+        },
         limits,
         guards: Guards::new(args.keep.deny_answer.clone()),
         ..controller::Config::default()

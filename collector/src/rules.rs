@@ -56,7 +56,7 @@ use self::{
 pub use self::{
     rule_references::{NameUses, RuleUse, UsesAsked},
     terms::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
-    wanted::{Change, Changes, Version, Wanted},
+    wanted::{Changes, RuleChange, Version, Wanted},
 };
 use crate::{
     clients::Clients,

@@ -31,16 +31,15 @@ use self::{farewell::Farewell, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
-    controller::{
-        self, Shared,
-        task::{Channels, Gates},
-    },
+    control_loop::{self, Channels, Gates},
+    controller,
     guards::{Guards, SharedGuards},
     inspect,
     lookup::{self, AuxiliaryServers, LookupResult, ResolverSpec},
     namespaces::NamespaceQuotas,
     new_names::NewNames,
     notices::{Notices, Rebindings},
+    objects::{ObjectPolicy, Shared},
     observe::{
         CaptureSubscribers, ConnectionTable, DnsServers, Ingest, Listener, LossTracker, PeerAcl,
         PeerIds, answer_cache::AnswerCache, host_network, names::SharedIndex, queue,
@@ -132,7 +131,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let Probing { blocks, .. } = probing;
     let (trusted, beside, said_beside) = program.beside();
     let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
-    let (asked_of_owner, questions) = mpsc::channel(inspect::QUEUE);
+    let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let leader = program.leader(peers, hearing.clone(), &mut tasks);
@@ -161,7 +160,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     program.controller(limits, channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
         let sources = inspect::InspectSources {
-            controller: asked_of_owner,
+            controller: asked_of_controller,
             rules: asked_of_rules,
             wanted: names_in_use,
             recent: program.shared.recent.clone(),
@@ -362,7 +361,7 @@ impl Program {
         (requests, resolved)
     }
 
-    /// What the streams say of wanted names. Ends when the last reader has ended, so that the owner drains until then.
+    /// What the streams say of wanted names. Ends when the last reader has ended, so that the controller drains until then.
     fn observe(
         &self,
         listeners: Vec<Listener>,
@@ -411,16 +410,18 @@ impl Program {
             "statuses are written as fast as etcd has room for (--status-write-bytes)"
         );
         let config = controller::Config {
-            namespace: self.args.common.objects_namespace.clone(),
-            manage_objects: self.args.manage_objects,
-            create_after: match &self.store {
-                OpenStore::Dir(_) => Duration::ZERO,
-                OpenStore::Kube(_) => CREATE_AFTER,
+            objects: ObjectPolicy {
+                namespace: self.args.common.objects_namespace.clone(),
+                manage: self.args.manage_objects,
+                create_after: match &self.store {
+                    OpenStore::Dir(_) => Duration::ZERO,
+                    OpenStore::Kube(_) => CREATE_AFTER,
+                },
+                times_interval: self.args.status_times_interval,
+                rates,
             },
             limits,
             guards: self.guards.load().as_ref().clone(),
-            times_interval: self.args.status_times_interval,
-            rates,
             namespace_limits: self.args.keep.namespace_limits(),
             shared: self.shared.clone(),
         };
@@ -436,8 +437,8 @@ impl Program {
         gates.held.ready();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
-            "owner",
-            controller::task::run(config, store, clock, channels, gates, tasks.token()),
+            "controller",
+            control_loop::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
 }

@@ -24,9 +24,10 @@ use std::{
 
 use collector::{
     clients::{Clients, Namespace},
-    controller::{self, Rates},
+    control_loop, controller,
     guards::Guards,
     new_names::{NewNameLimits, NewNames},
+    objects::{ObjectPolicy, Rates, Shared},
     observe::{
         ConnectionTable, Ingest, Listener, LossTracker, MaxConnections, names::SharedIndex, queue,
     },
@@ -118,7 +119,7 @@ fn rules(clients: &Clients) -> Wanted {
 
 /// A collector as the program has it, which looks nothing up.
 async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> JoinSet<()> {
-    let shared = controller::Shared::default();
+    let shared = Shared::default();
     let (rules, mut wanted) = watch::channel(rules(&shared.clients));
     wanted.mark_changed();
     let limits = NewNameLimits {
@@ -151,7 +152,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let listener = listener.await.unwrap();
     let health = Health::new();
     let mut tasks = JoinSet::new();
-    let channels = controller::task::Channels {
+    let channels = control_loop::Channels {
         beside: mpsc::channel(1).1,
         observations: observed,
         loss_tracker,
@@ -167,20 +168,23 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         reporter: Reporter::with_queue(1).0,
         questions: mpsc::channel(1).1,
     };
-    let gates = controller::task::Gates {
+    let gates = control_loop::Gates {
         objects: health.gate("objects", "not yet"),
         writes: health.gate("writes", "not yet"),
         held: health.gate("held", "not yet"),
     };
     let config = controller::Config {
+        objects: ObjectPolicy {
+            rates: Rates {
+                // With and without the random labels the full object is written as often as that allows: not what is measured here.
+                bytes: 1e9,
+                ..Rates::default()
+            },
+            ..ObjectPolicy::default()
+        },
         limits: Limits {
             lookups: false,
             ..Limits::default()
-        },
-        rates: Rates {
-            // With and without the random labels the full object is written as often as that allows: not what is measured here.
-            bytes: 1e9,
-            ..Rates::default()
         },
         shared,
         ..controller::Config::default()
@@ -190,7 +194,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         listener.run(observe, ends).await.unwrap();
     });
     tasks.spawn(async move {
-        let ran = controller::task::run(config, store, clock, channels, gates, token).await;
+        let ran = control_loop::run(config, store, clock, channels, gates, token).await;
         ran.unwrap();
         drop(rules);
     });

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use runtime::{UsageError, args::parse_duration};
 
 use crate::{
-    controller::NamespaceLimits,
     namespaces::{NamespaceQuota, QuotaRules},
+    objects::NamespaceLimits,
     rules::{Ceilings, RetentionPolicy, RetentionRules},
     state::Limits,
 };

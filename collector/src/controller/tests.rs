@@ -1,12 +1,19 @@
 mod absence;
 mod crowd;
+mod evictions;
+mod facts;
 mod gap_backfill;
-pub(in crate::controller) mod lookup;
+mod guards;
+pub(crate) mod lookup;
+mod metrics;
+mod namespace_limits;
 mod share;
-pub(in crate::controller) mod standby;
+pub(crate) mod standby;
 mod take_over;
 mod truncation;
+mod view;
 mod write;
+mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,26 +27,28 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 
-use super::{Config, Shared, StatusController};
+use super::{Config, StatusController};
 use crate::{
-    controller::ManageObjects,
     event_history::EventHistory,
+    objects::{
+        ManageObjects, ObjectPolicy, Shared,
+        publish::{Outcome, Write},
+    },
     observation::Observation,
     observe::answer_cache::AnswerCache,
-    publish::{Outcome, Write},
     rules::{RetentionPolicy, Wanted},
     state::Limits,
 };
 
-pub(super) fn at(millis: i64) -> Timestamp {
+pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
 }
 
-pub(super) fn name(text: &str) -> DnsName {
+pub(crate) fn name(text: &str) -> DnsName {
     DnsName::parse(text).unwrap()
 }
 
-pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
+pub(crate) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
     Observation {
         name: name(asked),
         family: Family::V4,
@@ -54,7 +63,7 @@ pub(super) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
 }
 
 /// The names, used with addresses that are retained for so many seconds.
-pub(super) fn wanted(names: &[&str], retain: u64) -> Wanted {
+pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
     let seconds = Duration::from_secs;
     let terms = RetentionPolicy {
         grace: seconds(5),
@@ -71,29 +80,33 @@ pub(super) fn wanted(names: &[&str], retain: u64) -> Wanted {
     }
 }
 
-/// An owner, and a store that its writes are carried out on when the test says so.
-pub(super) struct World {
-    pub(super) owner: StatusController,
-    pub(super) remembered: AnswerCache,
-    pub(super) recent: EventHistory,
-    pub(super) store: BTreeMap<ObjectKey, DnsNameResolver>,
+/// An controller, and a store that its writes are carried out on when the test says so.
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) controller: StatusController,
+    pub(crate) remembered: AnswerCache,
+    pub(crate) recent: EventHistory,
+    pub(crate) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
-    pub(super) now: i64,
+    pub(crate) now: i64,
     /// A status of more bytes of JSON is too large.
-    pub(super) takes: usize,
+    pub(crate) takes: usize,
 }
 
 impl World {
-    pub(super) fn new(manage_objects: ManageObjects) -> Self {
+    pub(crate) fn new(manage_objects: ManageObjects) -> Self {
         Self::with(manage_objects, |_| {})
     }
 
-    pub(super) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
         let remembered = AnswerCache::new(64, Limits::default().max_ttl);
         let recent = EventHistory::default();
         let mut config = Config {
-            namespace: "ovn".to_owned(),
-            manage_objects,
+            objects: ObjectPolicy {
+                namespace: "ovn".to_owned(),
+                manage: manage_objects,
+                ..ObjectPolicy::default()
+            },
             limits: Limits {
                 lookups: false,
                 ..Limits::default()
@@ -107,7 +120,8 @@ impl World {
         };
         change(&mut config);
         let mut world = Self {
-            owner: StatusController::new(config),
+            controller: StatusController::new(config.clone()),
+            config,
             remembered,
             recent,
             store: BTreeMap::new(),
@@ -115,23 +129,23 @@ impl World {
             now: 0,
             takes: usize::MAX,
         };
-        world.owner.lead(true, at(0));
-        world.owner.event(Event::Synced(Vec::new()), at(0));
+        world.controller.lead(true, at(0));
+        world.controller.event(Event::Synced(Vec::new()), at(0));
         world
     }
 
-    pub(super) fn want(&mut self, names: &[&str]) {
-        self.owner.want(&wanted(names, 0), at(self.now));
+    pub(crate) fn want(&mut self, names: &[&str]) {
+        self.controller.want(&wanted(names, 0), at(self.now));
     }
 
-    pub(super) fn observe(&mut self, asked: &str, ip: &str) {
+    pub(crate) fn observe(&mut self, asked: &str, ip: &str) {
         self.observe_as(asked, ip, None);
     }
 
-    pub(super) fn observe_as(&mut self, asked: &str, ip: &str, client: Option<&str>) {
+    pub(crate) fn observe_as(&mut self, asked: &str, ip: &str, client: Option<&str>) {
         let mut observation = answer(asked, ip, self.now);
         observation.client = client.map(|client| client.parse().unwrap());
-        self.owner.observe(&observation);
+        self.controller.observe(&observation);
     }
 
     fn version(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
@@ -141,7 +155,7 @@ impl World {
     }
 
     /// Puts an object into the store as somebody else.
-    pub(super) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+    pub(crate) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
         object.metadata.namespace = Some("ovn".to_owned());
         object
             .metadata
@@ -152,7 +166,7 @@ impl World {
         object
     }
 
-    pub(super) fn carry_out(&mut self, write: &Write) -> Outcome {
+    pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
         let key = write.key();
         if let Write::Status(object) = write
             && serde_json::to_vec(&object.status).unwrap().len() > self.takes
@@ -181,16 +195,16 @@ impl World {
     }
 
     /// Writes until there is nothing to write; returns how many writes there were.
-    pub(super) fn settle(&mut self) -> usize {
+    pub(crate) fn settle(&mut self) -> usize {
         let (mut count, mut waits) = (0, 0);
-        let most = 100 + 2 * self.owner.entries.len();
+        let most = 100 + 2 * self.controller.names.entries.len();
         loop {
-            self.owner.tick(at(self.now));
-            self.owner.recall(at(self.now), Duration::MAX);
-            let writes = self.owner.writes(at(self.now));
+            self.controller.tick(at(self.now));
+            self.controller.recall(at(self.now), Duration::MAX);
+            let writes = self.controller.writes(at(self.now));
             if writes.is_empty() {
                 // Writes of one object are a few milliseconds apart.
-                match self.owner.next_wake() {
+                match self.controller.next_wake() {
                     Some(wake) if wake <= at(self.now + 5) && waits < 2 => {
                         self.now += 5;
                         waits += 1;
@@ -204,20 +218,20 @@ impl World {
                 count += 1;
                 assert!(count < most, "it does not settle: {write:?}");
                 let outcome = self.carry_out(&write);
-                self.owner
+                self.controller
                     .written(&write.key(), &write, outcome, at(self.now));
             }
         }
     }
 
     /// Settles, also what waits for a status that tells of the end of rules to be seen.
-    pub(super) fn settle_deletions(&mut self) -> usize {
+    pub(crate) fn settle_deletions(&mut self) -> usize {
         let written = self.settle();
         self.now += 2_000;
         written + self.settle()
     }
 
-    pub(super) fn addresses(&self) -> Vec<String> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         let text = |object: &DnsNameResolver| {
             let entries = object
                 .status
@@ -286,7 +300,7 @@ fn an_unused_object_is_deleted_only_if_it_is_ours() {
         },
     );
     let foreign = world.put(foreign);
-    world.owner.event(Event::Applied(foreign), at(0));
+    world.controller.event(Event::Applied(foreign), at(0));
     world.want(&["www.example.com", "foreign.example.com"]);
     world.observe("foreign.example.com", "1.1.1.1");
     world.settle();
@@ -312,17 +326,17 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
-    world.owner.want(&Wanted::default(), at(0));
+    world.controller.want(&Wanted::default(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // And not while the objects are not.
     world
-        .owner
+        .controller
         .event(Event::OutOfSync("the folder is gone".to_owned()), at(0));
     world.want(&[]);
     assert_eq!(world.settle(), 0);
     let objects = world.store.values().cloned().collect();
-    world.owner.event(Event::Synced(objects), at(0));
+    world.controller.event(Event::Synced(objects), at(0));
     assert_eq!(world.settle_deletions(), 2);
     assert!(world.store.is_empty());
 }
@@ -334,15 +348,15 @@ fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
     world.settle();
     let key = world.store.keys().next().unwrap().clone();
     let unreadable = Event::Undecodable([key.clone()].into());
-    world.owner.event(unreadable, at(0));
-    world.owner.event(Event::Synced(Vec::new()), at(0));
+    world.controller.event(unreadable, at(0));
+    world.controller.event(Event::Synced(Vec::new()), at(0));
     assert_eq!(world.settle(), 0);
     // And once it is gone, it is.
     world.store.clear();
     world
-        .owner
+        .controller
         .event(Event::Undecodable(BTreeSet::new()), at(0));
-    world.owner.event(Event::Synced(Vec::new()), at(0));
+    world.controller.event(Event::Synced(Vec::new()), at(0));
     world.settle();
     assert!(world.store.contains_key(&key));
 }
@@ -380,7 +394,7 @@ fn an_object_that_vanishes_comes_back_with_its_addresses() {
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
     let (key, old) = world.store.pop_first().unwrap();
-    world.owner.event(Event::Deleted(key), at(1));
+    world.controller.event(Event::Deleted(key), at(1));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
     assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
@@ -394,7 +408,7 @@ fn a_late_watch_event_undoes_nothing() {
     let empty = world.store.values().next().unwrap().clone();
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
-    world.owner.event(Event::Applied(empty), at(1));
+    world.controller.event(Event::Applied(empty), at(1));
     assert_eq!(world.settle(), 0);
 }
 
@@ -404,19 +418,19 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
     world.want(&["www.example.com"]);
     world.settle();
     world.observe("www.example.com", "1.1.1.1");
-    let writes = world.owner.writes(at(0));
+    let writes = world.controller.writes(at(0));
     let [write] = writes.as_slice() else {
         panic!("{writes:?}")
     };
     let outcome = world.carry_out(write);
     // The object is deleted just after the write, and the watch is faster than the write's reply.
     let (key, _) = world.store.pop_first().unwrap();
-    world.owner.event(Event::Deleted(key.clone()), at(0));
+    world.controller.event(Event::Deleted(key.clone()), at(0));
     assert!(
-        world.owner.writes(at(0)).is_empty(),
+        world.controller.writes(at(0)).is_empty(),
         "one write in flight for an object"
     );
-    world.owner.written(&key, write, outcome, at(0));
+    world.controller.written(&key, write, outcome, at(0));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }
@@ -448,18 +462,21 @@ fn a_failed_write_is_tried_again_after_a_while() {
     world.settle();
     world.observe("www.example.com", "1.1.1.1");
     for _ in 0..3 {
-        let writes = world.owner.writes(at(world.now));
+        let writes = world.controller.writes(at(world.now));
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
         world
-            .owner
+            .controller
             .written(&write.key(), write, Outcome::Failed(None), at(world.now));
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
-        let wake = world.owner.next_wake().unwrap();
+        assert!(
+            world.controller.writes(at(world.now)).is_empty(),
+            "not at once"
+        );
+        let wake = world.controller.next_wake().unwrap();
         assert!(wake > at(world.now) && wake <= at(world.now + 400));
         world.now += 400;
-        world.owner.tick(at(world.now));
+        world.controller.tick(at(world.now));
     }
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
@@ -471,20 +488,20 @@ fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
-    assert_eq!(world.owner.next_wake(), Some(at(35_000)));
+    assert_eq!(world.controller.next_wake(), Some(at(35_000)));
     world.now = 35_000;
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com."]);
-    assert_eq!(world.owner.next_wake(), None);
+    assert_eq!(world.controller.next_wake(), None);
     world.want(&[]);
     world.settle_deletions();
-    assert!(world.owner.entries.is_empty());
+    assert!(world.controller.names.entries.is_empty());
 }
 
 #[test]
 fn the_index_has_names_in_use_and_names_of_objects() {
     let wants = |world: &mut World, asked: &str| {
-        let index = world.owner.take_index().unwrap();
+        let index = world.controller.take_index().unwrap();
         index
             .find(&proto::dns::Name::from_text(asked).unwrap())
             .is_some()
@@ -492,7 +509,7 @@ fn the_index_has_names_in_use_and_names_of_objects() {
     let mut world = World::new(ManageObjects::Never);
     world.want(&["www.example.com"]);
     assert!(wants(&mut world, "www.example.com"));
-    assert!(world.owner.take_index().is_none());
+    assert!(world.controller.take_index().is_none());
     let foreign = DnsNameResolver::new(
         "foreign",
         proto::api::DnsNameResolverSpec {
@@ -500,6 +517,6 @@ fn the_index_has_names_in_use_and_names_of_objects() {
         },
     );
     let foreign = world.put(foreign);
-    world.owner.event(Event::Applied(foreign), at(0));
+    world.controller.event(Event::Applied(foreign), at(0));
     assert!(wants(&mut world, "a.example.net"));
 }

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::{Known, near_misses};
 use crate::{
-    controller::{NameFacts, NamespaceShare},
     event_history::{EventKind, HistoryEntry},
     guards::advice,
+    objects::{NameFacts, NamespaceShare},
     observe::PeerIds,
 };
 

@@ -6,10 +6,10 @@ use runtime::store::ObjectKey;
 use super::*;
 use crate::rules::RuleUse;
 use crate::{
-    controller::{FailureView, NamespaceShare},
     event_history::EventKind,
     failure::Failure,
     namespaces::NamespaceQuota,
+    objects::{FailureView, NamespaceShare},
     observation::Provenance,
 };
 

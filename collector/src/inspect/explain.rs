@@ -15,8 +15,8 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{InspectSources, Inspector, PATIENCE, PROGRAM};
 use crate::{
-    controller::Question,
     explain::{Explanation, Known, near_misses},
+    objects::InspectRequest,
     rules::{Overview, UsesAsked, validation::Fault},
 };
 
@@ -74,7 +74,7 @@ impl InspectSources {
             }
         };
         let (sender, told) = oneshot::channel();
-        let question = Question::Facts(subject.clone(), sender);
+        let question = InspectRequest::Facts(subject.clone(), sender);
         self.controller.send(question).await.ok()?;
         let facts = told.await.ok()?;
         let mut names: Vec<DnsName> = facts.names.iter().map(|it| it.name.clone()).collect();

@@ -5,9 +5,9 @@ use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
 use super::status::{Status, is_troubled};
 use crate::{
-    controller::{FailureView, NameView},
     corefile::live::State as CorefileState,
     flush::{BlockView, plan::State as BlockState},
+    objects::{FailureView, NameView},
     pods::Whose,
 };
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::InspectSources;
 use crate::{
-    controller::{NameView, View},
     corefile::live::{LiveView, State as CorefileState},
     flush::BlockView,
+    objects::{NameView, View},
     observe::{DnsServers, Drops, PeerView, host_network::ADVICE},
     pods::PodsView,
     rules::Overview,
@@ -27,7 +27,7 @@ const MOST_NAMESPACES: usize = 1_000;
 pub struct Status {
     /// The version of the program.
     pub version: &'static str,
-    /// What the owner of the statuses knows. Of the namespaces that have too much there are at most 1,000.
+    /// What the controller knows. Of the namespaces that have too much there are at most 1,000.
     #[serde(flatten)]
     pub view: View,
     /// What the readiness of the program depends on.

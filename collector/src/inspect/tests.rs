@@ -14,7 +14,6 @@ use tokio::{
 
 use super::*;
 use crate::{
-    controller::{Evictions, FailureView, NameView, NamespaceShare, View},
     corefile::{
         Finding,
         live::{self, LiveView},
@@ -22,6 +21,7 @@ use crate::{
     failure::Failure,
     flush::plan::State,
     namespaces::NamespaceQuota,
+    objects::{Evictions, FailureView, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
     rules::validation::{Fault, Faults},
 };
@@ -93,12 +93,12 @@ fn overview() -> Overview {
     }
 }
 
-/// Sources with an owner that tells the view to whoever asks.
+/// Sources with a controller that tells the view to whoever asks.
 fn sources(names: Vec<NameView>) -> InspectSources {
     let (controller, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
-            if let Question::View(viewer) = question {
+            if let InspectRequest::View(viewer) = question {
                 let _ = viewer.send(view(names.clone()));
             }
         }
@@ -116,7 +116,7 @@ fn sources(names: Vec<NameView>) -> InspectSources {
     }
 }
 
-fn sources_of(controller: mpsc::Sender<Question>) -> InspectSources {
+fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     InspectSources {
         controller,
         rules: mpsc::channel(1).0,
@@ -200,7 +200,7 @@ async fn get(socket: &Path, path: &str) -> String {
     answer
 }
 
-/// A server with an owner that tells of these names.
+/// A server with a controller that tells of these names.
 struct Served {
     socket: PathBuf,
     _folder: TempDir,
@@ -425,7 +425,7 @@ fn a_filter_finds_names_in_any_case_and_its_pages_follow_each_other() {
     );
 }
 
-fn inspector(controller: mpsc::Sender<Question>) -> Inspector {
+fn inspector(controller: mpsc::Sender<InspectRequest>) -> Inspector {
     Inspector {
         sources: sources_of(controller),
         shown: Mutex::default(),
@@ -434,7 +434,7 @@ fn inspector(controller: mpsc::Sender<Question>) -> Inspector {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
+async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
     let (controller, questions) = mpsc::channel(QUEUE);
     let inspector = inspector(controller);
     let start = Instant::now();
@@ -447,12 +447,12 @@ async fn an_owner_that_does_not_say_is_waited_for_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_who_look_ask_the_owner_once_a_second() {
+async fn many_who_look_ask_the_controller_once_a_second() {
     let (controller, mut questions) = mpsc::channel(QUEUE);
     let inspector = Arc::new(inspector(controller));
     let counting = tokio::spawn(async move {
         let mut asked = 0;
-        while let Some(Question::View(viewer)) = questions.recv().await {
+        while let Some(InspectRequest::View(viewer)) = questions.recv().await {
             asked += 1;
             viewer.send(view(Vec::new())).unwrap();
         }

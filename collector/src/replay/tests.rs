@@ -21,7 +21,10 @@ fn replay(parts: &[&[u8]], format: Output) -> (String, anyhow::Result<()>) {
         ..Limits::default()
     };
     let config = controller::Config {
-        namespace: String::new(),
+        objects: ObjectPolicy {
+            namespace: String::new(),
+            ..ObjectPolicy::default()
+        },
         limits,
         ..controller::Config::default()
     };

@@ -12,7 +12,7 @@ use runtime::store::ObjectKey;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Change, Overview, RetentionPolicy, RetentionRules, Version, Wanted,
+    Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted,
     firewall::Firewall,
     rule_set::Rules,
     tests::{annotate, firewall, key},
@@ -117,7 +117,7 @@ impl Published {
         assert_eq!(all, self.together());
         let changed = match self.wanted.changes.since(self.seen) {
             Some(changes) => {
-                let changes: Vec<Change> = changes.cloned().collect();
+                let changes: Vec<RuleChange> = changes.cloned().collect();
                 let any = !changes.is_empty();
                 for change in changes {
                     self.read.look(&change, &all);
@@ -197,7 +197,7 @@ impl Read {
         self.names.insert(name.clone(), joined);
     }
 
-    fn look(&mut self, change: &Change, all: &Self) {
+    fn look(&mut self, change: &RuleChange, all: &Self) {
         fn copy<K: Clone + Ord, V: Clone>(to: &mut BTreeMap<K, V>, from: &BTreeMap<K, V>, key: &K) {
             match from.get(key) {
                 Some(value) => to.insert(key.clone(), value.clone()),
@@ -205,13 +205,13 @@ impl Read {
             };
         }
         match change {
-            Change::Name(name) => {
+            RuleChange::Name(name) => {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
                 copy(&mut self.own_terms, &all.own_terms, name);
                 copy(&mut self.absent, &all.absent, name);
             }
-            Change::Order(namespace) => copy(&mut self.order, &all.order, namespace),
+            RuleChange::Order(namespace) => copy(&mut self.order, &all.order, namespace),
         }
     }
 }

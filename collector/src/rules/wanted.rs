@@ -48,7 +48,7 @@ pub(super) struct InUse {
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     version: Version,
-    last: VecDeque<Change>,
+    last: VecDeque<RuleChange>,
 }
 
 /// How many changes there were. The default is that of whoever saw nothing yet.
@@ -57,7 +57,7 @@ pub struct Version(u64);
 
 /// What changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Change {
+pub enum RuleChange {
     /// What stands in [`Wanted`] of this name, or that nothing does.
     Name(DnsName),
     /// The order of the names of this namespace.
@@ -71,14 +71,14 @@ impl Changes {
     }
 
     /// The changes after this version; `None` if they are not known any more, and everything may be another.
-    pub fn since(&self, seen: Version) -> Option<impl Iterator<Item = &Change>> {
+    pub fn since(&self, seen: Version) -> Option<impl Iterator<Item = &RuleChange>> {
         let count = self.version.0.checked_sub(seen.0)?;
         let count = usize::try_from(count).ok()?;
         let first = self.last.len().checked_sub(count)?;
         (seen != Version::default()).then(|| self.last.range(first..))
     }
 
-    fn add(&mut self, change: Change) {
+    fn add(&mut self, change: RuleChange) {
         self.version.0 += 1;
         if self.last.len() == MAX_CHANGES {
             self.last.pop_front();
@@ -110,7 +110,7 @@ impl Wanted {
         );
         replace(&mut self.own_terms, name, own_terms);
         replace(&mut self.absent, name, absent);
-        self.changes.add(Change::Name(name.clone()));
+        self.changes.add(RuleChange::Name(name.clone()));
         true
     }
 
@@ -133,7 +133,7 @@ impl Wanted {
             return false;
         }
         replace(&mut self.order, &namespace, order);
-        self.changes.add(Change::Order(namespace));
+        self.changes.add(RuleChange::Order(namespace));
         true
     }
 }
@@ -152,8 +152,8 @@ mod tests {
 
     fn names(changes: &Changes, seen: Version) -> Option<Vec<String>> {
         let changes = changes.since(seen)?.map(|change| match change {
-            Change::Name(name) => name.to_string(),
-            Change::Order(_) => "order".to_owned(),
+            RuleChange::Name(name) => name.to_string(),
+            RuleChange::Order(_) => "order".to_owned(),
         });
         Some(changes.collect())
     }

@@ -11,8 +11,10 @@ use crate::controller::{
     tests::{World, answer, at, name, wanted},
 };
 use crate::{
-    controller::ManageObjects,
-    publish::{Outcome, Write},
+    objects::{
+        ManageObjects,
+        publish::{Outcome, Write},
+    },
     rules::Wanted,
 };
 
@@ -37,15 +39,15 @@ impl World {
     /// Settles without a bound for how many writes that takes.
     fn settle_all(&mut self) {
         loop {
-            self.owner.tick(at(self.now));
-            let writes = self.owner.writes(at(self.now));
+            self.controller.tick(at(self.now));
+            let writes = self.controller.writes(at(self.now));
             if writes.is_empty() {
                 return;
             }
             for write in writes {
                 let outcome = self.carry_out(&write);
                 let now = at(self.now);
-                self.owner.written(&write.key(), &write, outcome, now);
+                self.controller.written(&write.key(), &write, outcome, now);
             }
         }
     }
@@ -60,7 +62,7 @@ impl World {
 
     fn want_all(&mut self, present: &[String], absent: &[String], listed: bool) {
         let wanted = in_use(present, absent, listed);
-        self.owner.want(&wanted, at(self.now));
+        self.controller.want(&wanted, at(self.now));
         self.settle_all();
     }
 
@@ -81,10 +83,10 @@ impl World {
 
 /// A leader that starts beside these objects of its own making.
 fn restarted(objects: &[DnsNameResolver], world: &World) -> StatusController {
-    let mut owner = StatusController::new(world.owner.config.clone());
-    owner.lead(true, at(world.now));
-    owner.event(Event::Synced(objects.to_vec()), at(world.now));
-    owner
+    let mut controller = StatusController::new(world.config.clone());
+    controller.lead(true, at(world.now));
+    controller.event(Event::Synced(objects.to_vec()), at(world.now));
+    controller
 }
 
 fn known() -> World {
@@ -160,25 +162,30 @@ fn an_object_whose_status_cannot_be_written_is_not_deleted() {
     many.addresses = (0..600_u32)
         .map(|i| ((0x0b00_0000 + i).to_be_bytes().into(), 86_400))
         .collect();
-    world.owner.observe(&many);
+    world.controller.observe(&many);
     world.settle();
     world.want(&[]);
     for outcome in [Outcome::Failed(None), Outcome::Refused, Outcome::TooLarge] {
         for _ in 0..20 {
             world.now += 10_000;
-            world.owner.tick(at(world.now));
-            let writes = world.owner.writes(at(world.now));
+            world.controller.tick(at(world.now));
+            let writes = world.controller.writes(at(world.now));
             let [write @ Write::Status(_)] = writes.as_slice() else {
                 panic!("{writes:?}");
             };
             let now = at(world.now);
             world
-                .owner
+                .controller
                 .written(&write.key(), write, outcome.clone(), now);
         }
     }
     // What is known is not thrown out for it.
-    assert_eq!(world.owner.entries[&name(WWW)].memory.addresses(), 600);
+    assert_eq!(
+        world.controller.names.entries[&name(WWW)]
+            .memory
+            .addresses(),
+        600
+    );
     world.pass(20_000);
     assert!(world.store.is_empty());
 }
@@ -186,7 +193,7 @@ fn an_object_whose_status_cannot_be_written_is_not_deleted() {
 #[test]
 fn only_who_leads_takes_the_end_of_a_rule_back() {
     let mut world = known();
-    let mut follower = StatusController::new(world.owner.config.clone());
+    let mut follower = StatusController::new(world.config.clone());
     let objects: Vec<_> = world.store.values().cloned().collect();
     follower.event(Event::Synced(objects), at(0));
     follower.want(&wanted(&[WWW], 0), at(0));
@@ -199,7 +206,7 @@ fn only_who_leads_takes_the_end_of_a_rule_back() {
     assert!(follower.writes(at(world.now)).is_empty());
     // It has forgotten nothing: once it leads, all that is known is written.
     follower.lead(true, at(world.now));
-    world.owner = follower;
+    world.controller = follower;
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
 }
@@ -210,13 +217,13 @@ fn after_a_restart_a_status_of_the_end_of_a_rule_says_nothing_of_addresses() {
     world.want(&[]);
     world.settle();
     let objects: Vec<_> = world.store.values().cloned().collect();
-    world.owner = restarted(&objects, &world);
+    world.controller = restarted(&objects, &world);
     world.now += 1_000;
     world.want(&[WWW]);
     world.settle();
     assert_eq!(world.reasons(), [""; 0]);
     assert_eq!(world.addresses(), ["www.example.com."]);
-    world.owner.tick(at(world.now));
+    world.controller.tick(at(world.now));
     world.observe(WWW, "1.1.1.1");
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
@@ -248,12 +255,12 @@ fn few_names_of_egress_firewalls_that_went_are_believed_to_be_away() {
         let left = if is_held { present + absent } else { present };
         assert_eq!(world.store.len(), left, "{present} {absent}");
         let held = if is_held { absent } else { 0 };
-        assert_eq!(world.owner.held(at(world.now)).0, held);
+        assert_eq!(world.controller.in_use.held(at(world.now)).0, held);
         // Their EgressFirewalls are believed to be away.
         world.want_all(stay, &[], false);
         world.pass(3_000);
         assert_eq!(world.store.len(), present);
-        assert_eq!(world.owner.held(at(world.now)).0, 0);
+        assert_eq!(world.controller.in_use.held(at(world.now)).0, 0);
     }
 }
 
@@ -284,10 +291,10 @@ fn all_goes_on_for_a_name_that_is_held() {
     world.observe(WWW, "2.2.2.2");
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
-    let (count, some) = world.owner.held(at(world.now));
+    let (count, some) = world.controller.in_use.held(at(world.now));
     assert_eq!((count, some), (1, vec![name(WWW)]));
     world.want(&[WWW]);
-    assert_eq!(world.owner.held(at(world.now)).0, 0);
+    assert_eq!(world.controller.in_use.held(at(world.now)).0, 0);
 }
 
 #[test]
@@ -313,7 +320,7 @@ fn started(objects: usize, used: usize) -> World {
     let all = names(0..objects);
     world.want_all(&all, &[], false);
     let objects: Vec<_> = world.store.values().cloned().collect();
-    world.owner = restarted(&objects, &world);
+    world.controller = restarted(&objects, &world);
     world.want_all(&all[..used], &[], false);
     world
 }
@@ -328,7 +335,7 @@ fn objects_that_no_rule_uses_at_the_start_count_as_gone() {
     let mut many = started(100, 60);
     many.pass(10 * MINUTE - 1_000);
     assert_eq!(many.store.len(), 100);
-    assert_eq!(many.owner.held(at(many.now)).0, 40);
+    assert_eq!(many.controller.in_use.held(at(many.now)).0, 40);
     many.pass(5_000);
     assert_eq!(many.store.len(), 60);
 }
@@ -342,9 +349,9 @@ fn the_delay_begins_anew_when_a_store_was_out_of_sync() {
         in_sync: false,
         ..names.clone()
     };
-    world.owner.want(&out_of_sync, at(world.now));
+    world.controller.want(&out_of_sync, at(world.now));
     world.pass(5 * MINUTE);
-    world.owner.want(&names, at(world.now));
+    world.controller.want(&names, at(world.now));
     world.pass(10 * MINUTE - 1_000);
     assert_eq!(world.store.len(), 100);
     world.pass(5_000);
@@ -359,17 +366,17 @@ fn rules_that_are_not_known_hold_what_may_be_theirs_for_ten_minutes_and_nothing_
         ..in_use(used, &[], false)
     };
     let all = names(0..20);
-    world.owner.want(&unknown(&all[..12]), at(world.now));
+    world.controller.want(&unknown(&all[..12]), at(world.now));
     world.pass(9 * MINUTE);
     assert_eq!(world.store.len(), 20);
-    assert_eq!(world.owner.held(at(world.now)).0, 8);
+    assert_eq!(world.controller.in_use.held(at(world.now)).0, 8);
     // An edit of another EgressFirewall is a word.
-    world.owner.want(&unknown(&all[..10]), at(world.now));
+    world.controller.want(&unknown(&all[..10]), at(world.now));
     world.pass(3_000);
     assert_eq!(world.store.len(), 18);
     world.pass(MINUTE);
     assert_eq!(world.store.len(), 10);
-    assert_eq!(world.owner.held(at(world.now)).0, 0);
+    assert_eq!(world.controller.in_use.held(at(world.now)).0, 0);
 }
 
 #[test]
@@ -380,7 +387,7 @@ fn an_object_goes_soon_once_all_rules_are_known() {
         unknown_rules: true,
         ..in_use(&all[..12], &[], false)
     };
-    world.owner.want(&unknown, at(world.now));
+    world.controller.want(&unknown, at(world.now));
     world.pass(MINUTE);
     world.want_all(&all[..12], &[], false);
     world.pass(4_000);
@@ -449,10 +456,10 @@ fn objects_that_are_not_ours_are_neither_counted_nor_deleted() {
     };
     let foreign = world.put(DnsNameResolver::new("foreign", spec));
     assert_eq!(foreign.name_any(), "foreign");
-    world.owner.event(Event::Applied(foreign), at(0));
+    world.controller.event(Event::Applied(foreign), at(0));
     world.want(&[]);
     world.pass(11 * MINUTE);
-    assert_eq!(world.owner.held(at(world.now)).0, 0);
+    assert_eq!(world.controller.in_use.held(at(world.now)).0, 0);
     let key = ObjectKey {
         namespace: "ovn".to_owned(),
         name: "foreign".to_owned(),

@@ -1,12 +1,13 @@
-//! Nobody takes the place of others under a wildcard that is full, on the owner.
+//! Nobody takes the place of others under a wildcard that is full, on the controller.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::controller::{
-    Shared,
-    tests::{World, answer, at, name, wanted},
+use crate::controller::tests::{World, answer, at, name, wanted};
+use crate::{
+    clients::tests::Pods,
+    new_names::KnownNames,
+    objects::{ManageObjects, Shared},
 };
-use crate::{clients::tests::Pods, controller::ManageObjects, new_names::KnownNames};
 
 const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
@@ -99,7 +100,7 @@ impl Cluster {
         let namespaces: Vec<_> = namespaces.collect();
         let numbers = self.pods.numbers(&namespaces);
         wanted.namespaces = [(name(WILD), numbers.into())].into();
-        self.world.owner.want(&wanted, at(self.world.now));
+        self.world.controller.want(&wanted, at(self.world.now));
     }
 
     /// Another collector leads, or this one was started anew.
@@ -112,7 +113,7 @@ impl Cluster {
         self.want();
         let objects = self.world.store.values().cloned().collect();
         let synced = runtime::store::Event::Synced(objects);
-        self.world.owner.event(synced, at(self.world.now));
+        self.world.controller.event(synced, at(self.world.now));
         self.world.settle();
     }
 
@@ -120,7 +121,7 @@ impl Cluster {
         let mut observation = answer(asked, "1.1.1.1", self.world.now);
         observation.addresses = addresses.iter().map(|ip| (*ip, 7200)).collect();
         observation.client = Some(client);
-        self.world.owner.observe(&observation);
+        self.world.controller.observe(&observation);
     }
 
     fn ask_honestly(&mut self) {

@@ -1,10 +1,7 @@
-//! Asking again for what was missed, on the owner.
+//! Asking again for what was missed, on the controller.
 
 use crate::controller::tests::{at, lookup::world, name};
-use crate::{
-    controller::{ManageObjects, tests::World},
-    observe::Backfill,
-};
+use crate::{controller::tests::World, objects::ManageObjects, observe::Backfill};
 
 fn anything() -> Backfill {
     Backfill {
@@ -40,8 +37,8 @@ fn known() -> World {
 }
 
 fn missed(world: &mut World, missing: Backfill) {
-    world.owner.missed(missing, at(world.now));
-    world.owner.tick(at(world.now));
+    world.controller.missed(missing, at(world.now));
+    world.controller.tick(at(world.now));
 }
 
 #[test]
@@ -59,7 +56,7 @@ fn after_a_gap_every_wanted_name_is_asked_for_within_ten_seconds_the_last_seen_f
 fn what_is_still_to_be_asked_for_when_the_lead_changes_is_asked_for_all_the_same() {
     for leads in [true, false] {
         let mut world = known();
-        world.owner.lead(leads, at(world.now));
+        world.controller.lead(leads, at(world.now));
         world.settle();
         missed(&mut world, anything());
         assert_eq!(
@@ -68,9 +65,9 @@ fn what_is_still_to_be_asked_for_when_the_lead_changes_is_asked_for_all_the_same
             "a standby asks nobody"
         );
         for leads in [false, true] {
-            world.owner.lead(leads, at(world.now));
+            world.controller.lead(leads, at(world.now));
         }
-        world.owner.tick(at(world.now));
+        world.controller.tick(at(world.now));
         let mut asked = world.due();
         for _ in 0..10 {
             world.now += 1000;
@@ -109,9 +106,9 @@ fn gaps_that_follow_each_other_are_one_and_many_are_rare() {
 fn a_gap_before_the_names_are_known_waits_for_them() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
     missed(&mut world, anything());
-    assert_eq!(world.owner.next_wake(), None);
+    assert_eq!(world.controller.next_wake(), None);
     world.want(&["www.example.com"]);
-    assert!(world.owner.next_wake().is_some());
+    assert!(world.controller.next_wake().is_some());
 }
 
 #[test]
@@ -140,7 +137,14 @@ fn a_lost_answer_under_a_wildcard_is_asked_for_though_nothing_is_known_of_the_na
     missed(&mut world, lost(&["gone.example.com"]));
     assert_eq!(world.due(), ["gone.example.com."]);
     world.round("gone.example.com", crate::lookup::FamilyOutcome::NoData);
-    assert_eq!(world.owner.schedule.due(&name("gone.example.com")), None);
+    assert_eq!(
+        world
+            .controller
+            .names
+            .lookups
+            .due(&name("gone.example.com")),
+        None
+    );
 }
 
 #[test]
@@ -149,7 +153,7 @@ fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
     world.want(&["*.example.com"]);
     world.now += 1000;
     world.due();
-    let idle = world.owner.schedule.len();
+    let idle = world.controller.names.lookups.len();
     let many = |round: usize| -> Vec<String> {
         (0..1000)
             .map(|i| format!("r{round}-{i}.example.com"))
@@ -160,7 +164,7 @@ fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         missed(&mut world, lost(&names));
     }
-    let waiting = world.owner.schedule.len() - idle;
+    let waiting = world.controller.names.lookups.len() - idle;
     assert!((1000..10_000).contains(&waiting), "{waiting}");
     // What is asked for makes room.
     let asked = world.due();
@@ -168,15 +172,15 @@ fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
     for name in &asked {
         world.round(name, crate::lookup::FamilyOutcome::NoData);
     }
-    let left = world.owner.schedule.len() - idle;
+    let left = world.controller.names.lookups.len() - idle;
     assert_eq!(left, waiting - asked.len());
     missed(&mut world, lost(&["after.example.com"]));
-    assert_eq!(world.owner.schedule.len(), left + idle + 1);
+    assert_eq!(world.controller.names.lookups.len(), left + idle + 1);
     // After a step of the clock nobody would ask for them again.
-    world.owner.gap(at(world.now));
-    assert_eq!(world.owner.schedule.len(), idle);
+    world.controller.gap(at(world.now));
+    assert_eq!(world.controller.names.lookups.len(), idle);
     missed(&mut world, lost(&["after.example.com"]));
-    assert_eq!(world.owner.schedule.len(), idle + 1);
+    assert_eq!(world.controller.names.lookups.len(), idle + 1);
 }
 
 #[test]
@@ -187,6 +191,6 @@ fn without_look_ups_nothing_is_asked() {
     missed(&mut world, anything());
     missed(&mut world, lost(&["www.example.com"]));
     world.now += 20_000;
-    world.owner.tick(at(world.now));
+    world.controller.tick(at(world.now));
     assert!(world.due().is_empty());
 }

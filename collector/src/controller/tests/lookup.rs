@@ -1,4 +1,4 @@
-//! Look-ups, leadership, and when what is written, on the owner.
+//! Look-ups, leadership, and when what is written, on the controller.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -7,19 +7,19 @@ use runtime::clock::Timestamp;
 
 use crate::controller::tests::{World, at, name, wanted};
 use crate::{
-    controller::ManageObjects,
     failure::Failure,
     lookup::{FamilyOutcome, LookupResult},
+    objects::ManageObjects,
     observe::answer_cache::Answer,
 };
 
 const WWW: &str = "www.example.com";
 
-pub(in crate::controller) fn world() -> World {
+pub(crate) fn world() -> World {
     World::with(ManageObjects::Auto, |config| config.limits.lookups = true)
 }
 
-pub(in crate::controller) fn addresses(ips: &[&str], at: Timestamp) -> FamilyOutcome {
+pub(crate) fn addresses(ips: &[&str], at: Timestamp) -> FamilyOutcome {
     let addresses = ips
         .iter()
         .map(|ip| (ip.parse::<IpAddr>().unwrap(), 30))
@@ -33,16 +33,16 @@ pub(in crate::controller) fn addresses(ips: &[&str], at: Timestamp) -> FamilyOut
 
 impl World {
     /// The names whose look-up is due, which are then under way.
-    pub(in crate::controller) fn due(&mut self) -> Vec<String> {
+    pub(crate) fn due(&mut self) -> Vec<String> {
         let mut names = Vec::new();
-        while let Some(request) = self.owner.next_request(at(self.now)) {
+        while let Some(request) = self.controller.next_request(at(self.now)) {
             names.push(request.name.to_string());
         }
         names.sort();
         names
     }
 
-    pub(in crate::controller) fn round(&mut self, asked: &str, v4: FamilyOutcome) {
+    pub(crate) fn round(&mut self, asked: &str, v4: FamilyOutcome) {
         let now = at(self.now);
         let round = LookupResult {
             name: name(asked),
@@ -51,10 +51,10 @@ impl World {
             v4,
             v6: FamilyOutcome::NoData,
         };
-        self.owner.round(&round, now);
+        self.controller.round(&round, now);
     }
 
-    pub(in crate::controller) fn answer(&mut self, asked: &str, ips: &[&str]) {
+    pub(crate) fn answer(&mut self, asked: &str, ips: &[&str]) {
         let outcome = addresses(ips, at(self.now));
         self.round(asked, outcome);
     }
@@ -69,15 +69,18 @@ impl World {
             v4: failed(),
             v6: failed(),
         };
-        self.owner.round(&round, now);
+        self.controller.round(&round, now);
     }
 
     /// Lets time go by to the next thing to do.
     fn skip(&mut self) -> i64 {
-        let wake = self.owner.next_wake().expect("there is something to do");
+        let wake = self
+            .controller
+            .next_wake()
+            .expect("there is something to do");
         let before = self.now;
         self.now = self.now.max(wake.as_millis() - at(0).as_millis());
-        self.owner.tick(at(self.now));
+        self.controller.tick(at(self.now));
         self.now - before
     }
 }
@@ -172,7 +175,7 @@ fn a_standby_removes_and_deletes_nothing() {
     world.want(&[WWW]);
     world.observe(WWW, "1.1.1.1");
     world.settle();
-    world.owner.lead(false, at(world.now));
+    world.controller.lead(false, at(world.now));
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
     world.now += 3_600_000;
     world.settle();
@@ -193,9 +196,9 @@ fn who_begins_to_lead_asks_before_it_removes() {
     world.want(&[WWW]);
     world.observe(WWW, "1.1.1.1");
     world.settle();
-    world.owner.lead(false, at(world.now));
+    world.controller.lead(false, at(world.now));
     world.now += 3_600_000;
-    world.owner.lead(true, at(world.now));
+    world.controller.lead(true, at(world.now));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
     assert_eq!(world.due(), ["www.example.com."]);
@@ -267,8 +270,8 @@ fn much_that_is_recalled_leaves_time_for_everything_else() {
     }
     world.want(&["*.example.com", "n1.example.com"]);
     let mut slices = 0;
-    while world.owner.recalls() {
-        world.owner.recall(at(0), Duration::ZERO);
+    while world.controller.names.newly_wanted.recalls() {
+        world.controller.recall(at(0), Duration::ZERO);
         slices += 1;
     }
     assert_eq!(slices, 2 + 10 + 1);
@@ -297,7 +300,7 @@ fn writes_of_a_large_object_are_spaced_by_its_size() {
     observation.addresses = (0..1000_u32)
         .map(|i| (IpAddr::from((0x0b00_0000 + i).to_be_bytes()), 3600))
         .collect();
-    world.owner.observe(&observation);
+    world.controller.observe(&observation);
     assert_eq!(world.settle(), 1);
     world.observe(WWW, "1.1.1.1");
     assert_eq!(world.settle(), 0);
@@ -324,7 +327,7 @@ fn names_that_one_wildcard_brought_in_have_a_rate_of_look_ups() {
     let first = world.due().len();
     assert!((100..=110).contains(&first), "{first} at once");
     let name = DnsName::parse("*.example.com").unwrap();
-    assert!(world.owner.entries[&name].memory.addresses() == 500);
+    assert!(world.controller.names.entries[&name].memory.addresses() == 500);
     world.now += 1100;
     let second = world.due().len();
     assert!((90..=110).contains(&second), "{second} in the next second");
@@ -353,7 +356,7 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
 #[test]
 fn a_name_of_which_only_retained_addresses_are_left_is_looked_up_as_one_without() {
     let mut world = world();
-    world.owner.want(&wanted(&[WWW], 24 * 3600), at(0));
+    world.controller.want(&wanted(&[WWW], 24 * 3600), at(0));
     world.now += 1000;
     world.due();
     world.answer(WWW, &["1.1.1.1"]);
@@ -402,8 +405,11 @@ fn addresses_that_wait_for_the_spacing_of_writes_are_written_at_the_end() {
     world.settle();
     world.now += 1;
     world.observe(WWW, "192.0.2.1");
-    assert!(world.owner.writes(at(world.now)).is_empty(), "it is spaced");
-    world.owner.end();
+    assert!(
+        world.controller.writes(at(world.now)).is_empty(),
+        "it is spaced"
+    );
+    world.controller.end();
     assert_eq!(world.settle(), 1);
     assert!(world.addresses()[0].contains("192.0.2.1"));
 }
@@ -423,9 +429,9 @@ fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
     let rounds = |world: &mut World, until: i64| {
         while world.now < until {
             world.now += 20_000;
-            world.owner.tick(at(world.now));
+            world.controller.tick(at(world.now));
             let now = at(world.now);
-            world.owner.round(
+            world.controller.round(
                 &LookupResult {
                     name: name(WWW),
                     started: now,
@@ -457,8 +463,8 @@ fn a_name_that_another_writer_added_to_or_whose_answer_was_cut_off_is_asked_for_
     for _ in 0..100 {
         pair.run(100);
         let now = at(pair.leader.now);
-        pair.leader.owner.lookup_is_due(now);
-        while let Some(request) = pair.leader.owner.next_request(now) {
+        pair.leader.controller.lookup_is_due(now);
+        while let Some(request) = pair.leader.controller.next_request(now) {
             over_tcp.push((request.name.as_str().to_owned(), request.over_tcp));
         }
     }
@@ -473,9 +479,9 @@ fn a_name_that_another_writer_added_to_or_whose_answer_was_cut_off_is_asked_for_
     world.answer(WWW, &["1.1.1.1"]);
     let mut cut_off = crate::controller::tests::answer(WWW, "1.1.1.1", world.now);
     (cut_off.truncated, cut_off.client) = (true, Some([10, 0, 0, 1].into()));
-    world.owner.observe(&cut_off);
+    world.controller.observe(&cut_off);
     world.now += 6_000;
-    world.owner.lookup_is_due(at(world.now));
-    let request = world.owner.next_request(at(world.now)).unwrap();
+    world.controller.lookup_is_due(at(world.now));
+    let request = world.controller.next_request(at(world.now)).unwrap();
     assert!(request.over_tcp);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::controller::tests::{World, at, name};
 use crate::{
-    controller::ManageObjects,
     lookup::Request,
+    objects::ManageObjects,
     state::{FamilyResult, LookupSummary},
 };
 
@@ -21,8 +21,8 @@ fn looked_up(world: &mut World, seconds: i64) -> Vec<String> {
     let mut names = Vec::new();
     for _ in 0..seconds * 10 {
         world.now += 100;
-        world.owner.lookup_is_due(at(world.now));
-        while let Some(Request { name, .. }) = world.owner.next_request(at(world.now)) {
+        world.controller.lookup_is_due(at(world.now));
+        while let Some(Request { name, .. }) = world.controller.next_request(at(world.now)) {
             names.push(name.as_str().to_owned());
         }
     }
@@ -72,7 +72,12 @@ fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() 
     assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
     // It leaves by the rules of every name: once a look-up after its expiry did not have it.
     let started = at(world.now);
-    let wildcard = world.owner.entry_mut("*.example.com.").unwrap();
+    let wildcard = world
+        .controller
+        .names
+        .entries
+        .get_mut("*.example.com.")
+        .unwrap();
     let limits = wildcard.limits.clone();
     assert_eq!(wildcard.memory.expire(started, &limits), []);
     let look_up = LookupSummary {

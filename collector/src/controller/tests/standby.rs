@@ -12,39 +12,41 @@ use crate::controller::{
     tests::{World, answer, at, name, wanted},
 };
 use crate::{
-    controller::ManageObjects,
     failure::Failure,
     lookup::{FamilyOutcome, LookupResult},
-    publish::{Outcome, Write},
+    objects::{
+        ManageObjects,
+        publish::{Outcome, Write},
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-pub(in crate::controller) const WWW: &str = "www.example.com";
-pub(in crate::controller) const WILDCARD: &str = "*.example.com";
+pub(crate) const WWW: &str = "www.example.com";
+pub(crate) const WILDCARD: &str = "*.example.com";
 
 /// A leader with a store, and a standby.
-pub(in crate::controller) struct Pair {
-    pub(in crate::controller) leader: World,
-    pub(in crate::controller) standby: StatusController,
+pub(crate) struct Pair {
+    pub(crate) leader: World,
+    pub(crate) standby: StatusController,
     /// Writes that were stored, of each, and those that came too late.
-    pub(in crate::controller) stored: [usize; 2],
+    pub(crate) stored: [usize; 2],
     conflicts: usize,
     /// The leader cannot write.
     is_cut_off: bool,
 }
 
 impl Pair {
-    pub(in crate::controller) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
-    pub(in crate::controller) fn with(change: impl FnOnce(&mut crate::controller::Config)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut crate::controller::Config)) -> Self {
         let mut leader = World::with(ManageObjects::Auto, |config| {
             config.limits.lookups = true;
             change(config);
         });
-        let mut standby = StatusController::new(leader.owner.config.clone());
+        let mut standby = StatusController::new(leader.config.clone());
         standby.event(Event::Synced(Vec::new()), at(0));
         let names = [WWW, WILDCARD, "*.example.net"];
         leader.want(&names);
@@ -62,15 +64,15 @@ impl Pair {
     }
 
     /// A client is told, and each that `hears` sees it.
-    pub(in crate::controller) fn tell(&mut self, asked: &str, ip: &str, hears: [bool; 2]) {
+    pub(crate) fn tell(&mut self, asked: &str, ip: &str, hears: [bool; 2]) {
         let mut observation = answer(asked, ip, self.leader.now);
         observation.client = Some("10.0.0.1".parse().unwrap());
-        for (owner, hears) in [&mut self.leader.owner, &mut self.standby]
+        for (controller, hears) in [&mut self.leader.controller, &mut self.standby]
             .into_iter()
             .zip(hears)
         {
             if hears {
-                owner.observe(&observation);
+                controller.observe(&observation);
             }
         }
     }
@@ -85,14 +87,14 @@ impl Pair {
             v4: failed(),
             v6: failed(),
         };
-        self.leader.owner.round(&round, now);
+        self.leader.controller.round(&round, now);
     }
 
     /// Answers the look-ups that are due with these addresses.
-    pub(in crate::controller) fn look_up(&mut self, ips: &[&str]) {
+    pub(crate) fn look_up(&mut self, ips: &[&str]) {
         let now = self.leader.now;
-        self.leader.owner.lookup_is_due(at(now));
-        while let Some(request) = self.leader.owner.next_request(at(now)) {
+        self.leader.controller.lookup_is_due(at(now));
+        while let Some(request) = self.leader.controller.next_request(at(now)) {
             if request.name.is_wildcard() {
                 self.answer_nothing(request.name);
                 continue;
@@ -109,7 +111,7 @@ impl Pair {
                 },
                 v6: FamilyOutcome::NoData,
             };
-            self.leader.owner.round(&round, at(now));
+            self.leader.controller.round(&round, at(now));
         }
         assert_eq!(self.standby.next_request(at(now)), None);
     }
@@ -123,11 +125,11 @@ impl Pair {
             v4: FamilyOutcome::NoData,
             v6: FamilyOutcome::NoData,
         };
-        self.leader.owner.round(&round, now);
+        self.leader.controller.round(&round, now);
     }
 
     /// Lets both write, and see what the other wrote, for so long; returns how many writes that took.
-    pub(in crate::controller) fn run(&mut self, millis: i64) -> usize {
+    pub(crate) fn run(&mut self, millis: i64) -> usize {
         let end = self.leader.now + millis;
         let mut count = 0;
         while self.leader.now < end {
@@ -137,17 +139,17 @@ impl Pair {
         count
     }
 
-    pub(in crate::controller) fn settle(&mut self) -> usize {
+    pub(crate) fn settle(&mut self) -> usize {
         self.run(1_000)
     }
 
     /// Lets both write what there is to write now, and see what the other wrote; returns how many writes there were.
-    pub(in crate::controller) fn step(&mut self) -> usize {
+    pub(crate) fn step(&mut self) -> usize {
         let now = at(self.leader.now);
         let before = self.leader.store.clone();
-        self.leader.owner.tick(now);
+        self.leader.controller.tick(now);
         self.standby.tick(now);
-        let ours = self.leader.owner.writes(now);
+        let ours = self.leader.controller.writes(now);
         let theirs = self.standby.writes(now);
         let count = ours.len() + theirs.len();
         for write in ours {
@@ -156,7 +158,7 @@ impl Pair {
                 false => self.carry_out(&write, 0),
             };
             self.leader
-                .owner
+                .controller
                 .written(&write.key(), &write, outcome, now);
         }
         for write in theirs {
@@ -182,7 +184,7 @@ impl Pair {
         for (key, object) in &self.leader.store {
             if before.get(key) != Some(object) {
                 let event = || Event::Applied(object.clone());
-                self.leader.owner.event(event(), now);
+                self.leader.controller.event(event(), now);
                 self.standby.event(event(), now);
             }
         }
@@ -218,13 +220,13 @@ impl Pair {
             .collect()
     }
 
-    pub(in crate::controller) fn www(&self) -> String {
+    pub(crate) fn www(&self) -> String {
         let all = self.leader.addresses();
         all.into_iter().find(|it| it.starts_with(WWW)).unwrap()
     }
 }
 
-pub(in crate::controller) const BOTH: [bool; 2] = [true; 2];
+pub(crate) const BOTH: [bool; 2] = [true; 2];
 const STANDBY: [bool; 2] = [false, true];
 
 #[test]
@@ -256,7 +258,7 @@ fn a_new_leader_goes_on_with_the_failures_that_the_last_one_counted() {
     }
     assert!(pair.degraded().contains(&"True".to_owned()));
     let now = at(pair.leader.now);
-    pair.leader.owner.lead(false, now);
+    pair.leader.controller.lead(false, now);
     pair.standby.lead(true, now);
     for _ in 0..5 {
         pair.settle();
@@ -274,7 +276,7 @@ fn what_the_leader_does_not_hear_is_added_after_two_seconds_and_looked_up_by_it(
     // One for each object that wants the name.
     assert_eq!(pair.stored, [0, 2]);
     let now = at(pair.leader.now);
-    assert!(pair.leader.owner.lookup_is_due(now));
+    assert!(pair.leader.controller.lookup_is_due(now));
     pair.look_up(&["2.2.2.2"]);
     pair.settle();
     assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
@@ -370,7 +372,7 @@ fn nothing_is_added_to_an_object_that_is_about_to_be_deleted() {
     let mut pair = Pair::new();
     let now = pair.leader.now;
     pair.leader
-        .owner
+        .controller
         .want(&wanted(&["*.example.net"], 0), at(now));
     pair.step();
     pair.tell(WWW, "1.1.1.1", STANDBY);
@@ -395,7 +397,7 @@ fn while_statuses_come_late_the_standby_waits_for_longer() {
         while pair.leader.now < end {
             pair.leader.now += 10;
             let now = at(pair.leader.now);
-            pending.extend(pair.leader.owner.writes(now));
+            pending.extend(pair.leader.controller.writes(now));
             pair.standby.tick(now);
             for write in pair.standby.writes(now) {
                 writes += 1;
@@ -407,7 +409,7 @@ fn while_statuses_come_late_the_standby_waits_for_longer() {
         for write in pending {
             let outcome = pair.carry_out(&write, 0);
             pair.leader
-                .owner
+                .controller
                 .written(&write.key(), &write, outcome, now);
         }
         pair.show_changes(&before);
@@ -425,19 +427,19 @@ fn a_status_that_comes_in_time_ends_the_longer_waits() {
     pair.leader.observe(WWW, held_up);
     let now = at(pair.leader.now);
     let before = pair.leader.store.clone();
-    for write in pair.leader.owner.writes(now) {
+    for write in pair.leader.controller.writes(now) {
         let outcome = pair.carry_out(&write, 0);
         pair.leader
-            .owner
+            .controller
             .written(&write.key(), &write, outcome, now);
     }
     pair.show_changes(&before);
-    let first = pair.standby.standby.wait(now);
+    let first = pair.standby.objects.standby.wait(now);
     assert!(first >= 40 * SECOND);
     // Another standby leaves it the time to write before.
-    pair.standby.set_rank(1);
-    assert!(pair.standby.standby.wait(now) >= first + 19 * SECOND);
-    pair.standby.set_rank(0);
+    pair.standby.objects.standby.set_rank(1);
+    assert!(pair.standby.objects.standby.wait(now) >= first + 19 * SECOND);
+    pair.standby.objects.standby.set_rank(0);
     pair.tell(WWW, "1.1.1.2", STANDBY);
     pair.tell(WWW, "1.1.1.3", BOTH);
     assert_eq!(pair.run(1_900), 2);

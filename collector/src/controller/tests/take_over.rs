@@ -18,7 +18,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
     let ask = |pair: &mut Pair, asked: &str, client: &str| {
         let mut observation = answer(asked, "1.1.1.1", pair.leader.now);
         observation.client = Some(client.parse().unwrap());
-        pair.leader.owner.observe(&observation);
+        pair.leader.controller.observe(&observation);
         pair.standby.observe(&observation);
     };
     for i in 0..19 {
@@ -34,12 +34,17 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
         pair.look_up(&["1.1.1.1"]);
     }
     let now = at(pair.leader.now);
-    pair.leader.owner.lead(false, now);
+    pair.leader.controller.lead(false, now);
     pair.standby.lead(true, now);
     for i in 0..1000 {
         ask(&mut pair, &format!("flood{i}.example.net"), "10.0.0.99");
     }
-    let wildcard = pair.standby.entry_mut("*.example.net.").unwrap();
+    let wildcard = pair
+        .standby
+        .names
+        .entries
+        .get_mut("*.example.net.")
+        .unwrap();
     let names: Vec<_> = wildcard
         .memory
         .names()
@@ -62,9 +67,9 @@ fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over(
         pair.look_up(&["1.1.1.1"]);
     }
     let mut taken = at(pair.leader.now);
-    pair.leader.owner.lead(false, taken);
+    pair.leader.controller.lead(false, taken);
     pair.standby.lead(true, taken);
-    std::mem::swap(&mut pair.leader.owner, &mut pair.standby);
+    std::mem::swap(&mut pair.leader.controller, &mut pair.standby);
     // Its server has another address meanwhile.
     pair.leader.now += 10;
     pair.look_up(&["2.2.2.2"]);
@@ -81,8 +86,8 @@ fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over(
 }
 
 /// The names under a wildcard that are known.
-fn known(owner: &mut StatusController, spec: &str) -> Vec<String> {
-    let entry = owner.entry_mut(spec).unwrap();
+fn known(controller: &mut StatusController, spec: &str) -> Vec<String> {
+    let entry = controller.names.entries.get_mut(spec).unwrap();
     let names = entry.memory.names();
     names.map(|it| it.as_str().to_owned()).collect()
 }
@@ -96,14 +101,14 @@ fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
             ..Default::default()
         };
         let now = at(pair.leader.now);
-        pair.leader.owner.hear(hearing, now);
+        pair.leader.controller.hear(hearing, now);
         pair.tell("a.example.net", "1.1.1.1", BOTH);
         for _ in 0..25 * 360 {
             pair.leader.now += 9_000;
             pair.run(1_000);
             pair.look_up(&["1.1.1.1"]);
         }
-        let found = known(&mut pair.leader.owner, "*.example.net.");
+        let found = known(&mut pair.leader.controller, "*.example.net.");
         assert_eq!(found.len(), usize::from(is_missing), "{found:?}");
     }
 }
@@ -112,7 +117,7 @@ fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
 #[test]
 fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
     let mut pair = Pair::new();
-    let config = pair.leader.owner.config.clone();
+    let config = pair.leader.config.clone();
     let mut chance = fastrand::Rng::with_seed(7);
     let (asked, names) = ("a.example.net", [WWW, WILDCARD, "*.example.net"]);
     pair.tell(asked, "1.1.1.1", BOTH);
@@ -138,9 +143,9 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
         fresh.want(&wanted(&names, 0), now);
         if chance.bool() {
             // The leader is killed: the standby leads after some seconds, and the new one follows.
-            pair.leader.owner = std::mem::replace(&mut pair.standby, fresh);
+            pair.leader.controller = std::mem::replace(&mut pair.standby, fresh);
             pair.leader.now += 14_000;
-            pair.leader.owner.lead(true, at(pair.leader.now));
+            pair.leader.controller.lead(true, at(pair.leader.now));
         } else {
             pair.standby = fresh;
         }
@@ -157,17 +162,21 @@ fn a_gap_wakes_nobody_until_it_is_over() {
         is_broken,
         ..Default::default()
     };
-    pair.leader.owner.hear(hearing(true), at(pair.leader.now));
+    pair.leader
+        .controller
+        .hear(hearing(true), at(pair.leader.now));
     for _ in 0..60 {
         pair.leader.now += 1_000;
         pair.look_up(&["2.2.2.2"]);
         pair.step();
-        let next = pair.leader.owner.next_wake();
+        let next = pair.leader.controller.next_wake();
         let soon = at(pair.leader.now + 1);
         assert!(next.is_none_or(|next| next > soon), "{next:?} at {soon:?}");
     }
     assert!(pair.www().contains("1.1.1.1"));
-    pair.leader.owner.hear(hearing(false), at(pair.leader.now));
+    pair.leader
+        .controller
+        .hear(hearing(false), at(pair.leader.now));
     for _ in 0..60 {
         pair.run(1_000);
         pair.look_up(&["2.2.2.2"]);
@@ -185,17 +194,18 @@ fn what_goes_after_a_take_over_shows_no_program_that_goes_by_the_times_of_status
         world.now = now - 35_000;
         world.observe(WWW, "1.1.1.1");
         world.settle();
-        world.owner.lead(false, at(leads_since));
-        world.owner.lead(true, at(leads_since));
+        world.controller.lead(false, at(leads_since));
+        world.controller.lead(true, at(leads_since));
         world.now = now - 4_000;
         world.observe(WWW, "1.1.1.1");
         world.now = now;
         let mut object = world.store.values().next().unwrap().clone();
         object.status = None;
         let object = world.put(object);
-        world.owner.event(Event::Applied(object), at(now));
+        world.controller.event(Event::Applied(object), at(now));
         assert_eq!(
-            world.owner.foreign_gc_detected, foreign_gc_detected,
+            world.controller.lead.is_foreign_gc_detected(),
+            foreign_gc_detected,
             "{now}"
         );
     }

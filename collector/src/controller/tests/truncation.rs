@@ -1,4 +1,4 @@
-//! Answers that were cut off, on the owner.
+//! Answers that were cut off, on the controller.
 
 use crate::controller::tests::{
     at,
@@ -19,12 +19,12 @@ fn a_truncated_answer_is_used_and_the_name_asked_at_once() {
     world.answer(WWW, &["1.1.1.1"]);
     let mut cut = crate::controller::tests::answer(WWW, "2.2.2.2", world.now);
     cut.truncated = true;
-    world.owner.observe(&cut);
+    world.controller.observe(&cut);
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
     assert!(world.due().is_empty(), "that was our own");
     cut.client = Some("10.0.0.1".parse().unwrap());
-    world.owner.observe(&cut);
+    world.controller.observe(&cut);
     assert!(world.due().is_empty(), "it just was");
     world.now += 4999;
     assert!(world.due().is_empty());

@@ -1,4 +1,4 @@
-//! What the store does not take, a clock that is set, and what is evicted, on the owner.
+//! What the store does not take, a clock that is set, and what is evicted, on the controller.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,9 +6,11 @@ use runtime::store::Event;
 
 use crate::controller::tests::{World, answer, at, name};
 use crate::{
-    controller::ManageObjects,
     lookup::FamilyOutcome,
-    publish::{Outcome, Write},
+    objects::{
+        ManageObjects,
+        publish::{Outcome, Write},
+    },
 };
 
 const WWW: &str = "www.example.com";
@@ -26,7 +28,7 @@ impl World {
         many.addresses = (0..count)
             .map(|i| (IpAddr::from((0x0b00_0000 + i).to_be_bytes()), 3600))
             .collect();
-        self.owner.observe(&many);
+        self.controller.observe(&many);
     }
 
     /// Lets time go by to the next thing to do until `done`, at most for so many milliseconds.
@@ -37,7 +39,10 @@ impl World {
             if done(self) {
                 return;
             }
-            let wake = self.owner.next_wake().expect("there is something to do");
+            let wake = self
+                .controller
+                .next_wake()
+                .expect("there is something to do");
             self.now = (wake.as_millis() - at(0).as_millis()).max(self.now + 1);
             assert!(self.now <= end, "not in {millis} ms");
         }
@@ -61,12 +66,12 @@ fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
     world.until(60_000, |world| world.stored(WWW) > 0);
     let stored = world.stored(WWW);
     assert!((600..750).contains(&stored), "{stored}");
-    let evicted = world.owner.evictions().addresses;
+    let evicted = world.controller.names.evictions.all().addresses;
     assert_eq!(evicted, 1000 - stored as u64, "each is counted");
     // It is not tried again with more.
     world.now += 60_000;
     world.observe_many(WWW, 1000);
-    world.until(60_000, |world| world.owner.is_settled());
+    world.until(60_000, |world| world.controller.inspect().is_settled());
     assert_eq!(world.stored(WWW), stored);
 }
 
@@ -84,7 +89,9 @@ fn a_store_that_finds_everything_too_large_empties_no_set() {
         world.now += 1000;
     }
     assert_eq!(world.stored(WWW), 1000);
-    let left = world.owner.entries[&name(WWW)].memory.addresses();
+    let left = world.controller.names.entries[&name(WWW)]
+        .memory
+        .addresses();
     assert!(left > 250, "{left}");
 }
 
@@ -92,14 +99,14 @@ fn a_store_that_finds_everything_too_large_empties_no_set() {
 fn a_store_that_asks_to_be_left_alone_is_asked_for_nothing_else_either() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");
-    let writes = world.owner.writes(at(world.now));
+    let writes = world.controller.writes(at(world.now));
     let asked = Outcome::Failed(Some(Duration::from_secs(3)));
     world
-        .owner
+        .controller
         .written(&writes[0].key(), &writes[0], asked, at(world.now));
     world.observe("api.example.com", "2.2.2.2");
-    assert!(world.owner.writes(at(world.now + 2999)).is_empty());
-    assert_eq!(world.owner.next_wake(), Some(at(world.now + 3000)));
+    assert!(world.controller.writes(at(world.now + 2999)).is_empty());
+    assert_eq!(world.controller.next_wake(), Some(at(world.now + 3000)));
     world.now += 3000;
     assert_eq!(world.settle(), 1, "the other one");
     world.until(751, |world| world.stored(WWW) == 1);
@@ -111,7 +118,7 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
     world.observe_many("dead.example.com", 1000);
     world.observe(WWW, "1.1.1.1");
     world.settle();
-    while let Some(request) = world.owner.next_request(at(world.now)) {
+    while let Some(request) = world.controller.next_request(at(world.now)) {
         let round = crate::lookup::LookupResult {
             name: request.name,
             started: at(world.now),
@@ -119,26 +126,26 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
             v4: FamilyOutcome::NoData,
             v6: FamilyOutcome::NoData,
         };
-        world.owner.round(&round, at(world.now));
+        world.controller.round(&round, at(world.now));
     }
     world.now += 10;
     world.observe(WWW, "2.2.2.2");
-    let writes = world.owner.writes(at(world.now));
+    let writes = world.controller.writes(at(world.now));
     let asked = Outcome::Failed(Some(Duration::from_secs(30)));
     world
-        .owner
+        .controller
         .written(&writes[0].key(), &writes[0], asked, at(world.now));
     world.now -= 3_600_000;
-    world.owner.gap(at(world.now));
+    world.controller.gap(at(world.now));
     world.settle();
     assert_eq!(world.stored(WWW), 2, "written at once");
-    let wake = world.owner.next_wake().unwrap();
+    let wake = world.controller.next_wake().unwrap();
     assert!(wake <= at(world.now + 31_250), "{wake:?}");
     world.observe_many("dead.example.com", 1100);
-    world.until(1000, |world| world.owner.is_settled());
+    world.until(1000, |world| world.controller.inspect().is_settled());
     world.now += 32_000;
-    world.owner.tick(at(world.now));
-    let next = world.owner.next_request(at(world.now));
+    world.controller.tick(at(world.now));
+    let next = world.controller.next_request(at(world.now));
     assert_eq!(next.map(|next| next.name), Some(name(WWW)));
 }
 
@@ -154,7 +161,7 @@ fn a_new_rule_has_its_object_while_another_tenants_names_change_all_the_time() {
     }
     names.push("z.example.com");
     world.want(&names);
-    let writes = world.owner.writes(at(world.now));
+    let writes = world.controller.writes(at(world.now));
     let is_new = |write: &Write| matches!(write, Write::Create(object) if object.spec.name == "z.example.com.");
     assert!(writes.len() < names.len() && writes.iter().any(is_new));
 }
@@ -171,10 +178,10 @@ fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
         world.now += 1;
     }
     world.settle();
-    assert_eq!(world.owner.schedule.len(), 11);
+    assert_eq!(world.controller.names.lookups.len(), 11);
     world.now += 32_000;
     let mut asked = 0;
-    while let Some(request) = world.owner.next_request(at(world.now)) {
+    while let Some(request) = world.controller.next_request(at(world.now)) {
         asked += 1;
         let number = request.name.as_str().trim_start_matches('n');
         assert!(
@@ -199,7 +206,7 @@ fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
     world.settle();
     world.now += 32_000;
     let mut asked = Vec::new();
-    while let Some(request) = world.owner.next_request(at(world.now)) {
+    while let Some(request) = world.controller.next_request(at(world.now)) {
         asked.push(request.name);
     }
     assert!(
@@ -217,7 +224,7 @@ fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
         world.answer(&host(i), &["1.1.1.1"]);
     }
     world.settle();
-    let memory = &world.owner.entries[&name("*.example.com")].memory;
+    let memory = &world.controller.names.entries[&name("*.example.com")].memory;
     let is_known = |i: &usize| memory.addresses_of(&name(&host(*i))) > 0;
     let known: Vec<_> = (0..20).filter(is_known).collect();
     assert_eq!(known, [3, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
@@ -232,10 +239,14 @@ fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
     other.spec.name = "other.example.com.".to_owned();
     other.metadata.uid = Some("other".to_owned());
     other.metadata.resource_version = Some("1000".to_owned());
-    world.owner.event(Event::Applied(other), at(world.now));
-    assert!(world.owner.entries[&name(WWW)].objects.is_empty());
+    world.controller.event(Event::Applied(other), at(world.now));
+    assert!(
+        world.controller.names.entries[&name(WWW)]
+            .objects
+            .is_empty()
+    );
     assert_eq!(
-        world.owner.entries[&name("other.example.com")]
+        world.controller.names.entries[&name("other.example.com")]
             .objects
             .len(),
         1
@@ -249,26 +260,32 @@ fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
     world.settle();
     world.observe("www.example.com", "1.1.1.1");
     for (asked, waits) in [(3, 3), (86_400, 60)] {
-        let writes = world.owner.writes(at(world.now));
+        let writes = world.controller.writes(at(world.now));
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
         let outcome = Outcome::Failed(Some(Duration::from_secs(asked)));
         world
-            .owner
+            .controller
             .written(&write.key(), write, outcome, at(world.now));
         world.observe("www.example.com", "1.1.1.2");
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        assert!(
+            world.controller.writes(at(world.now)).is_empty(),
+            "not at once"
+        );
         world.now += waits * 1000 - 1;
-        world.owner.tick(at(world.now));
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not before");
+        world.controller.tick(at(world.now));
+        assert!(
+            world.controller.writes(at(world.now)).is_empty(),
+            "not before"
+        );
         // All do not come back at the same moment.
         world.now += waits * 250 + 1;
         // The others have expired meanwhile.
         world.observe("www.example.com", "1.1.1.1");
-        world.owner.tick(at(world.now));
+        world.controller.tick(at(world.now));
     }
-    assert_eq!(world.owner.writes(at(world.now)).len(), 1);
+    assert_eq!(world.controller.writes(at(world.now)).len(), 1);
 }
 
 #[test]
@@ -276,8 +293,8 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");
     world.observe("api.example.com", "1.1.1.1");
-    world.owner.end();
-    let writes = world.owner.writes(at(world.now));
+    world.controller.end();
+    let writes = world.controller.writes(at(world.now));
     assert_eq!(writes.len(), 2);
     for (write, stored) in writes.iter().zip([false, true]) {
         let outcome = match stored {
@@ -285,12 +302,12 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
             false => Outcome::Failed(None),
         };
         let now = at(world.now);
-        world.owner.written(&write.key(), write, outcome, now);
+        world.controller.written(&write.key(), write, outcome, now);
     }
-    assert!(world.owner.writes(at(world.now)).is_empty());
-    assert!(world.owner.is_settled());
-    assert_eq!(world.owner.unwritten(), 1);
-    world.until(1000, |world| world.owner.unwritten() == 0);
+    assert!(world.controller.writes(at(world.now)).is_empty());
+    assert!(world.controller.inspect().is_settled());
+    assert_eq!(world.controller.inspect().unwritten(), 1);
+    world.until(1000, |world| world.controller.inspect().unwritten() == 0);
 }
 
 #[test]
@@ -300,18 +317,21 @@ fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
     world.observe("www.example.com", "1.1.1.1");
     // Another's object stood there and went, or its namespace did.
     for _ in 0..3 {
-        let writes = world.owner.writes(at(world.now));
+        let writes = world.controller.writes(at(world.now));
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
         assert!(matches!(write, Write::Create(_)), "{write:?}");
         let key = write.key();
         world
-            .owner
+            .controller
             .written(&key, write, Outcome::Gone, at(world.now));
-        assert!(world.owner.writes(at(world.now)).is_empty(), "not at once");
+        assert!(
+            world.controller.writes(at(world.now)).is_empty(),
+            "not at once"
+        );
         world.now += 400;
-        world.owner.tick(at(world.now));
+        world.controller.tick(at(world.now));
     }
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
@@ -354,29 +374,31 @@ fn names_that_wait_to_be_made_are_looked_at_when_their_turn_is() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::with(ManageObjects::Always, |config| {
         // Ten objects a second.
-        config.rates.bytes = 30_000.0;
+        config.objects.rates.bytes = 30_000.0;
     });
     world.want(&names);
     let (mut looked_at, mut made) = (0, 0);
     while made < names.len() {
         let now = at(world.now);
         let due = world
-            .owner
+            .controller
+            .names
             .wakes
+            .0
             .iter()
             .take_while(|(wake, _)| *wake <= now);
         looked_at += due.count();
-        world.owner.tick(now);
-        let mut writes = world.owner.writes(now);
+        world.controller.tick(now);
+        let mut writes = world.controller.writes(now);
         while !writes.is_empty() {
             for write in writes {
                 made += usize::from(matches!(write, Write::Create(_)));
                 let outcome = world.carry_out(&write);
-                world.owner.written(&write.key(), &write, outcome, now);
+                world.controller.written(&write.key(), &write, outcome, now);
             }
-            writes = world.owner.writes(now);
+            writes = world.controller.writes(now);
         }
-        let wake = world.owner.next_wake();
+        let wake = world.controller.next_wake();
         world.now += wake
             .map_or(1_000, |at| {
                 i64::try_from(at.since(now).as_millis()).unwrap()

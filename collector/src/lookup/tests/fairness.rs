@@ -1,4 +1,4 @@
-//! The look-ups of a namespace beside thousands of names of another, whose servers are silent: the owner and the turns, on a simulated clock.
+//! The look-ups of a namespace beside thousands of names of another, whose servers are silent: the controller and the turns, on a simulated clock.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,9 @@ use runtime::clock::Timestamp;
 
 use super::*;
 use crate::{
-    controller::{self, ManageObjects, Shared, StatusController},
+    controller::{self, StatusController},
     lookup::fairness::{Turn, Turns},
+    objects::{ManageObjects, ObjectPolicy, Shared},
     rules::{RetentionPolicy, Wanted},
 };
 
@@ -18,7 +19,7 @@ const SILENCE: i64 = 5000;
 const TTL: u32 = 10;
 
 struct World {
-    owner: StatusController,
+    controller: StatusController,
     clients: Clients,
     wanted: Wanted,
     fairness: Turns,
@@ -39,17 +40,20 @@ impl World {
     fn new() -> Self {
         let config = Config::default();
         let clients = Clients::default();
-        let mut owner = StatusController::new(controller::Config {
-            manage_objects: ManageObjects::Never,
+        let mut controller = StatusController::new(controller::Config {
+            objects: ObjectPolicy {
+                manage: ManageObjects::Never,
+                ..ObjectPolicy::default()
+            },
             shared: Shared {
                 clients: clients.clone(),
                 ..Shared::default()
             },
             ..controller::Config::default()
         });
-        owner.lead(true, at(0));
+        controller.lead(true, at(0));
         Self {
-            owner,
+            controller,
             clients,
             wanted: Wanted {
                 in_sync: true,
@@ -79,7 +83,7 @@ impl World {
             self.wanted.names.insert(name.clone(), terms);
             self.wanted.namespaces.insert(name, [number].into());
         }
-        self.owner.want(&self.wanted, at(self.now));
+        self.controller.want(&self.wanted, at(self.now));
     }
 
     async fn pass(&mut self, millis: i64) {
@@ -92,9 +96,9 @@ impl World {
                 let turn = entry.remove();
                 self.end(turn);
             }
-            self.owner.tick(at(self.now));
-            if self.owner.lookup_is_due(at(self.now)) {
-                while let Some(request) = self.owner.next_request(at(self.now)) {
+            self.controller.tick(at(self.now));
+            if self.controller.lookup_is_due(at(self.now)) {
+                while let Some(request) = self.controller.next_request(at(self.now)) {
                     assert!(self.fairness.take(request).is_none());
                 }
             }
@@ -137,7 +141,7 @@ impl World {
             v4,
             v6,
         };
-        self.owner.round(&result, at(self.now));
+        self.controller.round(&result, at(self.now));
         if !is_silent {
             self.answered.push(name);
         }

@@ -17,10 +17,10 @@ use runtime::clock::{Clock, Timestamp};
 
 use super::{Context, StreamHistory, observe};
 use crate::{
-    controller::Shared,
     guards::Guards,
     new_names::{NewNameLimits, NewNames},
     notices::{Kind, LeftOut, Notices},
+    objects::Shared,
     observation::Observation,
     observe::{
         answer_cache::AnswerCache,

@@ -12,7 +12,7 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
     const RATE: usize = 3_000;
     const SECONDS: usize = 120;
     let mut pair = Pair::with(|config| {
-        config.rates.bytes = RATE as f64;
+        config.objects.rates.bytes = RATE as f64;
         config.limits.lookups = false;
     });
     let tell = |pair: &mut Pair, first: usize, count: usize| {
@@ -20,7 +20,7 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
         let ip = |i: usize| IpAddr::from((0x0b00_0000 + i as u32).to_be_bytes());
         observation.addresses = (first..first + count).map(|i| (ip(i), 86_400)).collect();
         observation.client = Some("10.0.0.1".parse().unwrap());
-        pair.leader.owner.observe(&observation);
+        pair.leader.controller.observe(&observation);
         pair.standby.observe(&observation);
     };
     // Each write has more bytes than there are for 20 s.
@@ -32,7 +32,9 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
         tell(&mut pair, 400 + turn, 1);
         let before = pair.stored;
         pair.run(3_000);
-        let size = pair.leader.owner.entries[&name(WWW)].memory.size();
+        let size = pair.leader.controller.names.entries[&name(WWW)]
+            .memory
+            .size();
         bytes += size * (pair.stored[0] + pair.stored[1] - before[0] - before[1]);
     }
     let writes = [0, 1].map(|i| pair.stored[i] - before[i]);
@@ -44,7 +46,7 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
 #[test]
 fn a_standby_owes_no_more_than_was_written() {
     let mut pair = Pair::with(|config| {
-        config.rates.bytes = 100_000.0;
+        config.objects.rates.bytes = 100_000.0;
         config.limits.lookups = false;
     });
     // The leader writes 11 kB a second: an address comes, and the oldest of 35 goes.

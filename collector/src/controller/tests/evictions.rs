@@ -1,0 +1,89 @@
+//! Evictions are counted and told of, on the controller.
+
+use runtime::clock::Timestamp;
+
+use super::{World, at};
+use crate::objects::{EvictionNotice, ManageObjects};
+
+const NAME: &str = "www.example.com.";
+
+fn small() -> World {
+    World::with(ManageObjects::Auto, |config| {
+        config.limits.addresses_per_name = 2;
+        config.limits.names_per_wildcard = 2;
+    })
+}
+
+fn tell(world: &mut World, now: Timestamp) -> Vec<EvictionNotice> {
+    let mut all = Vec::new();
+    world.controller.tell_evictions(now, |told| {
+        all.push(told);
+        true
+    });
+    all
+}
+
+#[test]
+fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
+    let mut world = small();
+    world.want(&[NAME]);
+    for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        world.observe(NAME, ip);
+    }
+    assert_eq!(tell(&mut world, at(0)), []);
+    world.settle();
+    let told = tell(&mut world, at(0));
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].reason, "AddressesEvicted");
+    assert_eq!(told[0].about.kind.as_deref(), Some("DNSNameResolver"));
+    let object = world.store.values().next().unwrap();
+    assert_eq!(told[0].about.name, object.metadata.name);
+    assert!(told[0].note.starts_with(NAME), "{}", told[0].note);
+
+    world.observe(NAME, "192.0.2.4");
+    assert_eq!(tell(&mut world, at(59_999)), []);
+    assert_eq!(tell(&mut world, at(60_000)), told);
+    assert_eq!(tell(&mut world, at(600_000)), []);
+    assert_eq!(world.controller.names.evictions.all().addresses, 2);
+}
+
+#[test]
+fn evictions_that_are_not_taken_are_told_of_again() {
+    let mut world = small();
+    world.want(&[NAME]);
+    world.settle();
+    for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        world.observe(NAME, ip);
+    }
+    world.controller.tell_evictions(at(0), |_| false);
+    assert_eq!(tell(&mut world, at(60_000)).len(), 1);
+    assert_eq!(tell(&mut world, at(120_000)), []);
+}
+
+#[test]
+fn names_that_a_full_wildcard_loses_are_told_of_on_its_object() {
+    let mut world = small();
+    world.want(&["*.example.com."]);
+    world.settle();
+    for name in ["a.example.com.", "b.example.com.", "c.example.com."] {
+        world.observe(name, "192.0.2.1");
+    }
+    world.settle();
+    let told = tell(&mut world, at(0));
+    let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
+    assert_eq!(reasons, ["NamesEvicted"]);
+    assert_eq!(world.controller.names.evictions.all().names, 1);
+}
+
+#[test]
+fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
+    let mut world = small();
+    world.want(&[NAME]);
+    for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        world.observe(NAME, ip);
+    }
+    world.want(&[]);
+    world.settle();
+    assert_eq!(tell(&mut world, at(0)), []);
+    assert!(world.controller.names.evictions.is_told());
+}

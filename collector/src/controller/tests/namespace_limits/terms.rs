@@ -1,0 +1,88 @@
+//! What a namespace pays of a name that another one has on longer terms.
+
+use std::time::Duration;
+
+use crate::controller::tests::namespace_limits::Cluster;
+use crate::{
+    clients::tests::Pods,
+    controller::tests::{at, name},
+    objects::Charged,
+    rules::{OwnRetention, RetentionPolicy},
+};
+
+/// What the namespaces `short` and `long` pay after an hour in which `shared.example.com` had a new address every two minutes, on terms of
+/// their own.
+fn paid(
+    in_rules: &'static str,
+    shorter: fn(&mut RetentionPolicy),
+    longer: fn(&mut RetentionPolicy),
+) -> [usize; 2] {
+    let pods = Pods::of(&["short/a", "long/a"]);
+    let rules: [(_, &[_]); 2] = [("long", &[in_rules]), ("short", &[in_rules])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.shared.clients = pods.clients.clone();
+    });
+    let numbers = ["short", "long"].map(|it| cluster.number(it));
+    let mut wanted = cluster.wanted();
+    let terms = wanted.names.get_mut(&name(in_rules)).unwrap();
+    let mut each = [*terms; 2];
+    shorter(&mut each[0]);
+    longer(&mut each[1]);
+    *terms = each[0].join(each[1]);
+    let own = each.into_iter().zip(numbers);
+    let own = own
+        .filter(|(it, _)| it != terms)
+        .map(|(terms, number)| OwnRetention {
+            terms,
+            namespaces: [number].into(),
+        });
+    wanted.own_terms.insert(name(in_rules), own.collect());
+    let world = &mut cluster.world;
+    world.controller.want(&wanted, at(world.now));
+    for turn in 0..30 {
+        for pod in ["short/a", "long/a"] {
+            let client = pods.address(pod).to_string();
+            let ip = format!("203.0.113.{turn}");
+            world.observe_as("shared.example.com", &ip, Some(&client));
+        }
+        world.settle();
+        world.now += 120_000;
+    }
+    world.now -= 120_000;
+    world.settle();
+    let charged = Charged::new(&world.controller.names, at(world.now));
+    let paid = numbers.map(|it| charged.of(it).addresses);
+    assert_eq!(charged.all, paid[0].max(paid[1]));
+    paid
+}
+
+const BOTH: [&str; 2] = ["shared.example.com", "*.example.com"];
+
+#[test]
+fn addresses_that_are_there_for_the_longer_terms_of_another_namespace_count_for_that_alone() {
+    for in_rules in BOTH {
+        let paid = |longer| paid(in_rules, |_| {}, longer);
+        let retained = paid(|it| it.retain = Duration::from_secs(24 * 3600));
+        assert_eq!(retained, [1, 30], "{in_rules}");
+        let graced = paid(|it| it.grace = Duration::from_secs(1200));
+        assert_eq!(graced, [1, 11], "{in_rules}");
+        let raised = paid(|it| it.min_ttl = Duration::from_secs(600));
+        assert_eq!(raised, [1, 6], "{in_rules}");
+        assert_eq!(paid(|_| {}), [1, 1], "{in_rules}");
+    }
+}
+
+#[test]
+fn each_namespace_pays_on_its_own_terms_where_each_asks_for_more_in_something() {
+    for in_rules in BOTH {
+        let paid = paid(
+            in_rules,
+            |it| it.grace = Duration::from_secs(300),
+            |it| {
+                it.retain = Duration::from_secs(24 * 3600);
+                it.grace = Duration::ZERO;
+            },
+        );
+        assert_eq!(paid, [3, 30], "{in_rules}");
+    }
+}

@@ -1,0 +1,270 @@
+//! What the changes of one namespace leave to the others.
+
+use crate::controller::tests::namespace_limits::{Cluster, LIMITS};
+use crate::{
+    clients::tests::Pods,
+    controller::tests::{answer, at},
+    namespaces::NamespaceQuota,
+    objects::{NamespaceLimits, WriteCost, publish::Write},
+};
+
+const MODEST: &str = "www.modest.example.";
+
+/// How long writes of an object of a namespace waited, in milliseconds, while these names of another change once a second, in the store
+/// that takes 64 writes in a tenth of a second.
+fn waits(greedy: usize, addresses: u8) -> Vec<i64> {
+    let names = (0..greedy).map(|i| &*Box::leak(format!("a{i}.greedy.example").into_boxed_str()));
+    let names: Vec<&'static str> = names.collect();
+    let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.objects.rates.bytes = 200_000.0;
+        config.namespace_limits = LIMITS;
+        config.namespace_limits.addresses = 1_000_000;
+        config.namespace_limits.each = NamespaceQuota {
+            addresses: 1_000_000,
+            names: 10_000,
+        };
+    });
+    let world = &mut cluster.world;
+    let mut waits = Vec::new();
+    let mut since = None;
+    for tenth in 0..600_i64 {
+        for (i, name) in names
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| (*i as i64 + tenth) % 10 == 0)
+        {
+            let mut rotated = answer(name, "1.1.1.1", world.now);
+            let ip = |j: u8| {
+                [
+                    (tenth % 200) as u8 + 1,
+                    (i / 200) as u8 + 1,
+                    (i % 200) as u8,
+                    j,
+                ]
+            };
+            rotated.addresses = (0..addresses).map(|j| (ip(j).into(), 5)).collect();
+            world.controller.observe(&rotated);
+        }
+        if tenth > 300 && tenth % 50 == 0 {
+            world.observe(MODEST, &format!("198.51.100.{}", tenth / 50));
+            since = Some(world.now);
+        }
+        let writes = world.controller.writes(at(world.now));
+        for write in &writes {
+            let is_modest =
+                matches!(write, Write::Status(object) if object.spec.name.starts_with("www"));
+            waits.extend(since.take_if(|_| is_modest).map(|since| world.now - since));
+            let outcome = world.carry_out(write);
+            world
+                .controller
+                .written(&write.key(), write, outcome, at(world.now));
+        }
+        world.now += 100;
+        world.controller.tick(at(world.now));
+    }
+    waits
+}
+
+#[test]
+fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_time() {
+    // Some 3 kB each: all the bytes that there are, many times.
+    for (names, addresses) in [(1000, 5), (20, 100)] {
+        assert_eq!(waits(names, addresses), [0; 5], "{names} of {addresses}");
+    }
+}
+
+#[test]
+fn objects_that_come_and_go_wait_for_room_and_those_of_another_namespace_do_not() {
+    let names = |set: char| {
+        let names = (0..500).map(move |i| format!("{set}{i}.greedy.example"));
+        names.map(|it| &*it.leak()).collect::<Vec<&'static str>>()
+    };
+    let sets = ['a', 'b'].map(names);
+    let mut cluster = Cluster::with(&[("greedy", &sets[0])], |config| {
+        // Ten objects a second.
+        config.objects.rates.bytes = 30_000.0;
+        config.namespace_limits.each.names = 10_000;
+    });
+    let mut made = 0;
+    for second in 0..300_usize {
+        if second % 10 == 0 {
+            let rules = &mut cluster.rules;
+            rules.insert("greedy", sets[second / 10 % 2].clone());
+            if second == 200 {
+                rules.insert("modest", vec![MODEST]);
+            }
+            let wanted = cluster.wanted();
+            let world = &mut cluster.world;
+            world.controller.want(&wanted, at(world.now));
+        }
+        let world = &mut cluster.world;
+        world.now += 1000;
+        world.controller.tick(at(world.now));
+        loop {
+            let writes = world.controller.writes(at(world.now));
+            if writes.is_empty() {
+                break;
+            }
+            for write in writes {
+                made += usize::from(matches!(write, Write::Create(_)));
+                let outcome = world.carry_out(&write);
+                world
+                    .controller
+                    .written(&write.key(), &write, outcome, at(world.now));
+            }
+        }
+        let is_made = world
+            .store
+            .values()
+            .any(|it| it.spec.name.starts_with("www"));
+        assert_eq!(is_made, second >= 200, "{second}");
+    }
+    // Ten a second, and what is saved for 30 s; the turns of names that are gone meanwhile are lost.
+    assert!((2500..3600).contains(&made), "{made}");
+}
+
+/// Pods of one namespace ask for ever new names under a wildcard for which these have a rule, and stop after a minute; the other is within
+/// its share all the time, and its own name is written at once.
+fn labels_cost_the_modest_nothing(with_rule: &[&'static str]) {
+    let pods = Pods::of(&["greedy/a", "modest/a"]);
+    let rules = |namespace: &'static str| {
+        let is_with_rule = with_rule.contains(&namespace);
+        let names = is_with_rule.then_some("*.w.example").into_iter();
+        let own = (namespace == "modest").then_some(MODEST);
+        (namespace, names.chain(own).collect::<Vec<_>>())
+    };
+    let [greedy, modest] = ["greedy", "modest"].map(rules);
+    let rules: [(_, &[_]); 2] = [(greedy.0, &greedy.1), (modest.0, &modest.1)];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.objects.rates.bytes = 50_000.0;
+        config.namespace_limits.addresses = 1_000_000;
+        config.namespace_limits.each.addresses = 1_000_000;
+        config.shared.clients = pods.clients.clone();
+    });
+    let numbers = pods.numbers(&["greedy", "modest"]);
+    let [greedy, modest] = ["greedy/a", "modest/a"].map(|it| pods.address(it).to_string());
+    let world = &mut cluster.world;
+    let mut of_wildcard = [0, 0];
+    for tenth in 0..1200_i64 {
+        if tenth < 600 {
+            let label = format!("n{tenth}.w.example");
+            world.observe_as(&label, "192.0.2.1", Some(&greedy));
+        }
+        let asks = tenth % 50 == 0;
+        if asks {
+            world.observe_as(MODEST, &format!("198.51.100.{}", tenth / 50), Some(&modest));
+        }
+        let writes = world.controller.writes(at(world.now));
+        let is_modest =
+            |write: &Write| matches!(write, Write::Status(it) if it.spec.name == MODEST);
+        assert_eq!(writes.iter().any(is_modest), asks, "{tenth}");
+        of_wildcard[usize::from(tenth >= 600)] += writes.len() - usize::from(asks);
+        let cost = WriteCost {
+            payers: &[numbers[1]],
+            bytes: 0,
+            since: at(0),
+        };
+        let is_within = world
+            .controller
+            .objects
+            .budget
+            .is_within_share(&cost, at(world.now));
+        assert!(is_within, "{tenth}");
+        for write in &writes {
+            let outcome = world.carry_out(write);
+            world
+                .controller
+                .written(&write.key(), write, outcome, at(world.now));
+        }
+        world.now += 100;
+        world.controller.tick(at(world.now));
+    }
+    assert!(of_wildcard.iter().all(|it| *it > 10), "{of_wildcard:?}");
+}
+
+#[test]
+fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() {
+    labels_cost_the_modest_nothing(&["greedy", "modest"]);
+}
+
+#[test]
+fn what_pods_without_a_rule_find_under_the_wildcard_of_a_namespace_costs_that_nothing() {
+    labels_cost_the_modest_nothing(&["modest"]);
+}
+
+#[test]
+fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
+    let namespaces = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "modest"];
+    let all = namespaces.map(|it| format!("{it}/pod"));
+    let all = all.each_ref().map(String::as_str);
+    let pods = Pods::of(&all);
+    let rules = namespaces.map(|it| (it, &["*.w.example"][..]));
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.shared.clients = pods.clients.clone();
+    });
+    for (i, pod) in all.iter().enumerate() {
+        let client = pods.address(pod).to_string();
+        let label = format!("n{i}.w.example");
+        cluster.world.observe_as(&label, "192.0.2.1", Some(&client));
+    }
+    let entry = cluster
+        .world
+        .controller
+        .names
+        .entries
+        .get_mut("*.w.example.")
+        .unwrap();
+    assert_eq!(entry.payers(), pods.numbers(&namespaces));
+}
+
+#[test]
+fn times_of_a_namespace_wait_for_no_thousand_names_of_another_and_few_of_these_are_tried_at_once() {
+    let names = (0..1000).map(|i| &*format!("a{i}.greedy.example").leak());
+    let names: Vec<&'static str> = names.collect();
+    let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.namespace_limits = NamespaceLimits::default();
+    });
+    let world = &mut cluster.world;
+    // Another program removes addresses once the stored times are over.
+    world.controller.lead.detect_foreign_gc();
+    let mut of_modest = Vec::new();
+    for tenth in 0..1200_i64 {
+        for name in names.iter().filter(|_| tenth % 40 == 0) {
+            let mut short = answer(name, "192.0.2.1", world.now);
+            short.addresses.iter_mut().for_each(|(_, ttl)| *ttl = 8);
+            world.controller.observe(&short);
+        }
+        if tenth % 150 == 0 {
+            world.observe(MODEST, "192.0.2.1");
+        }
+        world.controller.tick(at(world.now));
+        for write in world.controller.writes(at(world.now)) {
+            if matches!(&write, Write::Status(it) if it.spec.name == MODEST) {
+                of_modest.push(world.now);
+            }
+            let outcome = world.carry_out(&write);
+            world
+                .controller
+                .written(&write.key(), &write, outcome, at(world.now));
+        }
+        let soon = at(world.now + 100);
+        let wakes = world
+            .controller
+            .names
+            .wakes
+            .0
+            .iter()
+            .filter(|(at, _)| *at <= soon);
+        assert!(tenth < 100 || wakes.count() < 100, "{tenth}");
+        world.now += 100;
+    }
+    // Each within a look or two after the last one is over.
+    let gaps = of_modest.windows(2).map(|pair| pair[1] - pair[0]);
+    let gaps: Vec<_> = gaps.collect();
+    assert!(
+        gaps.len() >= 3 && gaps.iter().all(|it| *it <= 30_500),
+        "{of_modest:?}"
+    );
+}

@@ -1,0 +1,130 @@
+//! Evictions are counted, and told of on the objects.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{Shared, entry::Entry, evictions::Evictions};
+use crate::{
+    notices::Kind,
+    state::{Limits, UpdateEffect},
+};
+
+/// For each object this often.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// What went because a limit was reached.
+#[derive(Debug, Default)]
+pub(crate) struct EvictionLog {
+    all: Evictions,
+    /// Names whose evictions are still to be told of.
+    untold: BTreeSet<DnsName>,
+}
+
+/// What is to be said on an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvictionNotice {
+    /// The object.
+    pub about: ObjectReference,
+    /// The reason of an Event.
+    pub reason: &'static str,
+    /// The same as long as the limits are, so that it counts as the same Event.
+    pub note: String,
+}
+
+impl EvictionLog {
+    /// Counts what was evicted for a name.
+    pub(super) fn count(&mut self, entry: Option<&mut Entry>, learned: &UpdateEffect) {
+        for (what, count) in [
+            ("address", learned.evicted_addresses),
+            ("name", learned.evicted_names),
+        ] {
+            counter!("collector_evictions_total", "what" => what).increment(count as u64);
+        }
+        self.all.add(learned);
+        if let Some(entry) = entry {
+            entry.evicted.get_or_insert_default().evictions.add(learned);
+            self.untold.insert(entry.memory.spec().clone());
+        }
+    }
+
+    /// Tells of evictions: of a name as soon as it has an object, and then at most once in a minute. What `tell` does not take is told
+    /// again after a minute.
+    pub(crate) fn tell(
+        &mut self,
+        entries: &mut HashMap<DnsName, Box<Entry>>,
+        namespace: &str,
+        shared: &Shared,
+        now: Timestamp,
+        mut tell: impl FnMut(EvictionNotice) -> bool,
+    ) {
+        self.untold.retain(|spec| {
+            let Some(entry) = entries.get_mut(spec) else {
+                return false;
+            };
+            let Some(evicted) = &mut entry.evicted else {
+                return false;
+            };
+            if entry.objects.is_empty() || evicted.told_at + INTERVAL > now {
+                return true;
+            }
+            evicted.told_at = now;
+            if entry.denied {
+                shared.notices.tell(spec, Kind::DeniedAddresses);
+            }
+            let are_taken = entry.objects.iter().all(|object| {
+                let mut about = object.bare(namespace, spec).object_ref(&());
+                about.resource_version = None;
+                let mut notes = notes(spec, &evicted.evictions, &entry.limits);
+                notes.all(|(reason, note)| {
+                    tell(EvictionNotice {
+                        about: about.clone(),
+                        reason,
+                        note,
+                    })
+                })
+            });
+            !are_taken
+        });
+    }
+
+    /// How much was evicted in all.
+    pub(crate) fn all(&self) -> Evictions {
+        self.all
+    }
+
+    /// Whether everything was told of.
+    #[cfg(test)]
+    pub(crate) fn is_told(&self) -> bool {
+        self.untold.is_empty()
+    }
+}
+
+fn notes(
+    spec: &DnsName,
+    evictions: &Evictions,
+    limits: &Limits,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let addresses = (evictions.addresses > 0).then(|| {
+        let note = format!(
+            "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
+            limits.addresses_per_name, limits.object_bytes
+        );
+        ("AddressesEvicted", note)
+    });
+    let names = (evictions.names > 0).then(|| {
+        let note = format!(
+            "{spec} has more names than are kept ({}): of the namespace and of the client that asked for most, those that were seen longest ago are left out",
+            limits.names_per_wildcard
+        );
+        ("NamesEvicted", note)
+    });
+    addresses.into_iter().chain(names)
+}

@@ -1,0 +1,163 @@
+//! What is known of one name or one address, for who asks why.
+
+use std::net::IpAddr;
+
+use proto::api::DnsName;
+use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
+use serde::Serialize;
+
+use super::{
+    NamespaceShare,
+    entry::Entry,
+    inspection::Inspection,
+    view::{FailureView, MAX_FAILING},
+};
+use crate::state::AddressFacts;
+
+/// So many addresses are told of, and of so many names; the others are counted.
+const MOST: usize = 1_000;
+
+/// What is known of a name or an address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// When this was so.
+    pub at: Timestamp,
+    /// Whether this replica looks names up, and removes addresses.
+    pub leader: bool,
+    /// Whether names are looked up at all.
+    pub lookups: bool,
+    /// Why the guards refuse the address, if it is one that they do.
+    pub guarded: Option<&'static str>,
+    /// What concerns it: the name in use itself, the wildcard above it, or whatever has the address. At most 1,000.
+    pub names: Vec<NameFacts>,
+    /// How many more there are.
+    pub more_names: usize,
+}
+
+/// A name in use, or of an object, and what it knows of the subject.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameFacts {
+    /// The name, as a rule or an object has it.
+    pub name: DnsName,
+    /// Whether a rule uses it.
+    pub wanted: bool,
+    /// Whether it is kept although no EgressFirewall has it any more, until that is believed.
+    pub held: bool,
+    /// It is left out, as the namespaces that use it have too much.
+    pub over_limit: bool,
+    /// Some of these namespaces; of a wildcard that is not left out, those whose pods' new names are.
+    #[serde(skip)]
+    pub shares: Vec<NamespaceShare>,
+    /// Its objects.
+    pub objects: Vec<ObjectKey>,
+    /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
+    #[serde(skip)]
+    pub addresses: Vec<(AddressFacts, bool)>,
+    /// How many more there are.
+    pub more_addresses: usize,
+    /// When the subject, or the first name found under it, is looked up next.
+    pub next_lookup: Option<Timestamp>,
+    /// Look-ups of the name in a row that gave no address.
+    pub fruitless_lookups: u32,
+    /// Those of its names that the question is about and that cannot be looked up, at most ten.
+    pub failures: Vec<FailureView>,
+    /// It stands in a Deny rule, and its object had no room for so many addresses, which are open.
+    pub left_out: u64,
+    /// Writes of its object that failed since the last that worked.
+    pub failed_writes: u32,
+}
+
+impl Inspection<'_> {
+    /// What is known of a name or an address.
+    pub(crate) fn facts(&self, subject: &Subject, now: Timestamp) -> Facts {
+        let mut facts = Facts {
+            at: now,
+            leader: self.lead.leads(),
+            lookups: self.names.limits.lookups,
+            guarded: None,
+            names: Vec::new(),
+            more_names: 0,
+        };
+        match subject {
+            Subject::Name(name) => {
+                let specs = [Some(name.clone()), name.wildcard()];
+                for spec in specs.into_iter().flatten() {
+                    if let Some(entry) = self.names.entries.get(&spec) {
+                        let of_name = |found: &DnsName, _| spec == *name || found == name;
+                        let asked = (!name.is_wildcard()).then_some(name);
+                        facts
+                            .names
+                            .push(self.name_facts(&spec, entry, asked, now, of_name));
+                    }
+                }
+            }
+            Subject::Address(address) => {
+                facts.guarded = self.names.guards.admit(*address).err();
+                let entries = self.names.entries.iter();
+                let mut names_with_address: Vec<_> = entries
+                    .filter(|(_, entry)| entry.memory.has_address(*address))
+                    .collect();
+                names_with_address.sort_unstable_by_key(|(spec, _)| *spec);
+                facts.more_names = names_with_address.len().saturating_sub(MOST);
+                let names_with_address = names_with_address.into_iter().take(MOST);
+                let of_spec = names_with_address.map(|(spec, entry)| {
+                    self.name_facts(spec, entry, None, now, |_, ip| ip == *address)
+                });
+                facts.names = of_spec.collect();
+            }
+        }
+        facts
+    }
+
+    /// `asked`: of the names under a wildcard only this one counts.
+    fn name_facts(
+        &self,
+        spec: &DnsName,
+        entry: &Entry,
+        asked: Option<&DnsName>,
+        now: Timestamp,
+        asked_for: impl Fn(&DnsName, IpAddr) -> bool,
+    ) -> NameFacts {
+        let stands = |facts: &AddressFacts| {
+            let mut objects = entry.objects.iter();
+            objects.any(|object| object.status.has(&facts.name, facts.ip))
+        };
+        let mut addresses = entry.memory.address_stats(&entry.limits, asked_for);
+        let told = addresses.by_ref().take(MOST);
+        let told = told.map(|facts| {
+            let stands = stands(&facts);
+            (facts, stands)
+        });
+        let told: Vec<_> = told.collect();
+        let more_addresses = addresses.count();
+        let is_asked = |name: &DnsName| asked.is_none_or(|asked| asked == name);
+        let names = std::iter::once(spec).chain(entry.memory.names());
+        let due = names.chain(asked).filter(|name| is_asked(name));
+        let due = due.filter_map(|name| self.names.lookups.due(name)).min();
+        let failing = entry.memory.failing_names();
+        let failing = failing.filter(|failing| is_asked(failing.dns_name));
+        NameFacts {
+            name: spec.clone(),
+            wanted: entry.wanted,
+            held: self.in_use.is_held(spec),
+            over_limit: entry.left_out,
+            shares: self.shares.shares_of(entry),
+            objects: entry
+                .objects
+                .iter()
+                .map(|it| self.objects.key(&it.name))
+                .collect(),
+            addresses: told,
+            more_addresses,
+            next_lookup: due.map(|due| due.max(now)),
+            fruitless_lookups: self.names.lookups.barren(asked.unwrap_or(spec)),
+            failures: failing.take(MAX_FAILING).map(FailureView::of).collect(),
+            left_out: match &entry.evicted {
+                Some(evicted) if entry.denied => evicted.evictions.addresses,
+                _ => 0,
+            },
+            failed_writes: entry.writes.failures,
+        }
+    }
+}

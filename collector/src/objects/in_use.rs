@@ -1,0 +1,193 @@
+//! The names that EgressFirewalls use, on what terms, and when the end of a name's last rule is believed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+use tracing::info;
+
+use super::{absence::Absences, names::NameTable, namespace_limits::NamespaceShares};
+use crate::{
+    rules::{RetentionPolicy, RuleChange, Version, Wanted},
+    state::{Limits, OwnLimits},
+};
+
+/// How many held names are named.
+const MAX_NAMED: usize = 3;
+
+/// Which names are in use.
+#[derive(Debug, Default)]
+pub(crate) struct NamesInUse {
+    /// Whether every name in use is known, so that others are not in use.
+    pub(super) is_in_sync: bool,
+    /// There are rules of which no name is known.
+    unknown_rules: bool,
+    /// They were looked at as they were then.
+    seen: Version,
+    pub(super) absences: Absences,
+}
+
+impl NamesInUse {
+    /// Takes in the names in use.
+    pub(crate) fn want(
+        &mut self,
+        wanted: &Wanted,
+        names: &mut NameTable,
+        shares: &mut NamespaceShares,
+        now: Timestamp,
+    ) {
+        if wanted.in_sync != self.is_in_sync {
+            self.is_in_sync = wanted.in_sync;
+            names.look_at_all();
+        }
+        self.unknown_rules = wanted.unknown_rules;
+        // Few terms for many names.
+        let mut shared: HashMap<RetentionPolicy, Arc<Limits>> = HashMap::new();
+        let seen = std::mem::replace(&mut self.seen, wanted.changes.version());
+        match wanted.changes.since(seen) {
+            Some(changes) => {
+                for change in changes {
+                    match change {
+                        RuleChange::Name(name) => {
+                            self.want_name(name, wanted, names, &mut shared, now);
+                        }
+                        RuleChange::Order(namespace) => {
+                            let order = wanted.order.get(namespace).cloned();
+                            shares.set_order(*namespace, order);
+                        }
+                    }
+                }
+            }
+            None => {
+                shares.order.clone_from(&wanted.order);
+                let known = names.entries.iter().filter(|(_, entry)| entry.wanted);
+                let known = known.map(|(name, _)| name).chain(self.absences.names());
+                let mut all: BTreeSet<DnsName> = known.cloned().collect();
+                all.extend(wanted.names.keys().cloned());
+                for name in all {
+                    self.want_name(&name, wanted, names, &mut shared, now);
+                }
+            }
+        }
+    }
+
+    /// Takes in what is known of a name.
+    fn want_name(
+        &mut self,
+        name: &DnsName,
+        wanted: &Wanted,
+        names: &mut NameTable,
+        shared: &mut HashMap<RetentionPolicy, Arc<Limits>>,
+        now: Timestamp,
+    ) {
+        let absent = wanted.absent.get(name).copied();
+        self.absences.update(name, absent, now);
+        let terms = wanted.names.get(name);
+        let Some(terms) = terms.filter(|_| !self.absences.is_believed(name)) else {
+            if names.entries.get(name).is_some_and(|entry| entry.wanted) {
+                names.release(name);
+            }
+            return;
+        };
+        if absent.is_none() {
+            self.absences.remove(name);
+        }
+        let default = Arc::clone(&names.limits);
+        let mut limits_on = |terms: &RetentionPolicy| {
+            let limits = shared.entry(*terms);
+            Arc::clone(limits.or_insert_with(|| Arc::new(terms.limits(&default))))
+        };
+        let limits = limits_on(terms);
+        let entry = names.entry_or_new(name, &limits, now);
+        (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
+        if let Some(namespaces) = wanted.namespaces.get(name) {
+            if entry.with_rule != *namespaces {
+                entry.with_rule.clone_from(namespaces);
+            }
+            let own = wanted.own_terms.get(name).into_iter();
+            let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
+                limits: limits_on(&it.terms),
+                namespaces: it.namespaces.clone(),
+            });
+            entry.own_limits = own.collect();
+        }
+        if entry.wanted && entry.limits == limits {
+            return;
+        }
+        (entry.wanted, entry.released) = (true, false);
+        entry.limits = limits;
+        let fresh = std::mem::take(&mut entry.fresh);
+        names.dirty.insert(name.clone());
+        names.reschedule(name);
+        if fresh {
+            names.newly_wanted.insert(name);
+        }
+    }
+
+    /// When the names that are away are to be looked at.
+    pub(crate) fn next_look(&self) -> Option<Timestamp> {
+        self.absences.next()
+    }
+
+    /// The delays of names that are away begin anew: the process slept, or the clock was set.
+    pub(crate) fn gap(&mut self, now: Timestamp) {
+        self.absences.restart(now);
+    }
+
+    /// An object of the name is there: if no rule has it, and none had since it was first seen, the name is away.
+    pub(super) fn note_unused(&mut self, name: &DnsName, names: &NameTable, now: Timestamp) {
+        let Some(entry) = names.entries.get(name) else {
+            return;
+        };
+        if !entry.wanted && !entry.released && entry.objects.iter().any(|object| object.is_ours) {
+            self.absences.note_unused(name, now);
+        }
+    }
+
+    /// Lets go of the names whose absence is believed by now.
+    pub(crate) fn look_at_absences(
+        &mut self,
+        names: &mut NameTable,
+        are_objects_in_sync: bool,
+        now: Timestamp,
+    ) {
+        if self.next_look().is_none_or(|due| due > now) {
+            return;
+        }
+        if !self.is_in_sync || !are_objects_in_sync {
+            self.absences.put_off(now);
+            return;
+        }
+        let wanted = names.entries.values().filter(|entry| entry.wanted);
+        let believed = self.absences.look(wanted.count(), self.unknown_rules, now);
+        if believed.is_empty() {
+            return;
+        }
+        info!(
+            names = believed.len(),
+            "no EgressFirewall has these names any more: their objects are deleted"
+        );
+        for name in believed {
+            names.release(&name);
+        }
+    }
+
+    /// Whether every name in use is known.
+    pub(crate) fn is_in_sync(&self) -> bool {
+        self.is_in_sync
+    }
+
+    /// How many names are held although no EgressFirewall has them any more, and some of them.
+    pub(crate) fn held(&self, now: Timestamp) -> (usize, Vec<DnsName>) {
+        let some = self.absences.held(now).take(MAX_NAMED).cloned().collect();
+        (self.absences.held(now).count(), some)
+    }
+
+    /// Whether the name is held although no EgressFirewall has it any more.
+    pub(super) fn is_held(&self, name: &DnsName) -> bool {
+        self.absences.has(name)
+    }
+}

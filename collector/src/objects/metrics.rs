@@ -1,0 +1,93 @@
+//! What is counted of names and objects.
+
+use metrics::gauge;
+use runtime::{clock::Timestamp, cluster_cidrs::Purpose, metrics::Label};
+
+use super::inspection::Inspection;
+use crate::guards;
+
+runtime::metrics! {
+    /// The metrics of names and objects.
+    pub const METRICS;
+
+    gauge "collector_names" "Names in use, and names of objects";
+    gauge "collector_names_without_addresses" "Names in use, wildcards not counted, of which no address is known";
+    gauge "collector_held_names"
+        "Names that no EgressFirewall has any more and whose objects are kept, as too many went at once or rules cannot be read";
+    gauge "collector_names_left_out" "Names in use that are left out, as their namespaces have too many addresses or names";
+    gauge "collector_namespaces_over_limit"
+        "Namespaces that have too many addresses or names, or have had room again for less than ten minutes: names of theirs are left out";
+    gauge "collector_objects" "DNSNameResolver objects in the objects namespace";
+    gauge "collector_addresses" "Addresses that are known, each name's counted for itself";
+    gauge "collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
+        "How full the fullest name, wildcard or object is: from 1 on the oldest-seen addresses go, or of a Deny rule new ones are left out";
+    gauge "collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
+    counter "collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
+        "Names to be asked for again before their time: their answer was lost, or they are wanted and anything may have been missed";
+    counter "collector_wildcard_gaps_total"
+        "Times that events may have been missed while wildcards were wanted: names first seen meanwhile are not known until they are \
+         asked for again";
+    counter "collector_clock_gaps_total"
+        "Times that the process slept, or the clock was set: names are looked up again before addresses are removed";
+    counter "collector_answers_recalled_total" "Answers that were remembered for a rule that came later";
+    counter "collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
+    counter "collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
+    counter "collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
+        "Addresses that were let in before a guard came that refuses them";
+    gauge "collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
+        "Networks of the cluster's own whose addresses are refused, by what they are for";
+    counter "collector_evictions_total" [Label::one_of("what", &["address", "name"])]
+        "Addresses and names removed because a limit was reached";
+    counter "collector_standby_additions_total"
+        "Addresses that clients were told and that a standby added to a status, as the leader had not";
+    counter "collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
+        "Addresses that a standby does not add: the object uses 90 % of a limit; the leader took them out before their TTL was over; \
+         too many wait";
+    histogram "collector_status_lag_seconds" "From an observation to the stored status that has it";
+}
+
+/// What all names come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Census {
+    pub(crate) addresses: usize,
+    /// Names in use without an address, wildcards not counted.
+    pub(crate) bare: usize,
+    /// How full the fullest is: of addresses a name, names a wildcard, and bytes an object.
+    pub(crate) fullest: [f64; 3],
+}
+
+impl Inspection<'_> {
+    /// Sets the gauges.
+    pub(crate) fn report(&self, now: Timestamp) {
+        let (held, _) = self.in_use.held(now);
+        gauge!("collector_held_names").set(held as f64);
+        let census = self.census();
+        gauge!("collector_names").set(self.names.entries.len() as f64);
+        gauge!("collector_names_without_addresses").set(census.bare as f64);
+        gauge!("collector_objects").set(self.objects.count() as f64);
+        gauge!("collector_addresses").set(census.addresses as f64);
+        gauge!("collector_lookups_scheduled").set(self.names.lookups.len() as f64);
+        let [name, wildcard, object] = census.fullest;
+        for (limit, fill) in [
+            ("addresses_per_name", name),
+            ("names_per_wildcard", wildcard),
+            ("object_bytes", object),
+        ] {
+            gauge!("collector_limit_fill_ratio", "limit" => limit).set(fill);
+        }
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for entry in self.names.entries.values() {
+            census.addresses += entry.memory.addresses();
+            let is_bare = entry.memory.is_empty() && !entry.memory.spec().is_wildcard();
+            census.bare += usize::from(entry.wanted && is_bare);
+            let fill = entry.memory.fill(&entry.limits);
+            for (most, fill) in census.fullest.iter_mut().zip(fill) {
+                *most = most.max(fill);
+            }
+        }
+        census
+    }
+}

@@ -1,0 +1,241 @@
+//! All names in use and of objects, and when each is looked at again.
+
+mod learning;
+mod lookups;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+pub(crate) use self::learning::guarded;
+use super::{
+    Shared, dirty::DirtyNames, entry::Entry, eviction_log::EvictionLog, newly_wanted::NewlyWanted,
+};
+use crate::{
+    guards::Guards,
+    lookup::LookupScheduler,
+    observe::{answer_cache::Answer, names::NameIndex},
+    state::Limits,
+};
+
+/// All that is known, by the name that an object wants.
+#[derive(Debug)]
+pub(crate) struct NameTable {
+    /// The limits of names on no terms of their own.
+    pub(crate) limits: Arc<Limits>,
+    /// Which addresses may be known.
+    pub(crate) guards: Guards,
+    pub(crate) shared: Shared,
+    pub(crate) entries: HashMap<DnsName, Box<Entry>>,
+    /// Names whose objects are to be looked at.
+    pub(crate) dirty: DirtyNames,
+    pub(crate) wakes: Wakes,
+    pub(crate) newly_wanted: NewlyWanted,
+    /// When the names are looked up, and those that wildcards found.
+    pub(crate) lookups: LookupScheduler,
+    pub(crate) evictions: EvictionLog,
+    pub(crate) index: WantedIndex,
+}
+
+/// When names become dirty of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes(pub(crate) BTreeSet<(Timestamp, DnsName)>);
+
+impl Wakes {
+    /// When the first does.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.0.first().map(|(at, _)| *at)
+    }
+
+    /// Takes a name whose time has come.
+    fn pop(&mut self, now: Timestamp) -> Option<DnsName> {
+        self.next().filter(|at| *at <= now)?;
+        self.0.pop_first().map(|(_, name)| name)
+    }
+
+    fn replace(&mut self, name: &DnsName, old: Option<Timestamp>, new: Option<Timestamp>) {
+        if let Some(old) = old {
+            self.0.remove(&(old, name.clone()));
+        }
+        self.0.extend(new.map(|at| (at, name.clone())));
+    }
+}
+
+/// The names of all entries, as the readers see them.
+#[derive(Debug, Default)]
+pub(crate) struct WantedIndex {
+    names: NameIndex,
+    is_changed: bool,
+}
+
+impl WantedIndex {
+    fn insert(&mut self, name: &DnsName) {
+        self.names.insert(name);
+        self.is_changed = true;
+    }
+
+    fn remove(&mut self, name: &DnsName) {
+        self.names.remove(name);
+        self.is_changed = true;
+    }
+
+    /// The index, if it changed since the last call.
+    pub(crate) fn take(&mut self) -> Option<NameIndex> {
+        std::mem::take(&mut self.is_changed).then(|| self.names.clone())
+    }
+}
+
+impl NameTable {
+    pub(crate) fn new(limits: Limits, guards: Guards, shared: Shared) -> Self {
+        Self {
+            limits: Arc::new(limits),
+            guards,
+            shared,
+            entries: HashMap::new(),
+            dirty: DirtyNames::default(),
+            wakes: Wakes::default(),
+            newly_wanted: NewlyWanted::default(),
+            lookups: LookupScheduler::default(),
+            evictions: EvictionLog::default(),
+            index: WantedIndex::default(),
+        }
+    }
+
+    /// What is kept of the name, within these limits if it is new.
+    pub(super) fn entry_or_new(
+        &mut self,
+        name: &DnsName,
+        limits: &Arc<Limits>,
+        now: Timestamp,
+    ) -> &mut Entry {
+        let entry = self.entries.entry(name.clone());
+        entry.or_insert_with(|| {
+            self.index.insert(name);
+            Box::new(Entry::new(name.clone(), limits, &self.shared.known, now))
+        })
+    }
+
+    /// No rule and no object has the name any more. A rule that comes back finds what pods were told of it, as long as it lives.
+    pub(super) fn remove(&mut self, name: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.remove(name) else {
+            return;
+        };
+        self.index.remove(name);
+        entry.memory.end();
+        for (name, family, addresses, client) in entry.memory.alive(now) {
+            self.shared.remembered.keep(&Answer {
+                name: &name.into(),
+                family,
+                addresses: &addresses,
+                at: now,
+                client,
+            });
+        }
+        for name in entry.memory.names().chain([name]) {
+            self.reschedule(name);
+        }
+    }
+
+    /// The last rule of the name has ended.
+    pub(super) fn release(&mut self, name: &DnsName) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
+            entry.released = true;
+            // No namespace pays for the name any more.
+            (entry.with_rule, entry.own_limits) = Default::default();
+            entry.limits = Arc::clone(&self.limits);
+            self.dirty.insert(name.clone());
+        }
+    }
+
+    /// Every object may have something to write.
+    pub(crate) fn look_at_all(&mut self) {
+        self.dirty.extend(self.entries.keys().cloned());
+    }
+
+    /// Sets when the name is looked at again of itself: when something is to be removed, if this collector `removes`, and at `again`.
+    pub(super) fn wake(
+        &mut self,
+        name: &DnsName,
+        again: Option<Timestamp>,
+        removes: bool,
+        now: Timestamp,
+    ) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let removal = match removes {
+            true => entry.memory.next_removal(&entry.limits),
+            false => None,
+        };
+        // Never in the past, or looking would never end.
+        let wake = removal
+            .into_iter()
+            .chain(again)
+            .min()
+            .map(|at| at.max(now + Duration::from_millis(1)));
+        if wake != entry.writes.wake {
+            let old = std::mem::replace(&mut entry.writes.wake, wake);
+            self.wakes.replace(name, old, wake);
+        }
+    }
+
+    /// Answers may have been missed until now.
+    pub(crate) fn hold(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.memory.hold(now, &entry.limits);
+        }
+    }
+
+    /// Clients of a DNS server that is not heard may use any name.
+    pub(crate) fn not_idle(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.memory.not_idle(now);
+        }
+        let names = self.entries.values().flat_map(|it| it.memory.names());
+        for name in names.cloned().collect::<Vec<_>>() {
+            self.reschedule(&name);
+        }
+    }
+
+    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
+    /// whatever was put off is looked at now. Returns whether names were to be asked for again, which is forgotten.
+    pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
+        for entry in self.entries.values_mut() {
+            entry.gap(now);
+        }
+        let was_asking = self.lookups.gap(now);
+        let entries = self.entries.iter();
+        let names = entries.flat_map(|(spec, entry)| entry.memory.names().chain([spec]));
+        let names: BTreeSet<DnsName> = names.cloned().collect();
+        for name in names {
+            self.reschedule(&name);
+        }
+        self.look_at_all();
+        was_asking
+    }
+
+    /// This collector leads from now on, and goes on where the statuses are.
+    pub(crate) fn take_over(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            // What a standby left out of its own memory is nothing that a status says.
+            entry.memory.forget_left_out();
+            let Entry {
+                memory,
+                objects,
+                limits,
+                ..
+            } = &mut **entry;
+            for object in objects.iter() {
+                // Every name is looked at after the lead has changed.
+                memory.take_over(&object.status, now, limits, &self.guards);
+            }
+            entry.additions = None;
+        }
+    }
+}

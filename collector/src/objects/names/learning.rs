@@ -1,0 +1,253 @@
+//! What answers, statuses, guards and time change of what is known of names.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use metrics::{counter, gauge};
+use proto::api::DnsName;
+use runtime::{
+    clock::Timestamp,
+    cluster_cidrs::{Networks, Purpose},
+};
+use tracing::{debug, warn};
+
+use super::NameTable;
+use crate::{
+    event_history::{EventHistory, EventKind},
+    guards::Guards,
+    observation::{Observation, Provenance},
+    state::UpdateEffect,
+};
+
+/// How many addresses are named in the log when a guard comes.
+const MAX_NAMED: usize = 20;
+
+impl NameTable {
+    /// Takes in an answer for the name `spec` that rules have or objects bear. A collector that does not lead compares it with the status.
+    pub(crate) fn observe(&mut self, spec: &DnsName, observation: &Observation, leads: bool) {
+        let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
+            return;
+        };
+        let clients = &self.shared.clients;
+        let (memory, limits, crowd) = entry.parts(clients);
+        let learned = memory.observe(observation, limits, crowd);
+        let is_crowded = memory.is_crowded(limits);
+        if learned.urgent && leads {
+            entry.learned_for(&observation.name, clients, observation.at);
+        }
+        self.learned(spec, &learned, observation.at);
+        if is_crowded {
+            self.enforce(spec, observation.at);
+        }
+        if leads {
+            return;
+        }
+        let entry = self.entries.get_mut(spec);
+        if entry.is_some_and(|entry| entry.compare_with_status(observation)) {
+            self.dirty.insert(spec.clone());
+        }
+    }
+
+    /// An answer was taken in for every name that it is for.
+    pub(crate) fn observed(&mut self, observation: &Observation) {
+        if observation.client.is_some() {
+            self.lookups.reset_backoff(&observation.name);
+        }
+        self.reschedule(&observation.name);
+        // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
+        if observation.truncated && observation.client.is_some() {
+            self.ask_over_tcp(&observation.name, observation.at);
+        }
+    }
+
+    /// What follows from what was learned of a name.
+    pub(in crate::objects) fn learned(
+        &mut self,
+        spec: &DnsName,
+        learned: &UpdateEffect,
+        now: Timestamp,
+    ) {
+        if self.lookups.is_active() {
+            for name in &learned.from_others {
+                self.lookups.ask(name, now);
+                self.lookups.use_tcp(name);
+            }
+        }
+        if learned.evicted_addresses + learned.evicted_names > 0 {
+            for (name, ip) in &learned.evicted {
+                let (what, source) = (EventKind::Evicted, Provenance::STATUS);
+                let recent = &self.shared.recent;
+                recent.record(name, Some(*ip), what, source, now);
+            }
+            let entry = self.entries.get_mut(spec);
+            self.evictions.count(entry.map(|it| &mut **it), learned);
+        }
+        for name in &learned.gone {
+            self.reschedule(name);
+            if !self.entries.contains_key(name) {
+                self.lookups.discard(name);
+            }
+        }
+        if learned.urgent || learned.times {
+            self.dirty.insert(spec.clone());
+        }
+    }
+
+    /// Brings what is known of a name into its limits.
+    pub(in crate::objects) fn enforce(&mut self, spec: &DnsName, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(spec) else {
+            return;
+        };
+        let (memory, limits, crowd) = entry.parts(&self.shared.clients);
+        let learned = memory.enforce(limits, now, crowd);
+        self.learned(spec, &learned, now);
+    }
+
+    /// Looks at the names whose time has come. A collector that `removes` forgets the addresses whose time is over.
+    pub(crate) fn expire(&mut self, removes: bool, now: Timestamp) {
+        while let Some(spec) = self.wakes.pop(now) {
+            let Some(entry) = self.entries.get_mut(&spec) else {
+                continue;
+            };
+            entry.writes.wake = None;
+            if removes {
+                let expired = entry.memory.expire(now, &entry.limits);
+                counter!("collector_addresses_expired_total").increment(expired.len() as u64);
+                for (name, ip) in expired {
+                    debug!(%name, %ip, "expired");
+                    self.reschedule(&name);
+                    let (what, source) = (EventKind::Expired, Provenance::STATUS);
+                    let recent = &self.shared.recent;
+                    recent.record(&name, Some(ip), what, source, now);
+                }
+            }
+            self.dirty.insert(spec);
+        }
+    }
+
+    /// These names of a name in use were taken from it, as a namespace has too much.
+    pub(in crate::objects) fn forget_found(
+        &mut self,
+        spec: &DnsName,
+        gone: impl Iterator<Item = DnsName>,
+        now: Timestamp,
+    ) {
+        let gone: BTreeSet<DnsName> = gone.collect();
+        for name in gone {
+            self.reschedule(&name);
+            if name != *spec {
+                self.lookups.discard(&name);
+            }
+            let (what, source) = (EventKind::Evicted, Provenance::STATUS);
+            self.shared.recent.record(&name, None, what, source, now);
+        }
+        self.dirty.insert(spec.clone());
+    }
+
+    /// Gives newcomers what names in use know of the same names: a wildcard what the regular names under it know, a regular name
+    /// what its wildcard knows. So neither begins without the addresses that pods are using, and none is forgotten with the name
+    /// that it was learned for. One pass for all of them.
+    pub(in crate::objects) fn share(&mut self, now: Timestamp) {
+        let newly_wanted = self.newly_wanted.take_to_share();
+        if newly_wanted.is_empty() {
+            return;
+        }
+        let mut shared: Vec<(DnsName, DnsName, DnsName)> = Vec::new();
+        let regular = newly_wanted.iter().filter(|name| !name.is_wildcard());
+        shared.extend(
+            regular.filter_map(|name| Some((name.wildcard()?, name.clone(), name.clone()))),
+        );
+        if newly_wanted.iter().any(DnsName::is_wildcard) {
+            for name in self.entries.keys().filter(|name| !name.is_wildcard()) {
+                if let Some(wildcard) = name.wildcard().filter(|it| newly_wanted.contains(it)) {
+                    shared.push((name.clone(), wildcard, name.clone()));
+                }
+            }
+        }
+        for (from, to, name) in shared {
+            let known = self.entries.get(&from).map(|entry| &entry.memory);
+            let Some(copy) = known.and_then(|memory| memory.copy(&name)) else {
+                continue;
+            };
+            let Some(entry) = self.entries.get_mut(&to).filter(|it| !it.left_out) else {
+                continue;
+            };
+            let (memory, _, crowd) = entry.parts(&self.shared.clients);
+            let learned = memory.adopt(copy, crowd);
+            self.learned(&to, &learned, now);
+            self.reschedule(&name);
+        }
+    }
+
+    /// Refuses the addresses of the cluster's own networks from now on, and gives the guards that do so. What is known
+    /// and refused now is forgotten, and leaves the status with the next write.
+    pub(crate) fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
+        for purpose in Purpose::ALL {
+            let is_refused = self.guards.refuses(purpose);
+            let count = if is_refused {
+                networks.count(purpose)
+            } else {
+                0
+            };
+            gauge!("collector_guarded_networks", "purpose" => purpose.as_str()).set(count as f64);
+        }
+        self.guards = self.guards.with(networks);
+        let mut purged: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut changed: Vec<DnsName> = Vec::new();
+        let mut count = 0;
+        for (spec, entry) in &mut self.entries {
+            for (name, ip, reason) in entry.memory.purge(&self.guards) {
+                *purged.entry(reason).or_default() += 1;
+                count += 1;
+                if count <= MAX_NAMED {
+                    warn!(%name, %ip, reason, "an address that was known is refused by now, and goes");
+                }
+                let (what, source) = (EventKind::Refused(reason), Provenance::STATUS);
+                let recent = &self.shared.recent;
+                recent.record(&name, Some(ip), what, source, now);
+                if changed.last() != Some(&name) {
+                    changed.push(name);
+                }
+                self.dirty.insert(spec.clone());
+            }
+        }
+        if count > MAX_NAMED {
+            warn!(
+                addresses = count - MAX_NAMED,
+                "further addresses that are refused by now are counted, not named"
+            );
+        }
+        for (reason, count) in purged {
+            counter!("collector_addresses_purged_total", "reason" => reason).increment(count);
+        }
+        for name in changed {
+            self.reschedule(&name);
+        }
+        self.guards.clone()
+    }
+}
+
+/// What is left of an observation that has addresses which older guards let pass; nothing if it has none.
+pub(crate) fn guarded(
+    observation: &Observation,
+    guards: &Guards,
+    recent: &EventHistory,
+) -> Option<Observation> {
+    let addresses = &observation.addresses;
+    if addresses.iter().all(|(ip, _)| guards.admit(*ip).is_ok()) {
+        return None;
+    }
+    let mut left = observation.clone();
+    left.addresses.retain(|(ip, _)| match guards.admit(*ip) {
+        Ok(_) => true,
+        Err(reason) => {
+            counter!("collector_addresses_purged_total", "reason" => reason).increment(1);
+            let (what, at) = (EventKind::Refused(reason), observation.at);
+            recent.record(&observation.name, Some(*ip), what, observation.source, at);
+            false
+        }
+    });
+    Some(left)
+}

@@ -1,0 +1,165 @@
+//! Which names are to be looked up, and what comes of it.
+
+use std::{iter::once, time::Duration};
+
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::NameTable;
+use crate::{
+    clients::Namespace,
+    event_history::EventKind,
+    lookup::{FamilyOutcome, GapBackfill, LookupResult, MOST_NAMESPACES, NextLookup, Request},
+    observation::Provenance,
+    state::{FamilyResult, LookupSummary},
+};
+
+impl From<&FamilyOutcome> for FamilyResult {
+    fn from(outcome: &FamilyOutcome) -> Self {
+        match outcome {
+            FamilyOutcome::Addresses { complete: true, .. } => Self::Complete,
+            outcome if outcome.is_absence() => Self::Absent,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl NameTable {
+    /// Sets when the name is looked up: when its first address expires. A name in use without any, or with none but those
+    /// that a look-up no longer gave and that are only retained, is looked up at once, and as often as one that gives none.
+    pub(crate) fn reschedule(&mut self, name: &DnsName) {
+        let mut at: Option<Timestamp> = None;
+        let mut grace = Duration::MAX;
+        let mut is_unknown = false;
+        if self.lookups.is_active() {
+            for spec in once(name.clone()).chain(name.wildcard()) {
+                let Some(entry) = self.entries.get(&spec).filter(|it| !it.left_out) else {
+                    continue;
+                };
+                let next = entry.memory.next_lookup(name, &entry.limits);
+                is_unknown |= spec == *name && next.is_none();
+                at = at.into_iter().chain(next).min();
+                grace = grace.min(entry.limits.grace);
+            }
+        }
+        let next = match at {
+            _ if is_unknown => {
+                let with_rule = self.with_rule(name).iter().copied();
+                NextLookup::Initial(with_rule.take(MOST_NAMESPACES).collect())
+            }
+            Some(at) => NextLookup::Refresh { at, grace },
+            None => NextLookup::Never {
+                is_forgotten: !self.entries.contains_key(name),
+            },
+        };
+        self.lookups.reschedule(name, next);
+    }
+
+    /// The namespaces that have the name in a rule, or else its wildcard.
+    fn with_rule(&self, name: &DnsName) -> &[Namespace] {
+        let specs = once(name.clone()).chain(name.wildcard());
+        let mut entries = specs.filter_map(|spec| self.entries.get(&spec));
+        let entry = entries.find(|entry| !entry.with_rule.is_empty());
+        entry.map_or(&[], |entry| &entry.with_rule)
+    }
+
+    /// The next name to look up, if one is due.
+    pub(crate) fn next_request(&mut self, now: Timestamp) -> Option<Request> {
+        let entries = &self.entries;
+        let found_by = |name: &DnsName| name.wildcard().filter(|_| !entries.contains_key(name));
+        let (name, due) = self.lookups.pop(now, found_by)?;
+        let known = once(name.clone())
+            .chain(name.wildcard())
+            .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
+            .max();
+        let namespaces = self.with_rule(&name).iter().copied();
+        let namespaces = namespaces.take(MOST_NAMESPACES).collect();
+        Some(Request {
+            namespaces,
+            over_tcp: self.lookups.takes_tcp(&name),
+            name,
+            known: known.unwrap_or(0),
+            due,
+        })
+    }
+
+    /// A look-up of a name is over, of which the answers were observed. Failures count only for a collector that `leads`.
+    pub(crate) fn looked_up(&mut self, round: &LookupResult, leads: bool, now: Timestamp) {
+        let outcomes = [&round.v4, &round.v6];
+        let has_addresses =
+            |outcome: &&FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
+        let fruitful = outcomes.iter().any(has_addresses);
+        if !fruitful {
+            let what = round
+                .worst()
+                .map_or(EventKind::NoAddress, EventKind::LookupFailed);
+            let recent = &self.shared.recent;
+            recent.record(&round.name, None, what, Provenance::LOOKUP, now);
+        }
+        let summary = LookupSummary {
+            results: [FamilyResult::from(&round.v4), FamilyResult::from(&round.v6)],
+            failure: round.failed(),
+            // The clock may have been set back meanwhile.
+            started: round.started.min(now),
+        };
+        for spec in once(round.name.clone()).chain(round.name.wildcard()) {
+            let Some(entry) = self.entries.get_mut(&spec) else {
+                continue;
+            };
+            if !leads || entry.left_out {
+                continue;
+            }
+            // Whatever it gave, addresses that waited to be asked for may go now.
+            self.dirty.insert(spec.clone());
+            let (memory, limits) = (&mut entry.memory, &entry.limits);
+            let learned = memory.looked_up(&round.name, summary, now, limits);
+            self.learned(&spec, &learned, now);
+        }
+        self.lookups.done(&round.name, fruitful, now);
+        self.reschedule(&round.name);
+        let cut_off = |outcome: &FamilyOutcome| {
+            matches!(
+                outcome,
+                FamilyOutcome::Addresses {
+                    complete: false,
+                    ..
+                }
+            )
+        };
+        if outcomes.into_iter().any(cut_off) {
+            self.ask_over_tcp(&round.name, now);
+        }
+    }
+
+    /// There may be more addresses than a datagram has shown.
+    pub(super) fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
+        if self.lookups.is_active() {
+            self.lookups.hurry(name, now);
+            self.lookups.use_tcp(name);
+        }
+    }
+
+    /// The answer for a name was lost: asks for it again, if it is wanted.
+    pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) {
+        let mut specs = once(name.clone()).chain(name.wildcard());
+        if self.lookups.is_active() && specs.any(|it| self.entries.contains_key(&it)) {
+            match self.lookups.ask_lost(name, now) {
+                true => counter!("collector_lookups_repeated_total", "reason" => "lost"),
+                false => counter!("collector_lost_names_dropped_total"),
+            }
+            .increment(1);
+        }
+    }
+
+    /// Asks again for every name in use, as a backfill has it.
+    pub(crate) fn backfill(&mut self, backfill: &mut GapBackfill, now: Timestamp) {
+        let wanted = self.entries.values().filter(|entry| entry.wanted);
+        let last_seen = wanted.flat_map(|entry| {
+            let memory = &entry.memory;
+            let names = memory.names().chain(once(memory.spec()));
+            names.map(|name| (memory.last_seen(name), name))
+        });
+        backfill.begin(last_seen, &mut self.lookups, now);
+    }
+}

@@ -1,0 +1,296 @@
+//! What a namespace may have, so that none takes the room of others in the store, the databases and the memory.
+//!
+//! - [`candidates`]: what may be left out of namespaces that have too much.
+//! - [`charged`]: what each namespace has.
+//! - [`cut`]: what is left out of a namespace that has too much.
+//! - [`refused`]: new names that were not taken in, so that no other collector brings them.
+//! - [`take_in`]: what comes back once it has room.
+//! - [`unpaid`]: names under wildcards that no namespace pays for.
+//!
+//! A name in rules is charged to each namespace whose rules have it, and a name that a wildcard found to those whose pods asked for it.
+//! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last.
+//! Of a wildcard the names that it found are left out one by one, and no new ones are taken in for that namespace. A name that another
+//! namespace pays for stays, and counts no more for one that has too much. What is left out comes back when the namespace has room for it,
+//! for ten minutes. A namespace pays for the addresses that would be there on its own terms.
+
+mod candidates;
+mod charged;
+mod cut;
+mod refused;
+mod take_in;
+mod unpaid;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use metrics::gauge;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+use serde::Serialize;
+
+pub(crate) use self::charged::Charged;
+use self::refused::RefusedNames;
+use super::{Shared, entry::Entry, leadership::Leadership, names::NameTable};
+use crate::{
+    clients::Namespace, namespaces::NamespaceQuota, observation::Observation, state::Stored,
+};
+
+/// How often it is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A namespace is told so seldom that names of it are left out.
+const TOLD_AGAIN: Duration = Duration::from_secs(600);
+
+/// So many namespaces are named where one asks why a name is left out.
+const MOST_NAMED: usize = 8;
+
+/// The limits that flags set.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceLimits {
+    /// `--max-addresses`: addresses of all names.
+    pub addresses: usize,
+    /// What each namespace may have that has no annotations.
+    pub each: NamespaceQuota,
+}
+
+impl Default for NamespaceLimits {
+    fn default() -> Self {
+        Self {
+            addresses: 1_000_000,
+            each: NamespaceQuota {
+                addresses: 20_000,
+                names: 10_000,
+            },
+        }
+    }
+}
+
+/// What is known of namespaces at their limits.
+#[derive(Debug)]
+pub(crate) struct NamespaceShares {
+    /// What flags set.
+    pub(crate) limits: NamespaceLimits,
+    pub(crate) shared: Shared,
+    looked_at: Timestamp,
+    /// The names of each namespace, in the order in which they are left out.
+    pub(super) order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    /// Names that are left out, with how many addresses of their own they had; 0 if another leader left them out.
+    left_out: HashMap<DnsName, usize>,
+    /// Those that another leader left out, and whose namespaces are still to be looked for.
+    taken_over: Vec<DnsName>,
+    /// Namespaces that had too much.
+    over: BTreeMap<Namespace, Over>,
+    /// Names under wildcards that were not taken in of late.
+    refused: RefusedNames,
+    /// As of the last look.
+    pub(crate) charged: Charged,
+}
+
+/// A namespace that had too much.
+#[derive(Clone, Copy, Debug)]
+struct Over {
+    /// What it might have when something was left out last.
+    quota: NamespaceQuota,
+    /// Since when it has had room.
+    room_since: Option<Timestamp>,
+    /// It had too many names in rules, and not only too many addresses.
+    had_too_many_names: bool,
+    /// Names that wildcards found for its pods were left out, and no new ones are taken in for them.
+    is_closed: bool,
+    /// When something was left out last, and when that was told.
+    cut_at: Option<Timestamp>,
+    told_at: Option<Timestamp>,
+}
+
+/// How much a namespace has, and may have.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceShare {
+    /// Its name.
+    pub namespace: Arc<str>,
+    /// What is charged to it, without what is left out.
+    pub used: NamespaceQuota,
+    /// How much it may have.
+    pub quota: NamespaceQuota,
+    /// Whether new names that its pods ask for under wildcards are left out.
+    #[serde(rename = "newNamesLeftOut")]
+    pub is_closed: bool,
+}
+
+impl NamespaceShares {
+    pub(crate) fn new(limits: NamespaceLimits, shared: Shared) -> Self {
+        Self {
+            limits,
+            shared,
+            looked_at: Timestamp::default(),
+            order: BTreeMap::new(),
+            left_out: HashMap::new(),
+            taken_over: Vec::new(),
+            over: BTreeMap::new(),
+            refused: RefusedNames::default(),
+            charged: Charged::default(),
+        }
+    }
+
+    /// The order of a namespace's names is this from now on.
+    pub(super) fn set_order(&mut self, namespace: Namespace, order: Option<Arc<[DnsName]>>) {
+        match order {
+            Some(order) => self.order.insert(namespace, order),
+            None => self.order.remove(&namespace),
+        };
+    }
+
+    fn is_closed(&self, namespace: Namespace) -> bool {
+        self.over.get(&namespace).is_some_and(|over| over.is_closed)
+    }
+
+    /// Whether an answer is for a new name under the wildcard `spec`, which is left out as the namespace of the pod that asked has too
+    /// much.
+    pub(crate) fn refuses(
+        &mut self,
+        names: &NameTable,
+        spec: &DnsName,
+        observation: &Observation,
+    ) -> bool {
+        let Some(client) = observation.client.filter(|_| !self.over.is_empty()) else {
+            return false;
+        };
+        let Some(entry) = names.entries.get(spec).filter(|it| !it.left_out) else {
+            return false;
+        };
+        let (memory, name) = (&entry.memory, &observation.name);
+        if memory.spec() == name || memory.addresses_of(name) > 0 {
+            return false;
+        }
+        let crowd = entry.crowd(&self.shared.clients);
+        let namespace = crowd.with_rule(crowd.who(client));
+        let refused = namespace.is_some_and(|it| self.is_closed(it));
+        if refused {
+            self.refused.insert(name, observation.at);
+        }
+        refused
+    }
+
+    /// What another collector wrote, without the names under a wildcard that this one refused; nothing if there are none.
+    pub(super) fn without_refused(&self, entry: &Entry, status: &Stored) -> Option<Stored> {
+        let (memory, spec) = (&entry.memory, entry.memory.spec());
+        let mut with_rule = entry.with_rule.iter().copied();
+        if self.over.is_empty() || !with_rule.clone().any(|it| self.is_closed(it)) {
+            return None;
+        }
+        let are_all_closed = with_rule.all(|it| self.is_closed(it));
+        let is_new = |name: &DnsName| name != spec && memory.addresses_of(name) == 0;
+        status.without(|name| is_new(name) && self.refused.has(name, are_all_closed))
+    }
+
+    /// Leaves names out of namespaces that have too much, and takes them in again. A standby does so for its own memory.
+    pub(crate) fn look(
+        &mut self,
+        names: &mut NameTable,
+        lead: &Leadership,
+        are_rules_known: bool,
+        now: Timestamp,
+    ) {
+        let are_known = self.shared.quotas.are_known();
+        if !are_known || self.looked_at + INTERVAL > now {
+            return;
+        }
+        self.looked_at = now;
+        self.refused.forget(now);
+        let mut charged = Charged::new(names, now);
+        self.cut(names, lead, &mut charged, now);
+        if lead.leads() {
+            self.tell_over(now);
+        }
+        if are_rules_known {
+            self.take_in_again(names, &mut charged, now);
+        }
+        self.charged = charged;
+        gauge!("collector_names_left_out").set(self.left_out.len() as f64);
+        gauge!("collector_namespaces_over_limit").set(self.over.len() as f64);
+    }
+
+    /// Tells the namespaces of which something was left out. Those for which there is no room are told later, so no other one is told again
+    /// within a few minutes.
+    fn tell_over(&mut self, now: Timestamp) {
+        let untold = self.over.iter_mut().filter(|(_, over)| {
+            over.told_at < over.cut_at && over.told_at.is_none_or(|at| at + TOLD_AGAIN <= now)
+        });
+        for (namespace, over) in untold {
+            let notices = &self.shared.notices;
+            if !notices.tell_namespace(*namespace, over.quota) {
+                return;
+            }
+            over.told_at = Some(now);
+        }
+    }
+
+    /// How much a namespace may have.
+    fn quota(&self, namespace: Namespace) -> NamespaceQuota {
+        let quota = self.shared.quotas.get(namespace);
+        quota.unwrap_or(self.limits.each)
+    }
+
+    /// The namespaces of which something is left out.
+    pub(super) fn over(&self) -> Vec<NamespaceShare> {
+        self.over.keys().map(|it| self.share_of(*it)).collect()
+    }
+
+    /// Why the name, or new names under it, are left out: some of the namespaces that have too much.
+    pub(super) fn shares_of(&self, entry: &Entry) -> Vec<NamespaceShare> {
+        let with_rule = entry.with_rule.iter().copied();
+        let over = with_rule.filter(|it| entry.left_out || self.is_closed(*it));
+        over.take(MOST_NAMED).map(|it| self.share_of(it)).collect()
+    }
+
+    fn share_of(&self, namespace: Namespace) -> NamespaceShare {
+        NamespaceShare {
+            namespace: self.shared.clients.name(namespace),
+            used: self.charged.of(namespace),
+            quota: self.quota(namespace),
+            is_closed: self.is_closed(namespace),
+        }
+    }
+
+    /// This collector leads from now on, or does not any more. It goes on with what the last leader left out, as the statuses say.
+    pub(crate) fn take_over(&mut self, names: &mut NameTable, now: Timestamp) {
+        *self = Self {
+            order: std::mem::take(&mut self.order),
+            ..Self::new(self.limits, self.shared.clone())
+        };
+        let mut left_out = Vec::new();
+        for (name, entry) in &mut names.entries {
+            let mut objects = entry.objects.iter();
+            entry.left_out = objects.any(|object| object.status.is_over_limit(name));
+            if entry.left_out {
+                entry.memory.leave_out(now);
+                left_out.push(name.clone());
+            }
+        }
+        for name in left_out {
+            self.goes_on_left_out(name, names);
+        }
+    }
+
+    /// Another leader left this name out.
+    pub(super) fn goes_on_left_out(&mut self, name: DnsName, names: &mut NameTable) {
+        names.reschedule(&name);
+        self.left_out.insert(name.clone(), 0);
+        self.taken_over.push(name);
+    }
+
+    /// The clock was set.
+    pub(crate) fn gap(&mut self, now: Timestamp) {
+        self.looked_at = self.looked_at.min(now);
+        self.refused.gap(now);
+        for over in self.over.values_mut() {
+            let times = [&mut over.room_since, &mut over.cut_at, &mut over.told_at];
+            for time in times.into_iter().flatten() {
+                *time = (*time).min(now);
+            }
+        }
+    }
+}

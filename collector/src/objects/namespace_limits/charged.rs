@@ -1,0 +1,217 @@
+//! What each namespace has.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use foldhash::fast::FixedState;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::super::{entry::Entry, names::NameTable};
+use crate::{
+    clients::{Clients, Namespace},
+    namespaces::NamespaceQuota,
+    state::{Count, OwnLimits},
+};
+
+pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
+    addresses: 0,
+    names: 0,
+};
+
+/// What namespaces have.
+#[derive(Debug, Default)]
+pub(crate) struct Charged {
+    /// Addresses of all names.
+    pub(crate) all: usize,
+    /// Of each wildcard that has any, what no namespace pays for.
+    pub(super) unpaid: Vec<Unpaid>,
+    namespaces: HashMap<Namespace, NamespaceQuota, FixedState>,
+}
+
+impl Charged {
+    pub(crate) fn new(names: &NameTable, now: Timestamp) -> Self {
+        let mut charged = Self::default();
+        for entry in names.entries.values() {
+            match entry.wanted && !entry.left_out {
+                true => charged.add_entry(entry, &names.shared.clients, now),
+                // Kept until its absence is believed, or of an object alone.
+                false => charged.all += entry.memory.addresses(),
+            }
+        }
+        charged
+    }
+
+    pub(crate) fn of(&self, namespace: Namespace) -> NamespaceQuota {
+        self.namespaces.get(&namespace).copied().unwrap_or(NOTHING)
+    }
+
+    /// All namespaces that have something.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Namespace, NamespaceQuota)> {
+        self.namespaces
+            .iter()
+            .map(|(namespace, used)| (*namespace, *used))
+    }
+
+    pub(super) fn add(&mut self, cost: &Cost<'_>) {
+        self.all += cost.count.all;
+        for namespace in cost.payers {
+            let used = self.namespaces.entry(*namespace).or_insert(NOTHING);
+            used.addresses += cost.of(*namespace);
+            used.names += cost.names;
+        }
+    }
+
+    /// The opposite of [`Charged::add`].
+    pub(super) fn remove(&mut self, cost: &Cost<'_>) {
+        self.all = self.all.saturating_sub(cost.count.all);
+        for namespace in cost.payers {
+            if let Some(used) = self.namespaces.get_mut(namespace) {
+                used.addresses = used.addresses.saturating_sub(cost.of(*namespace));
+                used.names = used.names.saturating_sub(cost.names);
+            }
+        }
+    }
+
+    /// What others pay for, too, counts no more for a namespace with too much, as far as it has more than its quota.
+    pub(super) fn spare(
+        &mut self,
+        namespace: Namespace,
+        shared: NamespaceQuota,
+        quota: NamespaceQuota,
+    ) {
+        let spare = |used: &mut usize, shared, quota| {
+            *used -= (*used).saturating_sub(quota).min(shared);
+        };
+        if let Some(used) = self.namespaces.get_mut(&namespace) {
+            spare(&mut used.addresses, shared.addresses, quota.addresses);
+            spare(&mut used.names, shared.names, quota.names);
+        }
+    }
+
+    /// All that is known of a name in use, if it is not left out.
+    fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
+        let (mut all, mut asked) = (0, 0);
+        each_cost(entry, clients, now, |cost| {
+            self.add(cost);
+            if cost.is_unpaid() {
+                all += cost.count.all;
+                asked += if cost.is_asked { cost.count.all } else { 0 };
+            }
+        });
+        if all > 0 {
+            let spec = entry.memory.spec().clone();
+            self.unpaid.push(Unpaid { spec, all, asked });
+        }
+    }
+
+    /// Forgets names that a wildcard found, in the order in which they leave a full wildcard, and takes off what they cost. `goes` is asked of
+    /// each. Returns how many addresses went.
+    pub(super) fn drop_found(
+        &mut self,
+        names: &mut NameTable,
+        spec: &DnsName,
+        now: Timestamp,
+        mut goes: impl FnMut(&Cost<'_>, &Self) -> bool,
+    ) -> usize {
+        let Some(entry) = names.entries.get_mut(spec) else {
+            return 0;
+        };
+        let (memory, crowd, kept) = entry.charged_parts(&names.shared.clients, now);
+        let gone = memory.drop_found(now, crowd, &kept, |askers, count| {
+            let payers = crowd.namespaces(askers);
+            let cost = Cost::found(&payers, kept.own, askers, count);
+            let goes = goes(&cost, self);
+            if goes {
+                self.remove(&cost);
+            }
+            goes
+        });
+        let count = gone.len();
+        names.forget_found(spec, gone.into_iter().map(|(name, _)| name), now);
+        count
+    }
+
+    /// The same goes.
+    pub(super) fn remove_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
+        each_cost(entry, clients, now, |cost| self.remove(cost));
+    }
+}
+
+/// The addresses of names under a wildcard that no namespace pays for.
+#[derive(Clone, Debug)]
+pub(super) struct Unpaid {
+    pub(super) spec: DnsName,
+    pub(super) all: usize,
+    /// The same of names for which a client is known that asked. A status does not say who did.
+    pub(super) asked: usize,
+}
+
+/// What a name costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost<'a> {
+    /// The namespaces that pay for it.
+    pub(super) payers: &'a [Namespace],
+    /// The bounds of payers that others have longer ones than: they pay for what would be there within their own.
+    pub(super) own: &'a [OwnLimits],
+    pub(super) count: Count,
+    /// 1 for a name in rules.
+    pub(super) names: usize,
+    /// Whether clients are known that asked for it.
+    pub(super) is_asked: bool,
+}
+
+impl<'a> Cost<'a> {
+    /// Of a name in rules.
+    pub(super) fn in_rules(payers: &'a [Namespace], own: &'a [OwnLimits], count: Count) -> Self {
+        Self {
+            payers,
+            own,
+            count,
+            names: 1,
+            is_asked: false,
+        }
+    }
+
+    /// Of a name that a wildcard found, for which these clients asked.
+    pub(super) fn found(
+        payers: &'a [Namespace],
+        own: &'a [OwnLimits],
+        askers: &[IpAddr],
+        count: Count,
+    ) -> Self {
+        Self {
+            names: 0,
+            is_asked: !askers.is_empty(),
+            ..Self::in_rules(payers, own, count)
+        }
+    }
+
+    /// How many addresses count for one of the payers.
+    pub(super) fn of(&self, namespace: Namespace) -> usize {
+        self.count.of(namespace, self.own)
+    }
+
+    /// Whether a wildcard found it, and no namespace pays for it.
+    pub(super) fn is_unpaid(&self) -> bool {
+        self.names == 0 && self.payers.is_empty()
+    }
+}
+
+/// Tells what a name in use, and the names that it found as a wildcard, cost.
+pub(super) fn each_cost(
+    entry: &Entry,
+    clients: &Clients,
+    now: Timestamp,
+    mut cost: impl FnMut(&Cost<'_>),
+) {
+    let (memory, kept) = (&entry.memory, entry.kept(now));
+    let own = memory.own(&kept);
+    cost(&Cost::in_rules(&entry.with_rule, kept.own, own));
+    if memory.spec().is_wildcard() {
+        let crowd = entry.crowd(clients);
+        for (askers, count) in memory.found(&kept) {
+            let payers = crowd.namespaces(askers);
+            cost(&Cost::found(&payers, kept.own, askers, count));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What comes back to a namespace that has room again.
+
+use std::time::Duration;
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{
+    super::names::NameTable,
+    NamespaceShares, Over,
+    charged::{Charged, Cost},
+};
+use crate::{clients::Namespace, namespaces::NamespaceQuota};
+
+/// A namespace has room again for names that were left out when it has had so much for so long.
+const ROOM_FOR: Duration = Duration::from_secs(600);
+const ROOM: f64 = 0.9;
+
+fn part(limit: usize) -> usize {
+    (limit as f64 * ROOM) as usize
+}
+
+impl Over {
+    /// Whether a namespace that uses this of its quota has room for so many addresses more.
+    fn has_room(&self, used: NamespaceQuota, quota: NamespaceQuota, more: usize) -> bool {
+        // Names in rules change only when rules do: without this, many names alone would keep addresses out for ever.
+        let names = match self.had_too_many_names {
+            true => part(quota.names),
+            false => quota.names,
+        };
+        used.addresses + more <= part(quota.addresses) && used.names < names
+    }
+
+    fn is_raised(&self, quota: NamespaceQuota) -> bool {
+        quota.addresses > self.quota.addresses || quota.names > self.quota.names
+    }
+}
+
+impl NamespaceShares {
+    /// Takes in what there is room for: at once if the quota was raised, or else after ten minutes.
+    pub(super) fn take_in_again(
+        &mut self,
+        names: &mut NameTable,
+        charged: &mut Charged,
+        now: Timestamp,
+    ) {
+        for name in std::mem::take(&mut self.taken_over) {
+            let entry = names.entries.get(&name);
+            for namespace in entry.iter().flat_map(|it| it.with_rule.iter()) {
+                self.set_over(*namespace);
+            }
+        }
+        self.take_in_free(names, charged);
+        let most = self.limits.addresses;
+        for (namespace, over) in self.with_room(charged, most, now) {
+            let quota = self.quota(namespace);
+            let order = self.order.get(&namespace).cloned();
+            // An administrator raised it, so the last tenth is for it, too.
+            let most = match over.is_raised(quota) {
+                true => most,
+                false => part(most),
+            };
+            let mut is_whole = true;
+            for name in order.iter().flat_map(|order| order.iter().rev()) {
+                let Some(had) = self.left_out.get(name).copied() else {
+                    continue;
+                };
+                is_whole =
+                    over.has_room(charged.of(namespace), quota, had) && charged.all + had <= most;
+                if !is_whole {
+                    break;
+                }
+                self.take_in(names, name, charged);
+            }
+            if is_whole {
+                self.over.remove(&namespace);
+            }
+        }
+    }
+
+    /// The namespaces that have had room for long enough.
+    fn with_room(
+        &mut self,
+        charged: &Charged,
+        most: usize,
+        now: Timestamp,
+    ) -> Vec<(Namespace, Over)> {
+        let (quotas, each) = (&self.shared.quotas, self.limits.each);
+        let mut with_room = Vec::new();
+        for (namespace, over) in &mut self.over {
+            let quota = quotas.get(*namespace).unwrap_or(each);
+            let is_raised = over.is_raised(quota);
+            let has_room = over.has_room(charged.of(*namespace), quota, 0);
+            if !has_room || (charged.all > part(most) && !is_raised) {
+                over.room_since = None;
+            } else if is_raised || *over.room_since.get_or_insert(now) + ROOM_FOR <= now {
+                with_room.push((*namespace, *over));
+            }
+        }
+        with_room
+    }
+
+    /// Takes in names that no rule has any more, and names that another namespace pays for.
+    fn take_in_free(&mut self, names: &mut NameTable, charged: &mut Charged) {
+        let (entries, over) = (&names.entries, &self.over);
+        let is_free = |name: &DnsName| {
+            let entry = entries.get(name).filter(|entry| entry.wanted);
+            entry.is_none_or(|entry| !entry.with_rule.iter().all(|it| over.contains_key(it)))
+        };
+        let left_out = self.left_out.keys();
+        let free: Vec<DnsName> = left_out.filter(|it| is_free(it)).cloned().collect();
+        for name in &free {
+            self.take_in(names, name, charged);
+        }
+    }
+
+    fn take_in(&mut self, names: &mut NameTable, name: &DnsName, charged: &mut Charged) {
+        let had = self.left_out.remove(name).unwrap_or(0);
+        let Some(entry) = names.entries.get_mut(name) else {
+            return;
+        };
+        entry.left_out = false;
+        entry.memory.take_in();
+        charged.add(&Cost::in_rules(&entry.with_rule, &[], had.into()));
+        names.reschedule(name);
+        names.dirty.insert(name.clone());
+    }
+}

@@ -1,0 +1,124 @@
+//! What a standby writes: an address that a client was told and that the leader has not written in time.
+
+use metrics::counter;
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{
+    additions::{MOST, Made, Waiting, count_refused, was_made},
+    budget::WriteCost,
+    entry::Entry,
+    stored_objects::StoredObjects,
+    writes::WritePlan,
+};
+
+/// Nothing is added to an object that uses so much of a limit.
+const FULL: f64 = 0.9;
+
+impl WritePlan<'_> {
+    /// Adds what the leader had time for. Returns when there may be more.
+    pub(super) fn additions_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
+        let now = self.now;
+        let StoredObjects {
+            policy,
+            in_flight,
+            budget,
+            standby,
+            ..
+        } = &mut *self.objects;
+        let (wait, not_before) = (standby.wait(now), standby.not_before());
+        let Entry {
+            memory,
+            additions,
+            objects,
+            limits,
+            with_rule,
+            writes: state,
+            ..
+        } = &mut **self.names.entries.get_mut(spec)?;
+        let known = additions.as_deref_mut()?;
+        known.forget_past(now);
+        if known.is_empty() {
+            *additions = None;
+            return None;
+        }
+        if not_before > now {
+            return Some(not_before);
+        }
+        let is_due = |it: &&Waiting| it.since + wait <= now;
+        let mut again: Vec<Timestamp> = Vec::new();
+        let later = known.waiting.iter().filter(|it| !is_due(it));
+        again.extend(later.map(|it| it.since + wait));
+        let guards = &self.names.guards;
+        let mut is_full = false;
+        for object in objects.iter() {
+            // What tells of the end of its last rule gets nothing, nor what is left out. What is written now is looked at again afterwards.
+            if object.no_rule_since.is_some()
+                || object.status.is_over_limit(spec)
+                || in_flight.contains_key(&object.key(&policy.namespace))
+            {
+                continue;
+            }
+            let is_missing = |it: &&Waiting| {
+                let ip = it.addition.ip;
+                !object.status.has_address(ip) && guards.admit(ip).is_ok()
+            };
+            let due = known.waiting.iter().filter(is_due);
+            let missing: Vec<&Waiting> = due.filter(is_missing).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            // It lost what it had: one address alone would close the others.
+            if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
+                continue;
+            }
+            if object.spaced() > now {
+                again.push(object.spaced());
+                continue;
+            }
+            let cost = WriteCost {
+                payers: with_rule,
+                bytes: memory.size(),
+                since: missing.iter().map(|it| it.since).min().unwrap_or(now),
+            };
+            if let Err(later) = budget.take(&cost, &mut state.turn, now) {
+                again.push(later);
+                continue;
+            }
+            let additions = missing.iter().map(|it| &it.addition);
+            let (next, added) = object.status.with_additions(additions, limits, FULL, now);
+            is_full |= added < missing.len();
+            if added == 0 {
+                continue;
+            }
+            for Waiting {
+                addition, client, ..
+            } in missing.into_iter().take(added)
+            {
+                if known.made.len() < MOST {
+                    known.made.push(Made {
+                        name: addition.name.clone(),
+                        ip: addition.ip,
+                        client: *client,
+                        at: now,
+                        // As the status tells the leader, which may be a moment ahead.
+                        until: addition.stored_expiry() + limits.grace,
+                        stood: false,
+                    });
+                }
+            }
+            counter!("collector_standby_additions_total").increment(added as u64);
+            self.writes
+                .push(object.write(&policy.namespace, spec, next.status()));
+        }
+        if is_full {
+            let before = known.waiting.len();
+            let made = &known.made;
+            known
+                .waiting
+                .retain(|it| !is_due(&it) || was_made(made, &it.addition));
+            count_refused("full", before - known.waiting.len());
+        }
+        again.into_iter().min()
+    }
+}

@@ -1,0 +1,212 @@
+//! An object, as the store was last known to have it, and the writes that replace or delete it.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use kube::{ResourceExt, core::ObjectMeta};
+use proto::api::{
+    DnsName, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, object_name,
+};
+use runtime::{
+    clock::Timestamp,
+    store::{ObjectKey, Precondition},
+};
+
+use super::publish::Write;
+use crate::state::Stored;
+
+/// The label and its value by which objects are known as the collector's own.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
+
+/// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
+const BYTES_A_SECOND: f64 = 1e6;
+
+/// Versions of an object that are known to be old.
+const SUPERSEDED: usize = 8;
+
+/// An object that is full is written this often at most.
+const FULL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What matters of an object, as the store was last known to have it.
+#[derive(Debug)]
+pub(crate) struct StoredObject {
+    /// `metadata.name`.
+    pub(crate) name: Arc<str>,
+    uid: Box<str>,
+    version: Box<str>,
+    /// Whether the collector made it.
+    pub(crate) is_ours: bool,
+    pub(crate) status: Stored,
+    /// Since when the status tells of the end of the last rule.
+    pub(crate) no_rule_since: Option<Timestamp>,
+    /// When this process last wrote it, and what that cost the API server.
+    pub(crate) written: Timestamp,
+    pub(crate) cost: usize,
+    /// Versions that it had before: a late watch event of one of them says nothing.
+    superseded: Vec<Box<str>>,
+}
+
+impl StoredObject {
+    /// The object, whose status says `status`.
+    pub(crate) fn new(object: &DnsNameResolver, status: Stored) -> Self {
+        let (label, value) = MANAGED_BY;
+        Self {
+            name: object.name_any().into(),
+            uid: uid(object).into(),
+            version: version(object).into(),
+            is_ours: object.labels().get(label).is_some_and(|it| it == value),
+            status,
+            no_rule_since: None,
+            written: Timestamp::default(),
+            cost: 0,
+            superseded: Vec::new(),
+        }
+    }
+
+    /// The object's key, in the namespace of the objects.
+    pub(crate) fn key(&self, namespace: &str) -> ObjectKey {
+        ObjectKey {
+            namespace: namespace.to_owned(),
+            name: self.name.as_ref().to_owned(),
+        }
+    }
+
+    /// Whether each of the objects has the address.
+    pub(crate) fn all_have(objects: &[Self], ip: IpAddr) -> bool {
+        objects.iter().all(|object| object.status.has_address(ip))
+    }
+
+    /// It was just written as it stands.
+    pub(crate) fn was_written(&mut self, now: Timestamp) {
+        self.written = now;
+        self.cost = cost(&self.status);
+    }
+
+    /// When the last write has been paid for by its size.
+    pub(crate) fn spaced(&self) -> Timestamp {
+        self.written + Duration::from_secs_f64(self.cost as f64 / BYTES_A_SECOND)
+    }
+
+    /// When it may be written again.
+    pub(crate) fn may_be_written(&self, is_full: bool) -> Timestamp {
+        match is_full {
+            true => self.spaced().max(self.written + FULL_INTERVAL),
+            false => self.spaced(),
+        }
+    }
+
+    /// The store has another version of it now, or another object of its name.
+    pub(crate) fn replace(&mut self, new: Self) {
+        let old = std::mem::replace(self, new);
+        self.name = old.name;
+        (self.written, self.cost) = (old.written, old.cost);
+        if self.uid != old.uid {
+            return;
+        }
+        self.superseded = old.superseded;
+        if self.no_rule_since.is_some() && old.no_rule_since.is_some() {
+            self.no_rule_since = old.no_rule_since;
+        }
+        if self.version != old.version {
+            self.superseded.push(old.version);
+            if self.superseded.len() > SUPERSEDED {
+                self.superseded.remove(0);
+            }
+        }
+    }
+
+    /// Whether both are versions of one object, and not another one in its place.
+    pub(crate) fn is_version_of(&self, other: &DnsNameResolver) -> bool {
+        *self.uid == *uid(other)
+    }
+
+    /// Whether `seen` is an earlier state of the same object, as a late watch event delivers it. Once the watch has come
+    /// to the newest state there are no more of them.
+    pub(crate) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
+        if !self.is_version_of(seen) {
+            return false;
+        }
+        let version = version(seen);
+        if *self.version == *version {
+            self.superseded = Vec::new();
+        }
+        self.superseded.iter().any(|old| **old == *version)
+    }
+
+    /// The object without its status, and without what nobody needs of it.
+    pub(crate) fn bare(&self, namespace: &str, spec: &DnsName) -> DnsNameResolver {
+        DnsNameResolver {
+            metadata: ObjectMeta {
+                name: Some(self.name.as_ref().to_owned()),
+                namespace: Some(namespace.to_owned()),
+                uid: some(&self.uid),
+                resource_version: some(&self.version),
+                ..ObjectMeta::default()
+            },
+            spec: DnsNameResolverSpec {
+                name: spec.as_str().to_owned(),
+            },
+            status: None,
+        }
+    }
+
+    /// The write that replaces its status.
+    pub(crate) fn write(
+        &self,
+        namespace: &str,
+        spec: &DnsName,
+        status: DnsNameResolverStatus,
+    ) -> Write {
+        Write::Status(Box::new(DnsNameResolver {
+            status: Some(status),
+            ..self.bare(namespace, spec)
+        }))
+    }
+
+    pub(crate) fn delete(&self, key: ObjectKey) -> Write {
+        let precondition = Precondition {
+            uid: some(&self.uid),
+            resource_version: some(&self.version),
+        };
+        Write::Delete(key, precondition)
+    }
+}
+
+/// The object to make for a name, if objects of so many other names had the computed name.
+pub(crate) fn new_object(spec: &DnsName, collisions: u32, namespace: &str) -> DnsNameResolver {
+    let (label, value) = MANAGED_BY;
+    DnsNameResolver {
+        metadata: ObjectMeta {
+            name: Some(object_name(spec, collisions.into())),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([(label.to_owned(), value.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        spec: DnsNameResolverSpec {
+            name: spec.as_str().to_owned(),
+        },
+        status: None,
+    }
+}
+
+fn uid(object: &DnsNameResolver) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
+}
+
+fn version(object: &DnsNameResolver) -> &str {
+    object
+        .metadata
+        .resource_version
+        .as_deref()
+        .unwrap_or_default()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What writing an object costs the API server. It takes 150 to 250 ms for a thousand addresses, which counts as half a
+/// megabyte; the object itself is a third of that.
+fn cost(status: &Stored) -> usize {
+    let (names, addresses) = status.count();
+    1_000 + 600 * names + 500 * addresses
+}

@@ -1,0 +1,247 @@
+//! What the watch of the objects says of them and their statuses.
+
+use std::{collections::HashSet, sync::Arc};
+
+use metrics::counter;
+use proto::api::{DnsName, DnsNameResolver};
+use runtime::{
+    clock::Timestamp,
+    store::{Event, ObjectKey},
+};
+use tracing::{info, warn};
+
+use super::{
+    budget::WriteCost, in_use::NamesInUse, leadership::Leadership, names::NameTable,
+    namespace_limits::NamespaceShares, stored_object::StoredObject, stored_objects::StoredObjects,
+};
+use crate::state::{After, Stored, UpdateEffect, make_room};
+
+/// Which process wrote a state of an object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Writer {
+    /// This one.
+    This,
+    /// Perhaps another one.
+    Other,
+}
+
+/// A change of objects, and all that it concerns.
+pub(crate) struct ObjectUpdate<'a> {
+    pub(crate) objects: &'a mut StoredObjects,
+    pub(crate) names: &'a mut NameTable,
+    pub(crate) in_use: &'a mut NamesInUse,
+    pub(crate) shares: &'a mut NamespaceShares,
+    pub(crate) lead: &'a mut Leadership,
+    pub(crate) now: Timestamp,
+}
+
+impl ObjectUpdate<'_> {
+    /// Takes in what the watch of the objects says.
+    pub(crate) fn event(&mut self, event: Event<DnsNameResolver>) {
+        match event {
+            Event::Synced(objects) => self.synced(objects),
+            Event::OutOfSync(reason) => {
+                warn!(%reason, "DNSNameResolver objects cannot be read; nothing is made or deleted meanwhile");
+                self.objects.are_in_sync = false;
+            }
+            // Making such an object is refused, and nothing is deleted that is not known.
+            Event::Undecodable(keys) => self.objects.unreadable = keys,
+            Event::Applied(object) => {
+                let key = ObjectKey::of(&object);
+                if let Some(later) = self.objects.in_flight.get_mut(&key) {
+                    later.push_back(Event::Applied(object));
+                    return;
+                }
+                let known = self.objects.find(&key, self.names);
+                if !known.is_some_and(|known| known.is_late(&object)) {
+                    self.apply(&key, &object, Writer::Other);
+                }
+            }
+            Event::Deleted(key) => match self.objects.in_flight.get_mut(&key) {
+                Some(later) => later.push_back(Event::Deleted(key)),
+                None => self.remove(&key),
+            },
+        }
+    }
+
+    fn synced(&mut self, objects: Vec<DnsNameResolver>) {
+        info!(
+            objects = objects.len(),
+            "DNSNameResolver objects are in sync"
+        );
+        let listed = objects.iter().filter_map(|it| it.metadata.name.as_deref());
+        let unreadable = self.objects.unreadable.iter().map(|key| &*key.name);
+        let listed: HashSet<&str> = listed.chain(unreadable).collect();
+        let known = self.objects.by_name.keys();
+        let gone = known.filter(|name| !listed.contains(&***name));
+        let gone: Vec<ObjectKey> = gone.map(|name| self.objects.key(name)).collect();
+        for key in gone {
+            self.event(Event::Deleted(key));
+        }
+        for object in objects {
+            self.event(Event::Applied(object));
+        }
+        (self.objects.are_in_sync, self.objects.were_in_sync) = (true, true);
+        self.names.look_at_all();
+    }
+
+    /// The object is this in the store.
+    pub(super) fn apply(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
+        let Some(spec) = self.read_spec(object) else {
+            counter!("collector_objects_ignored_total").increment(1);
+            warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
+            self.remove(key);
+            return;
+        };
+        let known = self.objects.by_name.get(&*key.name);
+        if known.is_some_and(|known| *known != spec) {
+            self.remove(key);
+        }
+        let learned = self.absorb(&spec, key, object, writer);
+        let Some(entry) = self.names.entries.get_mut(&spec) else {
+            return;
+        };
+        let fresh = std::mem::take(&mut entry.fresh);
+        let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
+        self.names.learned(&spec, &learned, self.now);
+        self.follow_status(&spec);
+        for name in names {
+            self.names.reschedule(&name);
+        }
+        if fresh {
+            self.names.newly_wanted.insert(&spec);
+        }
+        self.in_use.note_unused(&spec, self.names, self.now);
+        self.names.dirty.insert(spec);
+    }
+
+    /// The name that an object is of, if it is one.
+    fn read_spec(&self, object: &DnsNameResolver) -> Option<DnsName> {
+        if let Some(entry) = self.names.entries.get(object.spec.name.as_str()) {
+            return Some(entry.memory.spec().clone());
+        }
+        let spec = DnsName::parse(&object.spec.name).ok()?;
+        (spec.as_str() == object.spec.name).then_some(spec)
+    }
+
+    /// Takes in the status of an object of the name.
+    fn absorb(
+        &mut self,
+        spec: &DnsName,
+        key: &ObjectKey,
+        object: &DnsNameResolver,
+        writer: Writer,
+    ) -> UpdateEffect {
+        let now = self.now;
+        let default = Arc::clone(&self.names.limits);
+        self.names.entry_or_new(spec, &default, now);
+        let names = &mut *self.names;
+        let Some(entry) = names.entries.get_mut(spec) else {
+            return UpdateEffect::default();
+        };
+        let status = match &object.status {
+            Some(status) => Stored::new(status, &entry.memory),
+            None => Stored::default(),
+        };
+        let is_no_rule = status.is_no_rule(spec);
+        // One that was made again has lost nothing.
+        let known = entry.object_mut(&key.name);
+        let known = known.filter(|known| known.is_version_of(object));
+        let before = known.map(|known| std::mem::take(&mut known.status));
+        if before.is_none()
+            && let Some(additions) = &mut entry.additions
+        {
+            additions.forget_made();
+        }
+        let before = before.unwrap_or_default();
+        let after = match self.objects.are_in_sync {
+            true => After::Change,
+            false => After::Gap,
+        };
+        // A leader that goes on after a gap knows itself what it leaves out.
+        let knows = self.lead.leads() && self.objects.were_in_sync;
+        let goes_on_left_out =
+            after == After::Gap && !knows && !entry.left_out && status.is_over_limit(spec);
+        entry.left_out |= goes_on_left_out;
+        let taken = match writer {
+            Writer::Other => self.shares.without_refused(entry, &status),
+            Writer::This => None,
+        };
+        let taken = taken.as_ref().unwrap_or(&status);
+        let learned = match entry.left_out {
+            true => UpdateEffect::default(),
+            false => {
+                let (memory, limits) = (&mut entry.memory, &entry.limits);
+                memory.absorb(taken, now, limits, &names.guards, after)
+            }
+        };
+        if !self.lead.leads() {
+            entry.memory.follow(&status, now, &entry.limits);
+        } else if self.lead.looks_for_foreign_gc(now)
+            && writer == Writer::Other
+            && !is_no_rule
+            && before.was_reaped(&status, &entry.memory, now)
+        {
+            self.lead.detect_foreign_gc();
+            info!(object = %key, "another program removes addresses by the times of statuses: they are kept up to date from now on");
+        }
+        if writer == Writer::Other && after == After::Change && before != status {
+            // Otherwise two collectors would write twice as much together.
+            let cost = WriteCost {
+                payers: &entry.with_rule,
+                bytes: entry.memory.size(),
+                since: now,
+            };
+            self.objects.budget.charge(&cost, now);
+        }
+        let mut object = StoredObject::new(object, status);
+        object.no_rule_since = is_no_rule.then_some(now);
+        match entry.object_mut(&key.name) {
+            Some(known) => known.replace(object),
+            None => {
+                let by_name = &mut self.objects.by_name;
+                by_name.insert(Arc::clone(&object.name), spec.clone());
+                make_room(&mut entry.objects);
+                entry.objects.push(object);
+            }
+        }
+        if goes_on_left_out {
+            entry.memory.leave_out(now);
+            self.shares.goes_on_left_out(spec.clone(), names);
+        }
+        learned
+    }
+
+    /// The status of an object of the name is another one: a standby sees what became of its additions.
+    fn follow_status(&mut self, spec: &DnsName) {
+        let Some(entry) = self.names.entries.get_mut(spec) else {
+            return;
+        };
+        let Some(additions) = &mut entry.additions else {
+            return;
+        };
+        let late = additions.follow_status(spec, &entry.objects, self.now);
+        let standby = &mut self.objects.standby;
+        if late.is_some_and(|late| standby.came_after(late, self.now)) {
+            let entries = self.names.entries.iter();
+            let waiting = entries.filter(|(_, entry)| entry.additions.is_some());
+            let waiting = waiting.map(|(spec, _)| spec.clone());
+            self.names.dirty.extend(waiting);
+        }
+    }
+
+    /// The object is gone.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        let Some(spec) = self.objects.by_name.remove(&*key.name) else {
+            return;
+        };
+        if let Some(entry) = self.names.entries.get_mut(&spec) {
+            entry.objects.retain(|object| *object.name != *key.name);
+            entry.writes.missing_since = self.now;
+            if !entry.wanted && entry.objects.is_empty() {
+                self.in_use.absences.remove(&spec);
+            }
+        }
+        self.names.dirty.insert(spec);
+    }
+}

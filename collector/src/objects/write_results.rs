@@ -1,0 +1,130 @@
+//! What came of the writes: what the store has now, or when to try again.
+
+use std::time::Duration;
+
+use metrics::histogram;
+use proto::api::{DnsName, DnsNameResolver};
+use runtime::{clock::Timestamp, store::ObjectKey};
+
+use super::{
+    publish::{Outcome, Write},
+    updates::{ObjectUpdate, Writer},
+};
+use crate::lookup::spread;
+
+/// The wait after a first write that failed; it doubles six times, to 6.4 s.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
+/// The store is left alone for no longer than this, whatever it asks for.
+const MAX_ASKED: Duration = Duration::from_secs(60);
+
+impl ObjectUpdate<'_> {
+    /// Takes in what came of a write.
+    pub(crate) fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome) {
+        let later = self.objects.in_flight.remove(key).unwrap_or_default();
+        if matches!(outcome, Outcome::Failed(_)) {
+            // Those of the leader may be as slow.
+            self.objects.standby.failed(self.now);
+        }
+        match outcome {
+            Outcome::Stored(object) => {
+                self.objects.in_flight_limit.grow();
+                let of_status = matches!(write, Write::Status(_));
+                if of_status {
+                    self.record_lag(&object);
+                }
+                self.stored(key, &object, Writer::This);
+                let written = self.objects.find(key, self.names);
+                if let Some(object) = written.filter(|_| of_status) {
+                    object.was_written(self.now);
+                }
+            }
+            Outcome::Stale(object) => self.taken(key, write, &object),
+            // What stood in its place has gone again, or there is no such namespace.
+            Outcome::Gone if matches!(write, Write::Create(_)) => {
+                self.failed(key, write, None);
+            }
+            Outcome::Gone => self.remove(key),
+            Outcome::TooLarge => self.too_large(key, write),
+            Outcome::Refused => self.failed(key, write, None),
+            Outcome::Failed(asked) => self.failed(key, write, asked),
+        }
+        for event in later {
+            self.event(event);
+        }
+    }
+
+    fn stored(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
+        if let Some(entry) = self.names.entries.get_mut(&*object.spec.name) {
+            entry.writes.creating = false;
+            entry.writes.failures = 0;
+            entry.writes.retry_at = Timestamp::default();
+        }
+        self.apply(key, object, writer);
+    }
+
+    /// Somebody else's object stands there: one of the same name is used, one of another name has taken the key by chance.
+    fn taken(&mut self, key: &ObjectKey, write: &Write, object: &DnsNameResolver) {
+        if let Write::Create(wanted) = write
+            && wanted.spec.name != object.spec.name
+            && let Some(entry) = self.names.entries.get_mut(&*wanted.spec.name)
+        {
+            entry.writes.creating = false;
+            entry.writes.collisions += 1;
+            self.names.dirty.extend(DnsName::parse(&wanted.spec.name));
+        }
+        self.stored(key, object, Writer::Other);
+    }
+
+    /// The store takes no object of this size: less of it is tried in a moment.
+    fn too_large(&mut self, key: &ObjectKey, write: &Write) {
+        if let Some(spec) = self.objects.by_name.get(&*key.name)
+            && let Some(entry) = self.names.entries.get_mut(spec)
+            && self.lead.leads()
+            // What tells of the end of its rules has no address that could be left out.
+            && !entry.released
+        {
+            let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
+            let learned = memory.shrink(self.now, limits, crowd);
+            self.names.learned(spec, &learned, self.now);
+        }
+        self.failed(key, write, None);
+    }
+
+    /// Puts the next write off: twice as long each time, and as long as the store asks for. That it asks to be left alone
+    /// holds for every write.
+    fn failed(&mut self, key: &ObjectKey, write: &Write, retry_after: Option<Duration>) {
+        let now = self.now;
+        let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
+        if let Some(asked) = asked {
+            let paused_until = &mut self.objects.paused_until;
+            *paused_until = (*paused_until).max(Some(now + asked));
+            self.objects.in_flight_limit.shrink();
+        }
+        let spec = match write {
+            Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
+            _ => self.objects.by_name.get(&*key.name).cloned(),
+        };
+        let Some(spec) = spec else {
+            return;
+        };
+        if let Some(entry) = self.names.entries.get_mut(&spec) {
+            let writes = &mut entry.writes;
+            writes.creating = false;
+            writes.failures = writes.failures.saturating_add(1);
+            let half = FIRST_BACKOFF * 2_u32.pow(writes.failures.min(7) - 1) / 2;
+            let backoff = half + spread(&spec, now, half);
+            // Not all at the same moment.
+            let asked = asked.map(|asked| asked + spread(&spec, now, asked / 4));
+            writes.retry_at = now + backoff.max(asked.unwrap_or_default());
+        }
+        self.names.dirty.insert(spec);
+    }
+
+    fn record_lag(&mut self, object: &DnsNameResolver) {
+        let entry = self.names.entries.get_mut(&*object.spec.name);
+        if let Some(unwritten) = entry.and_then(|entry| entry.writes.unwritten.take()) {
+            histogram!("collector_status_lag_seconds").record(self.now.since(unwritten.since));
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What is written when: addresses at once, times when it suits.
+
+use std::{collections::VecDeque, time::Duration};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{
+    budget::WriteCost,
+    entry::{Entry, Unwritten},
+    in_use::NamesInUse,
+    leadership::Leadership,
+    names::NameTable,
+    publish::Write,
+    stored_object::new_object,
+    stored_objects::{ManageObjects, StoredObjects},
+};
+use crate::{clients::Namespace, state::Stored};
+
+/// What is to be written of an object that costs more is only found out when it may be written.
+const DEAR: usize = 100_000;
+
+/// What an object that comes and goes takes in the history of etcd, without its addresses.
+const CREATION: usize = 3_000;
+
+/// An object stays for so long with a status that tells of the end of its last rule: whoever reads a folder without notifications
+/// looks once a second.
+const NO_RULE_FOR: Duration = Duration::from_secs(2);
+
+/// The writes to start now, as they are found out.
+pub(crate) struct WritePlan<'a> {
+    pub(super) objects: &'a mut StoredObjects,
+    pub(super) names: &'a mut NameTable,
+    in_use: &'a NamesInUse,
+    lead: &'a Leadership,
+    pub(super) now: Timestamp,
+    pub(super) writes: Vec<Write>,
+    refreshes: Vec<Refresh>,
+}
+
+/// A write of nothing but times that may be done now.
+struct Refresh {
+    nearest: Timestamp,
+    spec: DnsName,
+    bytes: usize,
+    payers: Vec<Namespace>,
+    write: Write,
+}
+
+impl<'a> WritePlan<'a> {
+    pub(crate) fn new(
+        objects: &'a mut StoredObjects,
+        names: &'a mut NameTable,
+        in_use: &'a NamesInUse,
+        lead: &'a Leadership,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            objects,
+            names,
+            in_use,
+            lead,
+            now,
+            writes: Vec::new(),
+            refreshes: Vec::new(),
+        }
+    }
+
+    /// The writes to start now: at most one for each object at a time, addresses before objects that are to be made.
+    pub(crate) fn make(mut self) -> Vec<Write> {
+        self.names.share(self.now);
+        if self.objects.paused_until > Some(self.now) {
+            return self.writes;
+        }
+        self.objects.paused_until = None;
+        let most = self.objects.in_flight_limit.size();
+        let most = match self.lead.leads() {
+            true => most,
+            false => self.objects.standby.at_once(most, self.now),
+        };
+        while self.objects.in_flight.len() < most
+            && let Some(spec) = self.next_dirty()
+        {
+            let before = self.writes.len();
+            let again = self.of_name(&spec);
+            // What was evicted for it makes the name dirty again, which shall start no second write.
+            let begun = self.writes.iter().skip(before).map(Write::key);
+            let begun = begun.map(|key| (key, VecDeque::new()));
+            self.objects.in_flight.extend(begun);
+            self.wake(&spec, again);
+        }
+        self.add_refreshes();
+        self.writes
+    }
+
+    /// Takes the next name whose objects are to be looked at.
+    fn next_dirty(&mut self) -> Option<DnsName> {
+        let NameTable { dirty, entries, .. } = &mut *self.names;
+        dirty.pop(|name| entries.get(name).map(|it| &**it))
+    }
+
+    fn wake(&mut self, spec: &DnsName, again: Option<Timestamp>) {
+        self.names.wake(spec, again, self.lead.removes(), self.now);
+    }
+
+    /// Writes times, as far as the budget goes.
+    fn add_refreshes(&mut self) {
+        let mut refreshes = std::mem::take(&mut self.refreshes);
+        // In turns of namespaces, so that thousands of names of one hold up no other's.
+        refreshes.sort_by_cached_key(|it| {
+            let (_, last) = self.objects.budget.last_times(&it.payers);
+            (last, it.nearest, it.spec.clone())
+        });
+        let mut waiting = 0;
+        for refresh in refreshes {
+            let Refresh {
+                spec,
+                bytes,
+                payers,
+                write,
+                ..
+            } = refresh;
+            // What was evicted for it made the name dirty again: it is written already.
+            if self.objects.in_flight.contains_key(&write.key()) {
+                continue;
+            }
+            let cost = WriteCost {
+                payers: &payers,
+                bytes,
+                since: self.now,
+            };
+            match self.objects.budget.take_times(&cost, waiting, self.now) {
+                Ok(()) => {
+                    self.objects.in_flight.insert(write.key(), VecDeque::new());
+                    self.writes.push(write);
+                }
+                Err(later) => {
+                    waiting += 1;
+                    let entry = self.names.entries.get(&spec);
+                    let wake = entry.and_then(|entry| entry.writes.wake);
+                    self.wake(&spec, wake.into_iter().chain([later]).min());
+                }
+            }
+        }
+    }
+
+    /// Returns when there may be something to write, if nothing is learned until then.
+    fn of_name(&mut self, spec: &DnsName) -> Option<Timestamp> {
+        let now = self.now;
+        let entry = self.names.entries.get_mut(spec)?;
+        if !entry.wanted && entry.objects.is_empty() && !entry.writes.creating {
+            self.names.remove(spec, now);
+            return None;
+        }
+        if entry.writes.retry_at > now {
+            return Some(entry.writes.retry_at);
+        }
+        if !self.lead.leads() {
+            return self.additions_of(spec);
+        }
+        let is_full = entry.memory.is_full(&entry.limits);
+        let mut objects = entry.objects.iter();
+        if self.objects.is_ending || objects.any(|it| it.may_be_written(is_full) <= now) {
+            self.names.enforce(spec, now);
+        }
+        let before = self.writes.len();
+        let created = self.creation_of(spec);
+        let (again, waiting) = self.statuses_of(spec);
+        let entry = self.names.entries.get_mut(spec)?;
+        if self.writes.len() == before && !waiting {
+            // What was learned needs no write.
+            (entry.writes.unwritten, entry.writes.turn) = (None, Timestamp::default());
+        }
+        created.into_iter().chain(again).min()
+    }
+
+    /// Whether objects are made and deleted now.
+    fn manages(&self) -> bool {
+        self.objects.are_in_sync && self.objects.policy.manage != ManageObjects::Never
+    }
+
+    /// Makes an object for a name that has none. Returns when it may be made, if not now.
+    fn creation_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
+        let (now, manages) = (self.now, self.manages());
+        let policy = &self.objects.policy;
+        let entry = self.names.entries.get_mut(spec)?;
+        if !manages || !entry.wanted || !entry.objects.is_empty() || entry.writes.creating {
+            return None;
+        }
+        let missing_since = entry.writes.missing_since;
+        let create_at = match policy.manage {
+            ManageObjects::Auto => missing_since + policy.create_after,
+            _ => now,
+        };
+        if create_at > now {
+            return Some(create_at);
+        }
+        let creation = WriteCost {
+            payers: &entry.with_rule,
+            bytes: CREATION,
+            since: missing_since,
+        };
+        let budget = &mut self.objects.budget;
+        if let Err(later) = budget.take(&creation, &mut entry.writes.turn, now) {
+            return Some(later);
+        }
+        entry.writes.creating = true;
+        let object = new_object(spec, entry.writes.collisions, &policy.namespace);
+        self.writes.push(Write::Create(Box::new(object)));
+        None
+    }
+
+    /// Writes the statuses of a name's objects. Returns when to come again, and whether something waits for that.
+    fn statuses_of(&mut self, spec: &DnsName) -> (Option<Timestamp>, bool) {
+        let (now, manages) = (self.now, self.manages());
+        let Some(entry) = self.names.entries.get_mut(spec) else {
+            return (None, false);
+        };
+        let mut again: Vec<Timestamp> = Vec::new();
+        let is_unused = manages && self.in_use.is_in_sync() && entry.released;
+        let mut waiting = false;
+        let StoredObjects {
+            policy,
+            in_flight,
+            budget,
+            is_ending,
+            ..
+        } = &mut *self.objects;
+        let (namespace, is_ending) = (&policy.namespace, *is_ending);
+        let (payers, is_turn) = (entry.payers(), entry.writes.has_turn());
+        let cost = WriteCost {
+            payers: &payers,
+            bytes: entry.memory.size(),
+            since: entry.writes.unwritten.as_ref().map_or(now, |it| it.since),
+        };
+        let Entry {
+            objects,
+            memory,
+            limits,
+            writes: state,
+            wanted,
+            ..
+        } = &mut **entry;
+        for object in objects.iter_mut() {
+            let key = object.key(namespace);
+            if in_flight.contains_key(&key) {
+                waiting = true;
+                continue;
+            }
+            if is_unused && object.is_ours {
+                match object.no_rule_since.map(|since| since + NO_RULE_FOR) {
+                    Some(at) if at <= now => self.writes.push(object.delete(key)),
+                    Some(at) => again.push(at),
+                    None => {
+                        let status = Stored::no_rule(spec, now).status();
+                        self.writes.push(object.write(namespace, spec, status));
+                        state.unwritten = None;
+                    }
+                }
+                continue;
+            }
+            // It is taken back if there is a rule again.
+            if object.no_rule_since.is_some() && !*wanted {
+                continue;
+            }
+            let is_dear = object.cost > DEAR && !is_ending;
+            if is_dear
+                && state.unwritten.is_some()
+                && state.turn <= now
+                && let Err(later) = budget.may_take(&cost, is_turn, now)
+            {
+                state.turn = later;
+            }
+            let paid = object
+                .may_be_written(memory.is_full(limits))
+                .max(state.turn);
+            if paid > now && is_dear {
+                waiting |= state.unwritten.is_some();
+                again.push(paid);
+                continue;
+            }
+            let Some(update) = memory.render(&object.status, now) else {
+                continue;
+            };
+            let urgent = update.is_urgent();
+            let is_reaped = self.lead.is_foreign_gc_detected();
+            let at = match update.nearest.filter(|_| is_reaped) {
+                _ if urgent => paid,
+                // Another writer removes addresses once the stored times are over.
+                Some(over) => paid.max(over),
+                None => paid.max(object.written + policy.times_interval),
+            };
+            if at > now && !(is_ending && urgent) {
+                waiting |= urgent;
+                again.push(at);
+                continue;
+            }
+            // What others found leaves a wildcard, too.
+            let only_leaves = state.unwritten.is_none() && spec.is_wildcard() && update.added == 0;
+            let cost = match only_leaves {
+                true => WriteCost {
+                    payers: &[],
+                    ..cost
+                },
+                false => cost,
+            };
+            if urgent
+                && !is_ending
+                && let Err(later) = budget.take(&cost, &mut state.turn, now)
+            {
+                waiting = true;
+                state.unwritten.get_or_insert_with(|| {
+                    Box::new(Unwritten {
+                        is_without_rule: only_leaves,
+                        ..Unwritten::since(now)
+                    })
+                });
+                again.push(later);
+                continue;
+            }
+            state.turn = Timestamp::default();
+            let write = object.write(namespace, spec, update.status());
+            if urgent {
+                self.writes.push(write);
+            } else {
+                self.refreshes.push(Refresh {
+                    nearest: update.nearest.unwrap_or(now),
+                    spec: spec.clone(),
+                    bytes: cost.bytes,
+                    payers: payers.clone(),
+                    write,
+                });
+            }
+        }
+        (again.into_iter().min(), waiting)
+    }
+}
