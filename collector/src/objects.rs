@@ -31,7 +31,7 @@ mod names;
 mod namespace_limits;
 mod newly_wanted;
 pub mod publish;
-mod standby;
+pub(crate) mod standby;
 mod standby_writes;
 mod stored_object;
 mod stored_objects;

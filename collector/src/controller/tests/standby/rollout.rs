@@ -1,15 +1,15 @@
 //! Several standbys and no leader, as collectors are rolled out.
 
 use super::*;
-use crate::controller::standby::SPREAD;
+use crate::objects::standby::SPREAD;
 
 /// In a roll-out there is no leader for up to two seconds, and each standby may be the next to end.
 #[test]
 fn when_a_standby_ends_that_wrote_without_a_leader_another_one_is_no_later() {
     let mut pair = Pair::new();
-    pair.leader.owner.lead(false, at(pair.leader.now));
-    pair.leader.owner.standby.spread = SPREAD / 2;
-    pair.standby.standby.spread = SPREAD;
+    pair.leader.controller.lead(false, at(pair.leader.now));
+    pair.leader.controller.objects.standby.spread = SPREAD / 2;
+    pair.standby.objects.standby.spread = SPREAD;
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.run(2_300);
     assert_eq!(
