@@ -1,4 +1,4 @@
-//! The owner of the statuses: how fast it takes in answers, what it remembers an address with, how often it writes, and how
+//! The controller: how fast it takes in answers, what it remembers an address with, how often it writes, and how
 //! late names are looked up.
 #![allow(
     clippy::unwrap_used,
@@ -54,7 +54,7 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
     })
 }
 
-/// An owner that leads and wants these names, which are in use.
+/// A controller that leads and wants these names, which are in use.
 fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
     let grace = Duration::from_secs(5);
     let mut controller = StatusController::new(Config {
@@ -223,7 +223,7 @@ fn rotating_answers() {
 }
 
 /// What each of 100,000 names takes with so many addresses, once all are looked up and written: the texts of the names, those
-/// in use, the index of the readers, and all that the owner keeps. They are in use, or a hundred wildcards above them are.
+/// in use, the index of the readers, and all that the controller keeps. They are in use, or a hundred wildcards above them are.
 fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     const NAMES: usize = 100_000;
     let before = counting::allocated();
@@ -369,7 +369,7 @@ fn full_wildcard() {
 }
 
 fn main() {
-    println!("classify: the owner of the statuses");
+    println!("classify: the controller");
     full_wildcard();
     unchanged_answers();
     rotating_answers();

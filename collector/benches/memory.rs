@@ -1,4 +1,4 @@
-//! What a hundred thousand names take in all: the watches of the store, the rules, the owner of the statuses, the readers'
+//! What a hundred thousand names take in all: the watches of the store, the rules, the controller, the readers'
 //! index. Every byte that is allocated counts, whoever holds it.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! How late names are looked up: the owner's task and the resolver as the program has them, with a folder as the store, all
+//! How late names are looked up: the controller's task and the resolver as the program has them, with a folder as the store, all
 //! on one core, against DNS servers in the same process on another.
 //!
 //! All names are new at once, so they also expire at about the same time: what evens that out is chance and the jitter.

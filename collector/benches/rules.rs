@@ -1,4 +1,4 @@
-//! What a change of one EgressFirewall costs beside those of others: from the event of the store until the owner of the statuses and the
+//! What a change of one EgressFirewall costs beside those of others: from the event of the store until the controller and the
 //! readers of answers know it, all in one thread.
 #![allow(
     clippy::unwrap_used,
@@ -155,7 +155,7 @@ impl Cluster {
         cluster
     }
 
-    /// The owner and the readers take in what changed.
+    /// The controller and the readers take in what changed.
     async fn take_in(&mut self) {
         self.wanted.changed().await.unwrap();
         self.controller.want(&self.wanted.borrow_and_update(), at());

@@ -219,7 +219,7 @@ pub async fn run<S: Store>(
             () = leader.changed() => {}
             Some(round) = beside.recv() => task.controller.beside(&round, task.clock.now()),
             Some(round) = rounds.recv() => task.controller.round(&round, task.clock.now()),
-            Some(request) = questions.recv() => task.controller.inspect().answer(request, task.clock.now()),
+            Some(request) = questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             // There is room for a request now: below.
             Ok(_) = requests.reserve(), if lookup_is_due => {}
@@ -265,7 +265,7 @@ impl<S: Store> Task<S> {
 
     fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {
         if let Some(networks) = networks.borrow_and_update().clone() {
-            let guards = self.controller.guard(networks, self.clock.now());
+            let guards = self.controller.names.guard(networks, self.clock.now());
             self.guards.store(Arc::new(guards));
             self.guarded = true;
         }

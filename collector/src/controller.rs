@@ -1,34 +1,28 @@
-//! The controller of all statuses: the one place that computes changes. Synchronous and without IO;
-//! [`control_loop`](crate::control_loop) feeds it and carries its writes and look-ups out.
-//!
-//! It owns all facts, each in the part that it concerns, and tells the parts what happens.
+//! The controller of all statuses: it owns all facts, each in the part that it concerns, and tells the parts what happens. Synchronous and
+//! without IO; [`control_loop`](crate::control_loop) feeds it and carries its writes and look-ups out.
 
 mod config;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
-    cluster_cidrs::Networks,
     store::{Event, ObjectKey},
 };
 
 pub use self::config::Config;
 use crate::{
-    guards::Guards,
     hearing::Hearing,
     lookup::{GapBackfill, LookupResult, Request},
     objects::{
         EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceShares,
         ObjectUpdate, StoredObjects, View, WritePlan, guarded,
         publish::{Outcome, Write},
+        report,
     },
     observation::Observation,
     observe::{Backfill, names::NameIndex},
@@ -49,18 +43,11 @@ pub struct StatusController {
 impl StatusController {
     /// Nothing is known yet, and this collector does not lead.
     pub fn new(config: Config) -> Self {
-        let Config {
-            objects,
-            limits,
-            guards,
-            namespace_limits,
-            shared,
-        } = config;
         Self {
-            shares: NamespaceShares::new(namespace_limits, shared.clone()),
-            names: NameTable::new(limits, guards, shared),
+            shares: NamespaceShares::new(config.namespace_limits, config.shared.clone()),
+            names: NameTable::new(config.limits, config.guards, config.shared),
             in_use: NamesInUse::default(),
-            objects: StoredObjects::new(objects),
+            objects: StoredObjects::new(config.objects),
             lead: Leadership::default(),
             backfill: GapBackfill::default(),
         }
@@ -175,11 +162,6 @@ impl StatusController {
         }
     }
 
-    /// Refuses the addresses of the cluster's own networks from now on, and gives the guards that do so.
-    pub fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
-        self.names.guard(networks, now)
-    }
-
     /// Takes in what the watch of the objects says.
     pub fn event(&mut self, event: Event<DnsNameResolver>, now: Timestamp) {
         self.update(now).event(event);
@@ -212,7 +194,8 @@ impl StatusController {
             backfill,
         } = self;
         lead.tick(names, now);
-        if next_backfill(backfill, in_use, objects, lead).is_some_and(|at| at <= now) {
+        let is_all_known = in_use.is_in_sync() && objects.are_in_sync();
+        if lead.leads() && is_all_known && backfill.next().is_some_and(|at| at <= now) {
             names.backfill(backfill, now);
         }
         in_use.look_at_absences(names, objects.are_in_sync(), now);
@@ -228,10 +211,13 @@ impl StatusController {
 
     /// When [`StatusController::tick`] or [`StatusController::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
+        // What is wanted must be known before, and what is known of it.
+        let is_all_known = self.in_use.is_in_sync() && self.objects.are_in_sync();
+        let backfills = self.lead.leads() && is_all_known;
         let all = [
             self.names.wakes.next(),
             self.objects.paused_until(),
-            next_backfill(&self.backfill, &self.in_use, &self.objects, &self.lead),
+            self.backfill.next().filter(|_| backfills),
             self.in_use.next_look(),
             self.names.lookups.next(),
         ];
@@ -248,14 +234,12 @@ impl StatusController {
         self.names.next_request(now)
     }
 
-    /// The index of wanted names, if it changed since the last call. It holds the names in use and those of all objects,
-    /// so that an answer counts even before the object is there.
+    /// The names in use and those of all objects, for the readers, if they changed since the last call.
     pub fn take_index(&mut self) -> Option<NameIndex> {
         self.names.index.take()
     }
 
-    /// Tells of evictions: of a name as soon as it has an object, and then at most once in a minute. What `tell` does not take is told
-    /// again after a minute.
+    /// Tells of evictions. What `tell` does not take is told again after a minute.
     pub fn tell_evictions(&mut self, now: Timestamp, tell: impl FnMut(EvictionNotice) -> bool) {
         let NameTable {
             entries,
@@ -284,17 +268,6 @@ impl StatusController {
 
     /// Sets the gauges.
     pub fn report(&self, now: Timestamp) {
-        self.inspect().report(now);
+        report(self.inspect(), now);
     }
-}
-
-/// When every name may be asked for again, if events were lost. What is wanted must be known before, and what is known of it.
-fn next_backfill(
-    backfill: &GapBackfill,
-    in_use: &NamesInUse,
-    objects: &StoredObjects,
-    lead: &Leadership,
-) -> Option<Timestamp> {
-    let is_known = lead.leads() && in_use.is_in_sync() && objects.are_in_sync();
-    backfill.next().filter(|_| is_known)
 }

@@ -1,6 +1,6 @@
 //! Why an address is there, or is not: from what is known at this moment, in plain words.
 //!
-//! - [`Known`]: what the tasks told.
+//! - [`KnownFacts`]: what the tasks told.
 //! - [`Explanation`]: what that means, for programs.
 //! - `reasons`: why something is not there; `words`: all of it for people.
 
@@ -32,10 +32,10 @@ use crate::{
 
 /// What is known of it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownFacts {
     /// The time, for what has none of its own.
     pub at: Timestamp,
-    /// What the owner knows; nothing of what can be no name.
+    /// What the controller knows; nothing of what can be no name.
     pub facts: Option<Facts>,
     /// Which rules use the names of the facts, and those that nearly want what was asked for.
     pub uses: BTreeMap<DnsName, NameUses>,
@@ -99,7 +99,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameExplained {
-    /// What the owner knows.
+    /// What the controller knows.
     #[serde(flatten)]
     pub facts: NameFacts,
     /// Which rules use it.
@@ -124,7 +124,7 @@ pub struct AddressExplained {
 
 impl Explanation {
     /// What it means.
-    pub fn new(asked: &Asked, known: &Known, sources: &PeerIds) -> Self {
+    pub fn new(asked: &Asked, known: &KnownFacts, sources: &PeerIds) -> Self {
         let facts = known.facts.as_ref();
         let names = facts.map_or(&[][..], |facts| &facts.names);
         let is_there = names.iter().any(|name| {
@@ -151,7 +151,7 @@ impl Explanation {
 }
 
 impl NameExplained {
-    fn new(facts: &NameFacts, known: &Known, sources: &PeerIds) -> Self {
+    fn new(facts: &NameFacts, known: &KnownFacts, sources: &PeerIds) -> Self {
         let addresses = facts.addresses.iter();
         let addresses = addresses.map(|(facts, in_object)| AddressExplained {
             facts: facts.clone(),

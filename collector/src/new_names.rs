@@ -1,6 +1,6 @@
 //! How fast a client may bring new names in under wildcards: what one client asks for must not hold up the answers of others.
 //!
-//! The owner tells which names under wildcards are known ([`KnownNames`]); an answer for such a name always counts. A client has a budget
+//! The controller tells which names under wildcards are known ([`KnownNames`]); an answer for such a name always counts. A client has a budget
 //! for others, and pays once for a name: for its IPv4 and its IPv6 addresses together. A name that is left out is taken in when it is
 //! asked for again and the client has budget.
 
@@ -24,7 +24,7 @@ use runtime::clock::Timestamp;
 
 use crate::notices::{Kind, Notices};
 
-/// So many parts of the tables, each with a lock: readers and the owner rarely wait for each other.
+/// So many parts of the tables, each with a lock: readers and the controller rarely wait for each other.
 const PARTS: usize = 16;
 
 /// Clients that are told apart. A client that is forgotten has its whole burst again.
@@ -164,7 +164,7 @@ struct Budget {
 }
 
 impl NewNames {
-    /// The owner tells of the names for which every answer counts, and the authors of rules are told of what is left out.
+    /// The controller tells of the names for which every answer counts, and the authors of rules are told of what is left out.
     pub fn new(limits: NewNameLimits, known: &KnownNames, notices: &Notices) -> Self {
         let limited = Limited {
             limits,

@@ -13,7 +13,7 @@
 //! - `dirty`, `writes`: what is written when; `budget`: how much in a time; [`publish`] carries it out; `write_results`: what came of it.
 //! - `standby`, `additions`, `standby_writes`: what a collector writes that does not lead.
 //!
-//! For people: `inspection`, `view`, `facts` and `metrics`.
+//! For people: `inspection`, `inspect_request`, `view`, `facts` and `metrics`.
 
 mod absence;
 mod additions;
@@ -24,6 +24,7 @@ mod eviction_log;
 mod evictions;
 mod facts;
 mod in_use;
+mod inspect_request;
 mod inspection;
 mod leadership;
 mod metrics;
@@ -45,7 +46,7 @@ pub use self::{
     eviction_log::EvictionNotice,
     evictions::Evictions,
     facts::{Facts, NameFacts},
-    inspection::InspectRequest,
+    inspect_request::InspectRequest,
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
     stored_objects::{ManageObjects, ObjectPolicy},
@@ -53,12 +54,13 @@ pub use self::{
 };
 #[cfg(test)]
 pub(crate) use self::{
-    budget::WriteCost, namespace_limits::Charged, stored_objects::MAX_IN_FLIGHT,
+    budget::WriteCost, metrics::Census, namespace_limits::Charged, stored_objects::MAX_IN_FLIGHT,
 };
 pub(crate) use self::{
     in_use::NamesInUse,
     inspection::Inspection,
     leadership::Leadership,
+    metrics::report,
     names::{NameTable, guarded},
     namespace_limits::NamespaceShares,
     stored_objects::StoredObjects,

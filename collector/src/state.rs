@@ -2,7 +2,7 @@
 //!
 //! - [`NameState`] takes in [observations](crate::observation::Observation), failed look-ups and the statuses of others, and
 //!   forgets.
-//! - [`NameState::render`] tells the status that the store should have, if it differs from the one that it has.
+//! - [`StatusUpdate::new`] tells the status that the store should have, if it differs from the one that it has.
 
 mod additions;
 mod address_stats;
@@ -11,10 +11,10 @@ mod condition;
 mod count;
 mod evict;
 mod failing_names;
-mod found;
 mod leaving;
 mod looked_up;
 mod name;
+mod name_list;
 mod name_state;
 mod removal;
 mod removed;
@@ -22,19 +22,22 @@ mod render;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod update_count;
 mod without_addresses;
 
 use std::time::Duration;
 
 pub use self::{
     additions::Addition,
-    address_stats::AddressFacts,
+    address_stats::{AddressFacts, address_stats},
     askers::Crowd,
     count::{Count, Kept, MAX_OWN_TERMS, OwnLimits},
-    failing_names::Failing,
+    evict::{Eviction, ObjectSize},
+    failing_names::{Failing, failing_names},
     looked_up::{FamilyResult, LookupSummary},
+    name_list::{NameList, NameSnapshot},
     name_state::{After, NameState, UpdateEffect},
-    render::Change,
+    render::StatusUpdate,
     stored::Stored,
 };
 

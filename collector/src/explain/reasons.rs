@@ -7,7 +7,7 @@ use runtime::{
 };
 use serde::Serialize;
 
-use super::{Known, near_misses};
+use super::{KnownFacts, near_misses};
 use crate::{
     event_history::{EventKind, HistoryEntry},
     guards::advice,
@@ -46,7 +46,7 @@ impl Reason {
 /// All of them: first those why it is not there, then what happened of late, the latest first.
 pub(super) fn reasons(
     asked: &Asked,
-    known: &Known,
+    known: &KnownFacts,
     sources: &PeerIds,
     is_there: bool,
 ) -> Vec<Reason> {
@@ -69,7 +69,7 @@ pub(super) fn reasons(
     reasons
 }
 
-fn of_text(why: &str, known: &Known, reasons: &mut Vec<Reason>) {
+fn of_text(why: &str, known: &KnownFacts, reasons: &mut Vec<Reason>) {
     let words = format!("it can be the name of no rule: {why}");
     reasons.push(Reason::new("InvalidName", words));
     for (firewall, why) in &known.refused_rules {
@@ -78,7 +78,7 @@ fn of_text(why: &str, known: &Known, reasons: &mut Vec<Reason>) {
     }
 }
 
-fn of_name(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<Reason>) {
     let specs = [Some(name.clone()), name.wildcard()];
     let specs = || specs.iter().flatten();
     let uses = |spec: &DnsName| known.uses.get(spec);
@@ -129,7 +129,7 @@ fn of_name(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reaso
     }
 }
 
-fn not_wanted(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+fn not_wanted(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<Reason>) {
     let specs = [Some(name.clone()), name.wildcard()];
     let elsewhere = specs.iter().flatten().filter_map(|it| known.uses.get(it));
     let elsewhere: usize = elsewhere.map(|uses| uses.elsewhere).sum();
@@ -182,7 +182,7 @@ fn not_wanted(name: &DnsName, asked: &Asked, known: &Known, reasons: &mut Vec<Re
     }
 }
 
-fn of_address(asked: &Asked, known: &Known, reasons: &mut Vec<Reason>) {
+fn of_address(asked: &Asked, known: &KnownFacts, reasons: &mut Vec<Reason>) {
     let Some(facts) = &known.facts else {
         return;
     };
@@ -208,7 +208,7 @@ fn refused(guard: &str) -> String {
 }
 
 /// What is not known of the rules.
-fn of_rules(known: &Known, reasons: &mut Vec<Reason>) {
+fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
     if let Some(why) = &known.out_of_sync {
         let words =
             format!("the EgressFirewalls cannot be read, so newer rules are not known: {why}");
@@ -292,7 +292,7 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
 }
 
 /// What a note says happened was undone since.
-fn is_over(note: &HistoryEntry, known: &Known) -> bool {
+fn is_over(note: &HistoryEntry, known: &KnownFacts) -> bool {
     if matches!(note.what, EventKind::Refused(_)) {
         return false;
     }

@@ -64,8 +64,8 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
     }
 }
 
-fn known(names: Vec<NameFacts>) -> Known {
-    Known {
+fn known(names: Vec<NameFacts>) -> KnownFacts {
+    KnownFacts {
         at: at(0),
         facts: Some(Facts {
             at: at(0),
@@ -86,7 +86,7 @@ fn known(names: Vec<NameFacts>) -> Known {
 }
 
 /// An Allow rule of the namespace `team`.
-fn rule(known: &mut Known, of: &str) {
+fn rule(known: &mut KnownFacts, of: &str) {
     let rule = RuleUse {
         egress_firewall: key("team", "default"),
         allowed: true,
@@ -106,15 +106,15 @@ fn note(of: &str, ip: Option<&str>, what: EventKind, seconds: i64) -> HistoryEnt
     }
 }
 
-fn explain(about: &str, known: &Known) -> Explanation {
+fn explain(about: &str, known: &KnownFacts) -> Explanation {
     Explanation::new(&Asked::new(about, None), known, &PeerIds::default())
 }
 
-fn text(about: &str, known: &Known) -> String {
+fn text(about: &str, known: &KnownFacts) -> String {
     explain(about, known).text.join("\n")
 }
 
-fn reasons(about: &str, known: &Known) -> Vec<&'static str> {
+fn reasons(about: &str, known: &KnownFacts) -> Vec<&'static str> {
     let reasons = explain(about, known).reasons;
     reasons.iter().map(|reason| reason.reason).collect()
 }
@@ -286,7 +286,7 @@ fn what_is_there_for_another_namespace_is_not_there_for_this_one() {
 
 #[test]
 fn a_text_that_is_no_name_says_why_and_which_rules_have_it_in_vain() {
-    let mut known = Known {
+    let mut known = KnownFacts {
         facts: None,
         ..known(Vec::new())
     };
@@ -438,7 +438,7 @@ fn the_limits_of_a_namespace_are_told_and_to_a_namespace_only_its_own() {
         rule(&mut known, "*.example.com.");
         known
     };
-    let words = |known: &Known, namespace: Option<&str>| {
+    let words = |known: &KnownFacts, namespace: Option<&str>| {
         let asked = Asked::new("a.example.com", namespace.map(str::to_owned));
         let found = Explanation::new(&asked, known, &PeerIds::default()).reasons;
         let found = found.into_iter().filter(|it| it.reason == "LimitExceeded");

@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{InspectSources, Inspector, PATIENCE, PROGRAM};
 use crate::{
-    explain::{Explanation, Known, near_misses},
+    explain::{Explanation, KnownFacts, near_misses},
     objects::InspectRequest,
     rules::{Overview, UsesAsked, validation::Fault},
 };
@@ -53,9 +53,9 @@ impl Inspector {
 }
 
 impl InspectSources {
-    async fn known(&self, asked: &Asked) -> Option<Known> {
+    async fn known(&self, asked: &Asked) -> Option<KnownFacts> {
         let overview = Arc::clone(&self.overview.borrow());
-        let mut known = Known {
+        let mut known = KnownFacts {
             at: self.clock.now(),
             facts: None,
             uses: BTreeMap::new(),

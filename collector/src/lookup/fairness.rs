@@ -140,7 +140,7 @@ impl Turns {
         }
     }
 
-    /// Takes a request, and gives one back for which there is no room. Each name comes once: the owner asks for none again before
+    /// Takes a request, and gives one back for which there is no room. Each name comes once: the controller asks for none again before
     /// it was told of the last time.
     pub(super) fn take(&mut self, request: Request) -> Option<Request> {
         // A name of several namespaces is of the one that keeps it waiting least.

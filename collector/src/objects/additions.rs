@@ -165,7 +165,10 @@ impl Additions {
 
     /// Whether the memory knows an address of today that does not wait to be added.
     pub(crate) fn lacks_some_of(&self, memory: &NameState, now: Timestamp) -> bool {
-        let mut alive = memory.alive(now).flat_map(|(_, _, addresses, _)| addresses);
+        let mut alive = memory
+            .list()
+            .alive(now)
+            .flat_map(|(_, _, addresses, _)| addresses);
         let waits = |ip| self.waiting.iter().any(|it| it.addition.ip == ip);
         self.waiting.len() < MOST && alive.any(|(ip, _)| !waits(ip))
     }

@@ -204,8 +204,8 @@ impl Entry {
 
     /// Pods of these clients' namespaces asked for what was learned of a name: they pay for the write.
     pub(crate) fn learned_for(&mut self, name: &DnsName, clients: &Clients, at: Timestamp) {
-        let askers = match self.memory.spec().is_wildcard() {
-            true => self.memory.askers_of(name),
+        let askers = match self.memory.list().spec().is_wildcard() {
+            true => self.memory.list().askers_of(name),
             false => &[],
         };
         let crowd = crowd(clients, &self.with_rule);
@@ -236,7 +236,7 @@ impl Entry {
                 ttl: self.limits.clamp(*ttl),
             };
             let additions = self.additions.get_or_insert_default();
-            is_missing |= additions.add(self.memory.spec(), &missing);
+            is_missing |= additions.add(self.memory.list().spec(), &missing);
         }
         is_missing
     }

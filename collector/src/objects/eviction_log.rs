@@ -51,7 +51,7 @@ impl EvictionLog {
         self.all.add(learned);
         if let Some(entry) = entry {
             entry.evicted.get_or_insert_default().evictions.add(learned);
-            self.untold.insert(entry.memory.spec().clone());
+            self.untold.insert(entry.memory.list().spec().clone());
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     inspection::Inspection,
     view::{FailureView, MAX_FAILING},
 };
-use crate::state::AddressFacts;
+use crate::state::{AddressFacts, address_stats, failing_names};
 
 /// So many addresses are told of, and of so many names; the others are counted.
 const MOST: usize = 1_000;
@@ -96,7 +96,7 @@ impl Inspection<'_> {
                 facts.guarded = self.names.guards.admit(*address).err();
                 let entries = self.names.entries.iter();
                 let mut names_with_address: Vec<_> = entries
-                    .filter(|(_, entry)| entry.memory.has_address(*address))
+                    .filter(|(_, entry)| entry.memory.list().has_address(*address))
                     .collect();
                 names_with_address.sort_unstable_by_key(|(spec, _)| *spec);
                 facts.more_names = names_with_address.len().saturating_sub(MOST);
@@ -123,7 +123,7 @@ impl Inspection<'_> {
             let mut objects = entry.objects.iter();
             objects.any(|object| object.status.has(&facts.name, facts.ip))
         };
-        let mut addresses = entry.memory.address_stats(&entry.limits, asked_for);
+        let mut addresses = address_stats(entry.memory.list(), &entry.limits, asked_for);
         let told = addresses.by_ref().take(MOST);
         let told = told.map(|facts| {
             let stands = stands(&facts);
@@ -132,10 +132,10 @@ impl Inspection<'_> {
         let told: Vec<_> = told.collect();
         let more_addresses = addresses.count();
         let is_asked = |name: &DnsName| asked.is_none_or(|asked| asked == name);
-        let names = std::iter::once(spec).chain(entry.memory.names());
+        let names = std::iter::once(spec).chain(entry.memory.list().names());
         let due = names.chain(asked).filter(|name| is_asked(name));
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();
-        let failing = entry.memory.failing_names();
+        let failing = failing_names(&entry.memory);
         let failing = failing.filter(|failing| is_asked(failing.dns_name));
         NameFacts {
             name: spec.clone(),

@@ -3,7 +3,7 @@
 use metrics::gauge;
 use runtime::{clock::Timestamp, cluster_cidrs::Purpose, metrics::Label};
 
-use super::inspection::Inspection;
+use super::{inspection::Inspection, names::NameTable};
 use crate::guards;
 
 runtime::metrics! {
@@ -56,38 +56,40 @@ pub(crate) struct Census {
     pub(crate) fullest: [f64; 3],
 }
 
-impl Inspection<'_> {
-    /// Sets the gauges.
-    pub(crate) fn report(&self, now: Timestamp) {
-        let (held, _) = self.in_use.held(now);
-        gauge!("collector_held_names").set(held as f64);
-        let census = self.census();
-        gauge!("collector_names").set(self.names.entries.len() as f64);
-        gauge!("collector_names_without_addresses").set(census.bare as f64);
-        gauge!("collector_objects").set(self.objects.count() as f64);
-        gauge!("collector_addresses").set(census.addresses as f64);
-        gauge!("collector_lookups_scheduled").set(self.names.lookups.len() as f64);
-        let [name, wildcard, object] = census.fullest;
-        for (limit, fill) in [
-            ("addresses_per_name", name),
-            ("names_per_wildcard", wildcard),
-            ("object_bytes", object),
-        ] {
-            gauge!("collector_limit_fill_ratio", "limit" => limit).set(fill);
-        }
-    }
-
-    pub(crate) fn census(&self) -> Census {
-        let mut census = Census::default();
-        for entry in self.names.entries.values() {
-            census.addresses += entry.memory.addresses();
-            let is_bare = entry.memory.is_empty() && !entry.memory.spec().is_wildcard();
+impl Census {
+    pub(crate) fn new(names: &NameTable) -> Self {
+        let mut census = Self::default();
+        for entry in names.entries.values() {
+            census.addresses += entry.memory.list().addresses();
+            let is_bare =
+                entry.memory.list().is_empty() && !entry.memory.list().spec().is_wildcard();
             census.bare += usize::from(entry.wanted && is_bare);
-            let fill = entry.memory.fill(&entry.limits);
+            let memory = &entry.memory;
+            let fill = memory.size().fill(memory.list(), &entry.limits);
             for (most, fill) in census.fullest.iter_mut().zip(fill) {
                 *most = most.max(fill);
             }
         }
         census
+    }
+}
+
+/// Sets the gauges.
+pub(crate) fn report(inspection: Inspection<'_>, now: Timestamp) {
+    let (held, _) = inspection.in_use.held(now);
+    gauge!("collector_held_names").set(held as f64);
+    let census = Census::new(inspection.names);
+    gauge!("collector_names").set(inspection.names.entries.len() as f64);
+    gauge!("collector_names_without_addresses").set(census.bare as f64);
+    gauge!("collector_objects").set(inspection.objects.count() as f64);
+    gauge!("collector_addresses").set(census.addresses as f64);
+    gauge!("collector_lookups_scheduled").set(inspection.names.lookups.len() as f64);
+    let [name, wildcard, object] = census.fullest;
+    for (limit, fill) in [
+        ("addresses_per_name", name),
+        ("names_per_wildcard", wildcard),
+        ("object_bytes", object),
+    ] {
+        gauge!("collector_limit_fill_ratio", "limit" => limit).set(fill);
     }
 }

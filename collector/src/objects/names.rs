@@ -66,7 +66,7 @@ impl Wakes {
     }
 }
 
-/// The names of all entries, as the readers see them.
+/// The names in use and those of all objects, as the readers see them, so that an answer counts even before the object is there.
 #[derive(Debug, Default)]
 pub(crate) struct WantedIndex {
     names: NameIndex,
@@ -127,7 +127,7 @@ impl NameTable {
         };
         self.index.remove(name);
         entry.memory.end();
-        for (name, family, addresses, client) in entry.memory.alive(now) {
+        for (name, family, addresses, client) in entry.memory.list().alive(now) {
             self.shared.remembered.keep(&Answer {
                 name: &name.into(),
                 family,
@@ -136,7 +136,7 @@ impl NameTable {
                 client,
             });
         }
-        for name in entry.memory.names().chain([name]) {
+        for name in entry.memory.list().names().chain([name]) {
             self.reschedule(name);
         }
     }
@@ -170,7 +170,7 @@ impl NameTable {
             return;
         };
         let removal = match removes {
-            true => entry.memory.next_removal(&entry.limits),
+            true => entry.memory.list().next_removal(&entry.limits),
             false => None,
         };
         // Never in the past, or looking would never end.
@@ -197,7 +197,10 @@ impl NameTable {
         for entry in self.entries.values_mut() {
             entry.memory.not_idle(now);
         }
-        let names = self.entries.values().flat_map(|it| it.memory.names());
+        let names = self
+            .entries
+            .values()
+            .flat_map(|it| it.memory.list().names());
         for name in names.cloned().collect::<Vec<_>>() {
             self.reschedule(&name);
         }
@@ -211,7 +214,7 @@ impl NameTable {
         }
         let was_asking = self.lookups.gap(now);
         let entries = self.entries.iter();
-        let names = entries.flat_map(|(spec, entry)| entry.memory.names().chain([spec]));
+        let names = entries.flat_map(|(spec, entry)| entry.memory.list().names().chain([spec]));
         let names: BTreeSet<DnsName> = names.cloned().collect();
         for name in names {
             self.reschedule(&name);

@@ -162,7 +162,7 @@ impl NamespaceShares {
             return false;
         };
         let (memory, name) = (&entry.memory, &observation.name);
-        if memory.spec() == name || memory.addresses_of(name) > 0 {
+        if memory.list().spec() == name || memory.list().addresses_of(name) > 0 {
             return false;
         }
         let crowd = entry.crowd(&self.shared.clients);
@@ -176,13 +176,13 @@ impl NamespaceShares {
 
     /// What another collector wrote, without the names under a wildcard that this one refused; nothing if there are none.
     pub(super) fn without_refused(&self, entry: &Entry, status: &Stored) -> Option<Stored> {
-        let (memory, spec) = (&entry.memory, entry.memory.spec());
+        let (memory, spec) = (&entry.memory, entry.memory.list().spec());
         let mut with_rule = entry.with_rule.iter().copied();
         if self.over.is_empty() || !with_rule.clone().any(|it| self.is_closed(it)) {
             return None;
         }
         let are_all_closed = with_rule.all(|it| self.is_closed(it));
-        let is_new = |name: &DnsName| name != spec && memory.addresses_of(name) == 0;
+        let is_new = |name: &DnsName| name != spec && memory.list().addresses_of(name) == 0;
         status.without(|name| is_new(name) && self.refused.has(name, are_all_closed))
     }
 

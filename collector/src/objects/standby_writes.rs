@@ -78,7 +78,7 @@ impl WritePlan<'_> {
             }
             let cost = WriteCost {
                 payers: with_rule,
-                bytes: memory.size(),
+                bytes: memory.size().bytes(),
                 since: missing.iter().map(|it| it.since).min().unwrap_or(now),
             };
             if let Err(later) = budget.take(&cost, &mut state.turn, now) {

@@ -102,7 +102,13 @@ impl ObjectUpdate<'_> {
             return;
         };
         let fresh = std::mem::take(&mut entry.fresh);
-        let names: Vec<DnsName> = entry.memory.names().chain([&spec]).cloned().collect();
+        let names: Vec<DnsName> = entry
+            .memory
+            .list()
+            .names()
+            .chain([&spec])
+            .cloned()
+            .collect();
         self.names.learned(&spec, &learned, self.now);
         self.follow_status(&spec);
         for name in names {
@@ -118,7 +124,7 @@ impl ObjectUpdate<'_> {
     /// The name that an object is of, if it is one.
     fn read_spec(&self, object: &DnsNameResolver) -> Option<DnsName> {
         if let Some(entry) = self.names.entries.get(object.spec.name.as_str()) {
-            return Some(entry.memory.spec().clone());
+            return Some(entry.memory.list().spec().clone());
         }
         let spec = DnsName::parse(&object.spec.name).ok()?;
         (spec.as_str() == object.spec.name).then_some(spec)
@@ -189,7 +195,7 @@ impl ObjectUpdate<'_> {
             // Otherwise two collectors would write twice as much together.
             let cost = WriteCost {
                 payers: &entry.with_rule,
-                bytes: entry.memory.size(),
+                bytes: entry.memory.size().bytes(),
                 since: now,
             };
             self.objects.budget.charge(&cost, now);

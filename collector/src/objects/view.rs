@@ -9,7 +9,10 @@ use serde::Serialize;
 use super::{
     Evictions, NamespaceShare, entry::Entry, inspection::Inspection, stored_object::StoredObject,
 };
-use crate::{failure::Failure, state::Failing};
+use crate::{
+    failure::Failure,
+    state::{Failing, failing_names},
+};
 
 /// How many failing names are named of each that is in use.
 pub(crate) const MAX_FAILING: usize = 10;
@@ -115,9 +118,9 @@ impl Inspection<'_> {
     fn view_of(&self, name: &DnsName, entry: &Entry, now: Timestamp) -> NameView {
         let key = |object: &StoredObject| self.objects.key(&object.name);
         let evicted = entry.evicted.as_deref().copied().unwrap_or_default();
-        let due = once(name).chain(entry.memory.names());
+        let due = once(name).chain(entry.memory.list().names());
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();
-        let failures = entry.memory.failing_names().take(MAX_FAILING);
+        let failures = failing_names(&entry.memory).take(MAX_FAILING);
         NameView {
             name: name.clone(),
             objects: entry.objects.iter().map(key).collect(),
@@ -126,12 +129,12 @@ impl Inspection<'_> {
             held: self.in_use.is_held(name),
             left_out: entry.left_out,
             full: entry.denied && evicted.evictions.addresses > 0,
-            names: entry.memory.names().count(),
-            addresses: entry.memory.addresses(),
+            names: entry.memory.list().names().count(),
+            addresses: entry.memory.list().addresses(),
             // What is overdue, or has no time because it was never looked up, is next.
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.lookups.barren(name),
-            failing: entry.memory.failing_names().count(),
+            failing: failing_names(&entry.memory).count(),
             failures: failures.map(FailureView::of).collect(),
             evictions: evicted.evictions,
             failed_writes: entry.writes.failures,

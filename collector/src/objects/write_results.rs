@@ -10,7 +10,7 @@ use super::{
     publish::{Outcome, Write},
     updates::{ObjectUpdate, Writer},
 };
-use crate::lookup::spread;
+use crate::{lookup::spread, state::Eviction};
 
 /// The wait after a first write that failed; it doubles six times, to 6.4 s.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ impl ObjectUpdate<'_> {
             && !entry.released
         {
             let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
-            let learned = memory.shrink(self.now, limits, crowd);
+            let learned = Eviction::new(memory, limits, self.now).shrink(crowd);
             self.names.learned(spec, &learned, self.now);
         }
         self.failed(key, write, None);

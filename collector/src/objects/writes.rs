@@ -15,7 +15,10 @@ use super::{
     stored_object::new_object,
     stored_objects::{ManageObjects, StoredObjects},
 };
-use crate::{clients::Namespace, state::Stored};
+use crate::{
+    clients::Namespace,
+    state::{StatusUpdate, Stored},
+};
 
 /// What is to be written of an object that costs more is only found out when it may be written.
 const DEAR: usize = 100_000;
@@ -158,7 +161,8 @@ impl<'a> WritePlan<'a> {
         if !self.lead.leads() {
             return self.additions_of(spec);
         }
-        let is_full = entry.memory.is_full(&entry.limits);
+        let memory = &entry.memory;
+        let is_full = memory.size().is_full(memory.list(), &entry.limits);
         let mut objects = entry.objects.iter();
         if self.objects.is_ending || objects.any(|it| it.may_be_written(is_full) <= now) {
             self.names.enforce(spec, now);
@@ -230,7 +234,7 @@ impl<'a> WritePlan<'a> {
         let (payers, is_turn) = (entry.payers(), entry.writes.has_turn());
         let cost = WriteCost {
             payers: &payers,
-            bytes: entry.memory.size(),
+            bytes: entry.memory.size().bytes(),
             since: entry.writes.unwritten.as_ref().map_or(now, |it| it.since),
         };
         let Entry {
@@ -272,14 +276,14 @@ impl<'a> WritePlan<'a> {
                 state.turn = later;
             }
             let paid = object
-                .may_be_written(memory.is_full(limits))
+                .may_be_written(memory.size().is_full(memory.list(), limits))
                 .max(state.turn);
             if paid > now && is_dear {
                 waiting |= state.unwritten.is_some();
                 again.push(paid);
                 continue;
             }
-            let Some(update) = memory.render(&object.status, now) else {
+            let Some(update) = StatusUpdate::new(memory, &object.status, now) else {
                 continue;
             };
             let urgent = update.is_urgent();

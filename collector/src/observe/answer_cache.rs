@@ -70,7 +70,7 @@ struct Key {
 
 /// Shows that a message was kept in this second.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct CacheMark {
     key: Key,
     said: u64,
 }
@@ -110,7 +110,7 @@ impl AnswerCache {
         family: Family,
         message: &[u8],
         at: Timestamp,
-    ) -> Option<Mark> {
+    ) -> Option<CacheMark> {
         let shards = self.0.as_deref()?;
         let second = at.floor_second().as_millis();
         let said = shards
@@ -120,7 +120,7 @@ impl AnswerCache {
         let shard = shards.lock(key.shard)?;
         let known = shard.answers.peek(&key.hash);
         let is_kept = known.is_some_and(|known| known.said == Some(said));
-        (!is_kept).then_some(Mark { key, said })
+        (!is_kept).then_some(CacheMark { key, said })
     }
 
     /// Keeps an answer, besides the earlier ones for the name and the family: pods use those, too. Where there is no room, the
@@ -132,7 +132,7 @@ impl AnswerCache {
     }
 
     /// [`AnswerCache::keep`] of what a message that [is new](Self::is_new) says.
-    pub fn keep_marked(&self, mark: Mark, answer: &Answer<'_>) {
+    pub fn keep_marked(&self, mark: CacheMark, answer: &Answer<'_>) {
         if let Some(shards) = &self.0 {
             shards.keep(mark.key, Some(mark.said), answer);
         }

@@ -157,8 +157,6 @@ struct Reader<'a> {
     standing: PeerStatus,
     /// The stream as those see it who probe; of a peer that may not speak yet they see nothing.
     probed: Stream,
-    /// Where what it says is seen, once it may speak.
-    source: Provenance,
     /// Since when the peer may not speak.
     unknown_since: Option<Instant>,
     /// An event came that should have shown the secret.
@@ -207,7 +205,7 @@ impl<'a> Reader<'a> {
         Self {
             ingest,
             probed,
-            source,
+            history: StreamHistory::of_stream(source),
             permit,
             unknown_since: (!is_known).then_some(now),
             standing,
@@ -218,7 +216,6 @@ impl<'a> Reader<'a> {
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
-            history: StreamHistory::of_stream(),
             observed: Vec::new(),
             delays: histogram!("collector_observation_delay_seconds"),
             data_frames: 0,
@@ -368,8 +365,7 @@ impl<'a> Reader<'a> {
             self.hold();
             return;
         }
-        for observation in &mut self.observed {
-            observation.source = self.source;
+        for observation in &self.observed {
             if let Some(answered_at) = observation.answered_at {
                 let delay = observation.at.since(answered_at);
                 self.delays.record(delay);
@@ -437,12 +433,17 @@ impl<'a> Reader<'a> {
     fn standing_changed(&mut self) {
         let is_known = self.standing.is_known();
         self.permit.set_known(is_known);
-        (self.probed, self.source) = known(self.ingest, &self.permit, is_known);
+        (self.probed, self.history.source) = known(self.ingest, &self.permit, is_known);
         self.unknown_since = (!is_known).then(Instant::now);
         if is_known {
             self.held_bytes = 0;
             self.held.append(&mut self.observed);
             self.observed = std::mem::take(&mut self.held);
+            // Only now it is known whose stream it is.
+            for observation in &mut self.observed {
+                observation.source = self.history.source;
+            }
+            self.counts.set_source_of_rebindings(self.history.source);
             self.hand_over();
             // By what was counted it is seen that it may speak.
             if self.frames.phase() == Phase::Streaming {

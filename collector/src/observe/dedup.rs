@@ -1,6 +1,6 @@
 //! What a stream has just said already.
 //!
-//! A name in use is asked for again and again. Each time, its addresses would go through the queue and wake the owner of the
+//! A name in use is asked for again and again. Each time, its addresses would go through the queue and wake the controller of the
 //! statuses: far more work than reading the answer, for times that are later by some milliseconds.
 
 use proto::dns;
@@ -22,9 +22,9 @@ pub(super) struct Repeats(Box<[u64]>);
 
 /// What an answer is found by within its span.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark(u64);
+pub(super) struct AnswerHash(u64);
 
-impl Mark {
+impl AnswerHash {
     /// Of a message, when it was given and when it was received. Each index has marks of its own: what was said before a name was
     /// wanted, or wanted again, does not count.
     pub(super) fn new(
@@ -47,12 +47,12 @@ impl Repeats {
     }
 
     /// Whether it was kept.
-    pub(super) fn has(&self, mark: Mark) -> bool {
+    pub(super) fn has(&self, mark: AnswerHash) -> bool {
         self.0.get(self.place(mark)) == Some(&mark.0)
     }
 
     /// Keeps it.
-    pub(super) fn keep(&mut self, mark: Mark) {
+    pub(super) fn keep(&mut self, mark: AnswerHash) {
         let place = self.place(mark);
         if let Some(kept) = self.0.get_mut(place) {
             *kept = mark.0;
@@ -60,7 +60,7 @@ impl Repeats {
     }
 
     /// By the upper bits, scaled to what there is.
-    fn place(&self, Mark(mark): Mark) -> usize {
+    fn place(&self, AnswerHash(mark): AnswerHash) -> usize {
         ((u128::from(mark) * self.0.len() as u128) >> u64::BITS) as usize
     }
 }

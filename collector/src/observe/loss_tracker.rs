@@ -1,4 +1,4 @@
-//! What was lost on the way to the owner of the statuses, as far as that can be known, so that it is asked for again.
+//! What was lost on the way to the controller, as far as that can be known, so that it is asked for again.
 //!
 //! Two kinds: an observation that found no room, of which the name is kept; and whatever a stream would have told while it was
 //! broken, of which nothing is known, so that every wanted name is asked for again. CoreDNS drops events too, when its own queue

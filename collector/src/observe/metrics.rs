@@ -104,7 +104,13 @@ impl Counts {
     }
 
     /// A wanted name was answered with a refused address.
-    pub fn rebound(&mut self, name: &DnsName, address: IpAddr, reason: &'static str) {
+    pub fn rebound(
+        &mut self,
+        name: &DnsName,
+        address: IpAddr,
+        reason: &'static str,
+        source: Provenance,
+    ) {
         self.rebound += 1;
         let is_known = |it: &Rebinding| (&it.name, it.address) == (name, address);
         if self.rebindings.len() < MAX_REBINDINGS && !self.rebindings.iter().any(is_known) {
@@ -112,8 +118,15 @@ impl Counts {
                 name: name.clone(),
                 address,
                 reason,
-                source: Provenance::STREAM,
+                source,
             });
+        }
+    }
+
+    /// Only now it is known where these answers were seen.
+    pub fn set_source_of_rebindings(&mut self, source: Provenance) {
+        for rebinding in &mut self.rebindings {
+            rebinding.source = source;
         }
     }
 

@@ -12,7 +12,7 @@ use runtime::clock::{Clock, Timestamp};
 use smallvec::SmallVec;
 
 use super::{
-    dedup::{Mark, Repeats},
+    dedup::{AnswerHash, Repeats},
     lag::Lateness,
     metrics::{Counts, Outcome},
     secret::Secrets,
@@ -48,18 +48,32 @@ pub struct Context<'a> {
 }
 
 /// The past of a stream, as far as its next events depend on it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StreamHistory {
+    /// Where what the stream says is seen.
+    pub(super) source: Provenance,
     dedup: Repeats,
     lag: Lateness,
 }
 
+impl Default for StreamHistory {
+    /// Of events of which it is not known who sent them.
+    fn default() -> Self {
+        Self {
+            source: Provenance::STREAM,
+            dedup: Repeats::default(),
+            lag: Lateness::default(),
+        }
+    }
+}
+
 impl StreamHistory {
     /// For a stream, whose repeated answers are left out. The [default](Self::default) takes each.
-    pub(super) fn of_stream() -> Self {
+    pub(super) fn of_stream(source: Provenance) -> Self {
         Self {
+            source,
             dedup: Repeats::of_stream(),
-            ..Self::default()
+            lag: Lateness::default(),
         }
     }
 
@@ -70,7 +84,7 @@ impl StreamHistory {
 }
 
 /// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
-/// owner must be bounded in bytes too.
+/// controller must be bounded in bytes too.
 pub const MAX_ADDRESSES: usize = 1000;
 
 /// A good answer to a question for addresses.
@@ -193,7 +207,7 @@ fn take_wanted(
     let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
     let message = event.message.unwrap_or_default();
     // Without a client's address the collector cannot tell a repeat from another client's answer.
-    let mark = client.map(|_| Mark::new(message, answered_at, at, context.names));
+    let mark = client.map(|_| AnswerHash::new(message, answered_at, at, context.names));
     if mark.is_some_and(|mark| history.dedup.has(mark)) {
         return Err(Outcome::Repeated);
     }
@@ -216,7 +230,7 @@ fn take_wanted(
         })
         .map_err(|_| Outcome::BadMessage)?;
     if let Some((address, reason)) = refused {
-        counts.rebound(&name, address, reason);
+        counts.rebound(&name, address, reason, history.source);
     }
     if addresses.is_empty() {
         return Err(if refused.is_some() {
@@ -243,7 +257,7 @@ fn take_wanted(
         given: history.given(answered_at, at),
         client,
         truncated: response.truncated(),
-        source: Provenance::STREAM,
+        source: history.source,
     })
 }
 
@@ -263,7 +277,12 @@ fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory)
 }
 
 #[inline(never)]
-fn remember_new(asked: Asked<'_>, mark: answer_cache::Mark, at: Timestamp, context: Context<'_>) {
+fn remember_new(
+    asked: Asked<'_>,
+    mark: answer_cache::CacheMark,
+    at: Timestamp,
+    context: Context<'_>,
+) {
     let Asked {
         event,
         response,

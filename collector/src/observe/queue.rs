@@ -1,4 +1,4 @@
-//! The queue between the readers and the owner of the statuses, bounded in bytes; no peer may fill more than a part of it.
+//! The queue between the readers and the controller, bounded in bytes; no peer may fill more than a part of it.
 
 use std::{mem::size_of, net::IpAddr, sync::Arc, vec};
 
@@ -48,7 +48,7 @@ impl Share {
     }
 }
 
-/// The owner's end.
+/// The controller's end.
 #[derive(Debug)]
 pub struct Receiver {
     waiting: mpsc::Receiver<Waiting>,

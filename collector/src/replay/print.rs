@@ -37,14 +37,14 @@ enum Line<'a> {
     Changed {
         at: String,
         #[serde(flatten)]
-        change: &'a Change,
+        change: &'a AddressChange,
     },
     /// All of it.
     Summary {
         frames: u64,
         events: BTreeMap<&'static str, u64>,
         addresses_refused: BTreeMap<&'static str, u64>,
-        names: Vec<Kept>,
+        names: Vec<FinalAddresses>,
     },
 }
 
@@ -56,7 +56,7 @@ struct Answered {
 
 /// What a status holds at the end.
 #[derive(Serialize)]
-struct Kept {
+struct FinalAddresses {
     rule: String,
     name: String,
     addresses: Vec<String>,
@@ -64,7 +64,7 @@ struct Kept {
 
 /// An address that came or left.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub(super) struct Change {
+pub(super) struct AddressChange {
     /// `spec.name` of the object.
     rule: String,
     name: String,
@@ -76,11 +76,11 @@ pub(super) struct Change {
 pub(super) fn address_changes(
     before: Option<&DnsNameResolver>,
     after: &DnsNameResolver,
-) -> Vec<Change> {
+) -> Vec<AddressChange> {
     let before = before.map(entries).unwrap_or_default();
     let after_all = entries(after);
     let change = |added| {
-        move |(name, address): &(&str, &str)| Change {
+        move |(name, address): &(&str, &str)| AddressChange {
             rule: after.spec.name.clone(),
             name: (*name).to_owned(),
             address: (*address).to_owned(),
@@ -131,7 +131,7 @@ impl<W: Write> Printer<W> {
         })
     }
 
-    pub(super) fn changed(&mut self, at: Timestamp, change: &Change) -> io::Result<()> {
+    pub(super) fn changed(&mut self, at: Timestamp, change: &AddressChange) -> io::Result<()> {
         let at = text(at);
         self.line(&Line::Changed { at, change })
     }
@@ -154,7 +154,7 @@ impl<W: Write> Printer<W> {
             if kept.is_empty() {
                 kept.insert(object.spec.name.clone(), Vec::new());
             }
-            names.extend(kept.into_iter().map(|(name, addresses)| Kept {
+            names.extend(kept.into_iter().map(|(name, addresses)| FinalAddresses {
                 rule: object.spec.name.clone(),
                 name,
                 addresses,
@@ -224,7 +224,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for FinalAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rule)?;
         if self.name != self.rule {

@@ -2,7 +2,7 @@
 //!
 //! The deletion of a CRD arrives as the deletion of each object, and a restored store as a list without them. So what went is
 //! believed once a complete list made a while later lacks it too, at once if it is only a few; otherwise its names are held by
-//! the owner of the statuses, for ten minutes. Where many went and come back one by one, the last ones are as likely to come
+//! the controller, for ten minutes. Where many went and come back one by one, the last ones are as likely to come
 //! back as the first: their ten minutes begin anew when few are left.
 
 use std::{

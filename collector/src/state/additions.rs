@@ -7,7 +7,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     Limits, Stored,
-    condition::Told,
+    condition::ConditionWords,
     evict::{OBJECT_BYTES, address_bytes, name_bytes},
     name::Verdict,
     stored::{StoredAddress, StoredName},
@@ -87,7 +87,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
         let name = StoredName {
             dns_name: addition.name.clone(),
             addresses: [address].into(),
-            told: Told::Nothing.next(Verdict::Resolved, now),
+            told: ConditionWords::Nothing.next(Verdict::Resolved, now),
             failures: 0,
         };
         match addition.name.is_wildcard() {

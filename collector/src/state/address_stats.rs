@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 use serde::Serialize;
 
-use super::{Limits, NameState, Stored, removal::removal};
+use super::{Limits, NameList, Stored, removal::removal};
 use crate::observation::Provenance;
 
 /// What is known of an address of a name.
@@ -38,39 +38,32 @@ pub struct AddressFacts {
     pub goes_once_looked_up: bool,
 }
 
-impl NameState {
-    /// What is known of the addresses that are asked for, in their order.
-    pub fn address_stats<'a>(
-        &'a self,
-        limits: &'a Limits,
-        asked_for: impl Fn(&DnsName, IpAddr) -> bool + 'a,
-    ) -> impl Iterator<Item = AddressFacts> + 'a {
-        let all = self.names.iter().flat_map(|name| {
-            let addresses = name.addresses.iter();
-            addresses.map(move |address| (name, address))
-        });
-        let asked_for = all.filter(move |(name, address)| asked_for(&name.dns_name, address.ip));
-        asked_for.map(|(name, address)| {
-            let removal = removal(name, address, name.dns_name != self.spec, limits);
-            AddressFacts {
-                name: name.dns_name.clone(),
-                ip: address.ip,
-                ttl: address.ttl,
-                looked_up: address.looked_up,
-                seen: address.seen,
-                source: address.source,
-                first_client: name.askers.first(),
-                expires: address.expiry(),
-                goes: removal.unwrap_or_else(|| address.earliest_removal(limits)),
-                goes_once_looked_up: removal.is_none(),
-            }
-        })
-    }
-
-    /// Whether an address is known, of whatever name.
-    pub fn has_address(&self, ip: IpAddr) -> bool {
-        self.names.iter().any(|name| name.address(&ip).is_some())
-    }
+/// What is known of the addresses that are asked for, in their order.
+pub fn address_stats<'a>(
+    list: &'a NameList,
+    limits: &'a Limits,
+    asked_for: impl Fn(&DnsName, IpAddr) -> bool + 'a,
+) -> impl Iterator<Item = AddressFacts> + 'a {
+    let all = list.names.iter().flat_map(|name| {
+        let addresses = name.addresses.iter();
+        addresses.map(move |address| (name, address))
+    });
+    let asked_for = all.filter(move |(name, address)| asked_for(&name.dns_name, address.ip));
+    asked_for.map(|(name, address)| {
+        let removal = removal(name, address, list.is_found(name), limits);
+        AddressFacts {
+            name: name.dns_name.clone(),
+            ip: address.ip,
+            ttl: address.ttl,
+            looked_up: address.looked_up,
+            seen: address.seen,
+            source: address.source,
+            first_client: name.askers.first(),
+            expires: address.expiry(),
+            goes: removal.unwrap_or_else(|| address.earliest_removal(limits)),
+            goes_once_looked_up: removal.is_none(),
+        }
+    })
 }
 
 impl Stored {

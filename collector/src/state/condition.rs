@@ -20,7 +20,7 @@ pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 
 /// What the conditions of a name in a status say.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum ConditionWords {
     /// There are none.
     Nothing,
     /// What a collector writes for this verdict, true since then.
@@ -47,7 +47,7 @@ const VERDICTS: [Verdict; 14] = [
     Verdict::Failing(Failure::NoServer),
 ];
 
-impl Told {
+impl ConditionWords {
     pub(super) fn new(conditions: &[Condition]) -> Self {
         let [only] = conditions else {
             return match conditions {

@@ -1,10 +1,10 @@
 //! How many addresses there are, and how many of them there would be on the terms of each namespace.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use runtime::clock::Timestamp;
 
-use super::{Limits, NameState, name::Name};
+use super::{Limits, NameList, name::Name};
 use crate::clients::Namespace;
 
 /// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
@@ -59,6 +59,18 @@ pub struct Kept<'a> {
 }
 
 impl Kept<'_> {
+    /// The addresses of the name that all this is of: not of names that a wildcard found.
+    pub fn own(&self, list: &NameList) -> Count {
+        let own = list.name(&list.spec);
+        own.map(|it| self.count(it)).unwrap_or_default()
+    }
+
+    /// The clients and the number of addresses of each name that the wildcard found.
+    pub fn found<'a>(&self, list: &'a NameList) -> impl Iterator<Item = (&'a [IpAddr], Count)> {
+        let found = list.names.iter().filter(|it| list.is_found(it));
+        found.map(|name| (&*name.askers.0, self.count(name)))
+    }
+
     pub(super) fn count(&self, name: &Name) -> Count {
         let mut count: Count = name.addresses.len().into();
         for (on_own, own) in count.on_own.iter_mut().zip(self.own) {
@@ -67,13 +79,5 @@ impl Kept<'_> {
             *on_own = removals.filter(|at| *at > self.now).count();
         }
         count
-    }
-}
-
-impl NameState {
-    /// The addresses of the name that all this is of: not of names that a wildcard found.
-    pub fn own(&self, kept: &Kept<'_>) -> Count {
-        let own = self.name(&self.spec);
-        own.map(|it| kept.count(it)).unwrap_or_default()
     }
 }

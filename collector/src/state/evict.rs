@@ -6,9 +6,10 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Crowd, Limits, NameState, UpdateEffect,
+    Crowd, Limits, NameList, NameState, UpdateEffect,
     leaving::Leaving,
     name::{Address, Name},
+    removal::Cause,
 };
 
 /// What an address costs in a stored object, with the place that it has in `managedFields`: 139 bytes, twice its text and
@@ -30,83 +31,146 @@ const SLACK: usize = 8;
 /// loss. Those of the object's own name go last.
 type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 
-impl NameState {
-    /// Whether a limit is exceeded by so much that [`NameState::enforce`] must not wait for the next write. Cheap.
-    pub fn is_crowded(&self, limits: &Limits) -> bool {
+/// How large an object is, and may be.
+#[derive(Clone, Debug)]
+pub struct ObjectSize {
+    /// The store refused an object that was a tenth larger than this.
+    most: u32,
+    /// The object is no larger than this, as far as was counted.
+    at_most: usize,
+}
+
+impl Default for ObjectSize {
+    fn default() -> Self {
+        Self {
+            most: u32::MAX,
+            at_most: 0,
+        }
+    }
+}
+
+impl ObjectSize {
+    /// Whether a limit is exceeded by so much that [`Eviction::enforce`] must not wait for the next write. Cheap.
+    pub fn is_crowded(&self, list: &NameList, limits: &Limits) -> bool {
         let with_slack = |most: usize| most.saturating_add(most / SLACK);
         let names = limits.names_per_wildcard;
-        (self.spec.is_wildcard() && self.names.len() > with_slack(names).saturating_add(1))
-            || self.at_most_bytes > with_slack(self.most_bytes(limits))
+        (list.spec.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
+            || self.at_most > with_slack(self.most(limits))
     }
 
-    /// Whether the object is at a limit of names or bytes, as of the last [`NameState::enforce`].
-    pub fn is_full(&self, limits: &Limits) -> bool {
-        let names = self.spec.is_wildcard() && self.names.len() >= limits.names_per_wildcard;
-        names || self.at_most_bytes.saturating_add(2 * NAME_BYTES) >= self.most_bytes(limits)
+    /// Whether the object is at a limit of names or bytes, as of the last [`Eviction::enforce`].
+    pub fn is_full(&self, list: &NameList, limits: &Limits) -> bool {
+        let names = list.spec.is_wildcard() && list.names.len() >= limits.names_per_wildcard;
+        names || self.at_most.saturating_add(2 * NAME_BYTES) >= self.most(limits)
     }
 
     /// The bytes of the object as it is stored, at most.
-    pub fn size(&self) -> usize {
-        self.at_most_bytes.max(OBJECT_BYTES)
+    pub fn bytes(&self) -> usize {
+        self.at_most.max(OBJECT_BYTES)
     }
 
-    /// Brings the memory back into the limits: before each write, and when it [is crowded](NameState::is_crowded).
-    pub fn enforce(&mut self, limits: &Limits, now: Timestamp, crowd: Crowd<'_>) -> UpdateEffect {
+    /// How full the object of these names is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a
+    /// wildcard, and the bytes of the object.
+    pub fn fill(&self, list: &NameList, limits: &Limits) -> [f64; 3] {
+        let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
+        let most = list.names.iter().map(|name| name.addresses.len()).max();
+        let under = if list.spec.is_wildcard() {
+            list.names.len()
+        } else {
+            0
+        };
+        [
+            part(most.unwrap_or(0), limits.addresses_per_name),
+            part(under, limits.names_per_wildcard),
+            part(bytes(list), self.most(limits)),
+        ]
+    }
+
+    /// A name has so many addresses more.
+    pub(super) fn grow(&mut self, dns_name: &DnsName, added: usize) {
+        let grown = name_bytes(dns_name) + added * ADDRESS_V6_BYTES;
+        self.at_most = self.at_most.saturating_add(grown);
+    }
+
+    /// Counts the bytes of the object.
+    pub(super) fn recount(&mut self, list: &NameList) -> usize {
+        self.at_most = bytes(list);
+        self.at_most
+    }
+
+    fn most(&self, limits: &Limits) -> usize {
+        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
+        most.min(limits.object_bytes)
+    }
+}
+
+/// Takes what is too much out of what is known.
+pub struct Eviction<'a> {
+    state: &'a mut NameState,
+    limits: &'a Limits,
+    now: Timestamp,
+}
+
+impl<'a> Eviction<'a> {
+    /// Of this state, within these limits.
+    pub fn new(state: &'a mut NameState, limits: &'a Limits, now: Timestamp) -> Self {
+        Self { state, limits, now }
+    }
+
+    fn list(&self) -> &NameList {
+        &self.state.list
+    }
+
+    fn recount(&mut self) -> usize {
+        self.state.size.recount(&self.state.list)
+    }
+
+    /// Brings the memory back into the limits: before each write, and when it [is crowded](ObjectSize::is_crowded).
+    pub fn enforce(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
-        learned.evicted_addresses += self.enforce_addresses(limits, now, &mut learned);
-        learned.evicted_names += self.enforce_names(limits, now, crowd, &mut learned);
-        learned.evicted_addresses += self.enforce_bytes(limits, now, crowd, &mut learned);
+        learned.evicted_addresses += self.enforce_addresses(&mut learned);
+        learned.evicted_names += self.enforce_names(crowd, &mut learned);
+        learned.evicted_addresses += self.enforce_bytes(crowd, &mut learned);
         learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
         learned
     }
 
     /// The store says that the object is too large: evicts a tenth, and never again lets the object grow beyond what is left.
-    pub fn shrink(&mut self, now: Timestamp, limits: &Limits, crowd: Crowd<'_>) -> UpdateEffect {
-        let bytes = self.bytes();
+    pub fn shrink(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
+        let bytes = bytes(self.list());
         if bytes <= NEVER_TOO_LARGE {
             return UpdateEffect::default();
         }
-        self.most_bytes = u32::try_from(bytes - bytes / 10).unwrap_or(u32::MAX);
-        self.enforce(limits, now, crowd)
+        self.state.size.most = u32::try_from(bytes - bytes / 10).unwrap_or(u32::MAX);
+        self.enforce(crowd)
     }
 
     /// Names with more addresses than they may have lose the oldest-seen.
-    fn enforce_addresses(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        learned: &mut UpdateEffect,
-    ) -> usize {
+    fn enforce_addresses(&mut self, learned: &mut UpdateEffect) -> usize {
         let mut going = Vec::new();
-        for name in &self.names {
-            self.surplus(name, limits, &mut going);
+        for name in &self.list().names {
+            self.surplus(name, &mut going);
         }
-        self.evict(going, now, learned)
+        self.evict(going, learned)
     }
 
     /// The same for one name.
-    pub(super) fn enforce_addresses_of(
-        &mut self,
-        dns_name: &DnsName,
-        limits: &Limits,
-        now: Timestamp,
-        learned: &mut UpdateEffect,
-    ) {
+    pub(super) fn of_name(&mut self, dns_name: &DnsName, learned: &mut UpdateEffect) {
         let mut going = Vec::new();
-        if let Some(name) = self.name(dns_name) {
-            self.surplus(name, limits, &mut going);
+        if let Some(name) = self.list().name(dns_name) {
+            self.surplus(name, &mut going);
         }
-        let evicted = self.evict(going, now, learned);
+        let evicted = self.evict(going, learned);
         learned.evicted_addresses += evicted;
         learned.urgent |= evicted > 0;
     }
 
     /// The addresses of a name that it has too many.
-    fn surplus(&self, name: &Name, limits: &Limits, going: &mut Vec<(DnsName, IpAddr)>) {
+    fn surplus(&self, name: &Name, going: &mut Vec<(DnsName, IpAddr)>) {
         let surplus = name
             .addresses
             .len()
-            .saturating_sub(limits.addresses_per_name);
+            .saturating_sub(self.limits.addresses_per_name);
         if surplus > 0 {
             self.oldest(name, surplus, going);
         }
@@ -123,45 +187,38 @@ impl NameState {
     }
 
     /// While there are too many regular names under a wildcard, those go that are first in the order of [`Leaving`].
-    fn enforce_names(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        crowd: Crowd<'_>,
-        learned: &mut UpdateEffect,
-    ) -> usize {
-        let regular = self.names.iter().filter(|it| it.dns_name != self.spec);
-        let surplus = regular.count().saturating_sub(limits.names_per_wildcard);
-        if surplus == 0 || !self.spec.is_wildcard() {
+    fn enforce_names(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
+        let regular = self
+            .list()
+            .names
+            .iter()
+            .filter(|it| it.dns_name != self.list().spec);
+        let surplus = regular
+            .count()
+            .saturating_sub(self.limits.names_per_wildcard);
+        if surplus == 0 || !self.list().spec.is_wildcard() {
             return 0;
         }
         let mut going = Vec::new();
-        let leaving = Leaving::of(self, crowd, now, |_| 1);
+        let leaving = Leaving::of(self.list(), crowd, self.now, |_| 1);
         for name in leaving.take(surplus) {
             self.oldest(name, name.addresses.len(), &mut going);
         }
-        self.evict(going, now, learned);
+        self.evict(going, learned);
         surplus
     }
 
     /// Removes addresses until the object is small enough: those of whole names under a wildcard, in the order of [`Leaving`], and of the
     /// last name no more than must be; and when there is no such name, those of the object's own that were seen longest ago.
-    fn enforce_bytes(
-        &mut self,
-        limits: &Limits,
-        now: Timestamp,
-        crowd: Crowd<'_>,
-        learned: &mut UpdateEffect,
-    ) -> usize {
-        let bytes = self.bytes();
-        self.at_most_bytes = bytes;
-        let mut excess = bytes.saturating_sub(self.most_bytes(limits));
+    fn enforce_bytes(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
+        let bytes = self.recount();
+        let mut excess = bytes.saturating_sub(self.state.size.most(self.limits));
         if excess == 0 {
             return 0;
         }
         let mut going = Vec::new();
-        let own = self.name(&self.spec);
-        for name in Leaving::of(self, crowd, now, bytes_of).chain(own) {
+        let own = self.list().name(&self.list().spec);
+        for name in Leaving::of(self.list(), crowd, self.now, bytes_of).chain(own) {
             let whole = bytes_of(name);
             if whole <= excess {
                 self.oldest(name, name.addresses.len(), &mut going);
@@ -172,71 +229,45 @@ impl NameState {
             self.oldest(name, count, &mut going);
             break;
         }
-        let evicted = self.evict(going, now, learned);
-        self.at_most_bytes = self.bytes();
+        let evicted = self.evict(going, learned);
+        self.recount();
         evicted
     }
 
     /// Returns how many went.
-    fn evict(
-        &mut self,
-        mut going: Vec<(DnsName, IpAddr)>,
-        now: Timestamp,
-        learned: &mut UpdateEffect,
-    ) -> usize {
+    fn evict(&mut self, mut going: Vec<(DnsName, IpAddr)>, learned: &mut UpdateEffect) -> usize {
         if going.is_empty() {
             return 0;
         }
         going.sort_unstable();
-        self.take_away(now, |name, address| {
-            let this = (&name.dns_name, address.ip);
-            let found = going.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
-            found.is_ok()
-        });
+        self.state
+            .take_away(Cause::Forgotten(self.now), |name, address| {
+                let this = (&name.dns_name, address.ip);
+                let found = going.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
+                found.is_ok()
+            });
         let mut names: Vec<_> = going.iter().map(|(dns_name, _)| dns_name).collect();
         names.dedup();
         let names = names.into_iter();
         learned
             .gone
-            .extend(names.filter(|it| self.name(it).is_none()).cloned());
+            .extend(names.filter(|it| self.list().name(it).is_none()).cloned());
         let count = going.len();
         learned.evicted.append(&mut going);
         count
     }
 
-    fn victim<'a>(&self, name: &'a Name, address: &Address) -> Victim<'a> {
+    fn victim<'n>(&self, name: &'n Name, address: &Address) -> Victim<'n> {
         let dns_name = &name.dns_name;
-        let own = *dns_name == self.spec;
-        let is_loss = own || !self.is_covered(address);
+        let own = *dns_name == self.list().spec;
+        let is_loss = own || !self.list().is_covered(address);
         (is_loss, own, address.seen, dns_name, address.ip)
     }
+}
 
-    /// How full it is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a wildcard, and
-    /// the bytes of the object.
-    pub fn fill(&self, limits: &Limits) -> [f64; 3] {
-        let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
-        let most = self.names.iter().map(|name| name.addresses.len()).max();
-        let under = if self.spec.is_wildcard() {
-            self.names.len()
-        } else {
-            0
-        };
-        [
-            part(most.unwrap_or(0), limits.addresses_per_name),
-            part(under, limits.names_per_wildcard),
-            part(self.bytes(), self.most_bytes(limits)),
-        ]
-    }
-
-    fn most_bytes(&self, limits: &Limits) -> usize {
-        let most = usize::try_from(self.most_bytes).unwrap_or(usize::MAX);
-        most.min(limits.object_bytes)
-    }
-
-    /// How large the object is as the API server stores it, `managedFields` included: rather too much than too little.
-    pub(super) fn bytes(&self) -> usize {
-        OBJECT_BYTES + self.names.iter().map(bytes_of).sum::<usize>()
-    }
+/// How large the object of these names is as the API server stores it, `managedFields` included: rather too much than too little.
+fn bytes(list: &NameList) -> usize {
+    OBJECT_BYTES + list.names.iter().map(bytes_of).sum::<usize>()
 }
 
 /// What a name with its addresses costs in a stored object.
@@ -251,11 +282,6 @@ fn bytes_of(name: &Name) -> usize {
 
 fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {
     (dns_name.clone(), ip)
-}
-
-/// What so many more addresses of a name add to a stored object at most.
-pub(super) fn grown_bytes(dns_name: &DnsName, added: usize) -> usize {
-    name_bytes(dns_name) + added * ADDRESS_V6_BYTES
 }
 
 pub(super) fn name_bytes(dns_name: &DnsName) -> usize {

@@ -16,25 +16,23 @@ pub struct Failing<'a> {
     pub failure: Option<Failure>,
 }
 
-impl NameState {
-    /// The names whose last look-up failed.
-    pub fn failing_names(&self) -> impl Iterator<Item = Failing<'_>> {
-        let names = self.names.iter();
-        let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));
-        let own = self.without_addresses.as_deref();
-        let own = own.map(|known| (&self.spec, known.verdict, known.failures));
-        names
-            .chain(own)
-            .filter_map(|(dns_name, verdict, failures)| {
-                let failure = match verdict {
-                    Verdict::Failing(failure) => Some(failure),
-                    _ => None,
-                };
-                (failure.is_some() || failures > 0).then_some(Failing {
-                    dns_name,
-                    failures,
-                    failure,
-                })
+/// The names whose last look-up failed.
+pub fn failing_names(state: &NameState) -> impl Iterator<Item = Failing<'_>> {
+    let names = state.list.names.iter();
+    let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));
+    let own = state.without_addresses.as_deref();
+    let own = own.map(|known| (&state.list.spec, known.verdict, known.failures));
+    names
+        .chain(own)
+        .filter_map(|(dns_name, verdict, failures)| {
+            let failure = match verdict {
+                Verdict::Failing(failure) => Some(failure),
+                _ => None,
+            };
+            (failure.is_some() || failures > 0).then_some(Failing {
+                dns_name,
+                failures,
+                failure,
             })
-    }
+        })
 }

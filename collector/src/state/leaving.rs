@@ -21,7 +21,7 @@ use std::{
 
 use runtime::clock::Timestamp;
 
-use super::{Crowd, NameState, name::Name};
+use super::{Crowd, NameList, name::Name};
 
 /// A client that uses a name asks for it within this time.
 const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(90 * 60);
@@ -76,21 +76,21 @@ impl<T: Eq + Hash> Places<T> {
 }
 
 impl<'a> Leaving<'a> {
-    /// The names of the memory but for its own. `weigh`: how much each takes of what is scarce.
+    /// The names of the list but for its own. `weigh`: how much each takes of what is scarce.
     pub(super) fn of(
-        memory: &'a NameState,
+        list: &'a NameList,
         crowd: Crowd<'_>,
         now: Timestamp,
         weigh: impl Fn(&Name) -> usize,
     ) -> Self {
         let (mut groups, mut clients) = (Places(HashMap::new()), Places(HashMap::new()));
         let mut known = HashMap::new();
-        let is_found = |it: &&Name| it.dns_name != memory.spec;
+        let is_found = |it: &&Name| it.dns_name != list.spec;
         let is_unclaimed = |it: &Name| it.is_from_status && it.askers.is_empty();
         let may_be_claimed = |it: &Name| is_unclaimed(it) && now < it.sighted + ASKED_AGAIN_WITHIN;
-        let any_unclaimed = memory.names.iter().filter(is_found).any(may_be_claimed);
-        let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(memory.names.len());
-        for name in memory.names.iter().filter(is_found) {
+        let any_unclaimed = list.names.iter().filter(is_found).any(may_be_claimed);
+        let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(list.names.len());
+        for name in list.names.iter().filter(is_found) {
             let mut of_groups = Vec::new();
             let mut is_without_rule = !name.askers.is_empty();
             for client in name.askers.iter() {
@@ -101,7 +101,7 @@ impl<'a> Leaving<'a> {
                     of_groups.push(group);
                 }
             }
-            let is_loss = name.addresses.iter().any(|it| !memory.is_covered(it));
+            let is_loss = name.addresses.iter().any(|it| !list.is_covered(it));
             candidates.push(Candidate {
                 name,
                 class: if !is_loss {

@@ -7,9 +7,10 @@ use runtime::clock::Timestamp;
 
 use super::{
     Crowd, Limits, Stored,
-    evict::grown_bytes,
-    make_room,
-    name::{Address, Name, Verdict, give_back_room},
+    evict::{Eviction, ObjectSize},
+    looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
+    name::{Address, Verdict},
+    name_list::{NameList, NameSnapshot},
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
@@ -18,23 +19,14 @@ use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
 /// What is known of everything that one `spec.name` wants.
 #[derive(Clone, Debug)]
 pub struct NameState {
-    pub(super) spec: DnsName,
-    /// In their order, each once, with at least one address.
-    pub(super) names: Vec<Name>,
+    pub(super) list: NameList,
     /// What there is to say while there are none, if there were any.
     pub(super) without_addresses: Option<Box<WithoutAddresses>>,
     pub(super) removed: Removed,
-    /// The store refused an object that was a tenth larger than this.
-    pub(super) most_bytes: u32,
-    /// The object is no larger than this, as far as was counted.
-    pub(super) at_most_bytes: usize,
+    pub(super) size: ObjectSize,
     /// Who is told of the names under a wildcard.
     pub(super) known: Option<KnownNames>,
 }
-
-/// What a memory knows of one name.
-#[derive(Clone, Debug)]
-pub struct Known(Name);
 
 /// When a status was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,12 +60,10 @@ impl NameState {
     /// Nothing is known yet of what `spec` wants.
     pub fn new(spec: DnsName) -> Self {
         Self {
-            spec,
-            names: Vec::new(),
+            list: NameList::new(spec),
             without_addresses: None,
             removed: Removed::default(),
-            most_bytes: u32::MAX,
-            at_most_bytes: 0,
+            size: ObjectSize::default(),
             known: None,
         }
     }
@@ -82,40 +72,19 @@ impl NameState {
     #[must_use]
     pub fn telling(self, known: &KnownNames) -> Self {
         Self {
-            known: self.spec.is_wildcard().then(|| known.clone()),
+            known: self.list.spec.is_wildcard().then(|| known.clone()),
             ..self
         }
     }
 
-    /// The name that all this is of.
-    pub fn spec(&self) -> &DnsName {
-        &self.spec
+    /// The names with their addresses.
+    pub fn list(&self) -> &NameList {
+        &self.list
     }
 
-    /// Whether no address is known.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// How many addresses are known, each name's counted for itself.
-    pub fn addresses(&self) -> usize {
-        self.names.iter().map(|name| name.addresses.len()).sum()
-    }
-
-    /// The names with addresses.
-    pub fn names(&self) -> impl Iterator<Item = &DnsName> {
-        self.names.iter().map(|name| &name.dns_name)
-    }
-
-    /// How many addresses of a name are known.
-    pub fn addresses_of(&self, dns_name: &DnsName) -> usize {
-        self.name(dns_name).map_or(0, |name| name.addresses.len())
-    }
-
-    /// When an answer for a name was last seen; long ago if none was.
-    pub fn last_seen(&self, dns_name: &DnsName) -> Timestamp {
-        self.name(dns_name)
-            .map_or(Timestamp::default(), |name| name.seen)
+    /// How large the object is.
+    pub fn size(&self) -> &ObjectSize {
+        &self.size
     }
 
     /// Takes in an answer. The latest expiry of an address wins and never moves back.
@@ -126,7 +95,7 @@ impl NameState {
         crowd: Crowd<'_>,
     ) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
-        if observation.addresses.is_empty() || !self.spec.matches(&observation.name) {
+        if observation.addresses.is_empty() || !self.list.spec.matches(&observation.name) {
             return learned;
         }
         // An answer that comes late, as after a pause, opens nothing that is over by now.
@@ -134,18 +103,19 @@ impl NameState {
         let lives =
             |ttl: u32| given + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
         if given < observation.at && observation.addresses.iter().all(|(_, ttl)| !lives(*ttl)) {
-            if let Some(name) = self.name_mut(&observation.name)
+            if let Some(name) = self.list.name_mut(&observation.name)
                 && observation.client.is_some()
             {
                 name.sighted = name.sighted.max(observation.at);
             }
             return learned;
         }
-        let Some(name) = known_or_new(&mut self.names, &observation.name) else {
+        let is_wildcard = self.list.spec.is_wildcard();
+        let Some(name) = self.list.known_or_new(&observation.name) else {
             return learned;
         };
         if let Some(client) = observation.client
-            && (self.spec.is_wildcard() || name.askers.is_empty())
+            && (is_wildcard || name.askers.is_empty())
         {
             name.askers.add(client, crowd);
         }
@@ -162,7 +132,7 @@ impl NameState {
         });
         let news = name.learn(fresh);
         if name.addresses.is_empty() {
-            self.forget_empty();
+            self.list.forget_empty(self.known.as_ref());
             return learned;
         }
         learned.urgent = news.added > 0 || name.verdict != Verdict::Resolved;
@@ -174,7 +144,7 @@ impl NameState {
         self.forget_reason();
         if news.added > 0 {
             self.has_grown(&observation.name, news.added);
-            self.enforce_addresses_of(&observation.name, limits, observation.at, &mut learned);
+            Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut learned);
         }
         learned
     }
@@ -182,7 +152,7 @@ impl NameState {
     /// Nothing that was learned by asking counts any more: after a pause, a step of the clock, or a change of leader
     /// every name is looked up again before anything of it is removed. Times in the future count as now.
     pub fn gap(&mut self, now: Timestamp, limits: &Limits) {
-        for name in &mut self.names {
+        for name in &mut self.list.names {
             name.gap(now, limits.grace);
         }
         self.removed.gap(now);
@@ -190,14 +160,19 @@ impl NameState {
 
     /// Answers may have been missed until now: nothing is removed before one TTL and grace have passed.
     pub fn hold(&mut self, now: Timestamp, limits: &Limits) {
-        for address in self.names.iter_mut().flat_map(|name| &mut name.addresses) {
+        for address in self
+            .list
+            .names
+            .iter_mut()
+            .flat_map(|name| &mut name.addresses)
+        {
             address.hold(now, limits.grace);
         }
     }
 
     /// Clients may have asked for any name without being heard: none is idle yet.
     pub fn not_idle(&mut self, now: Timestamp) {
-        for name in &mut self.names {
+        for name in &mut self.list.names {
             name.sighted = now;
         }
     }
@@ -219,11 +194,11 @@ impl NameState {
     ) -> UpdateEffect {
         self.removed.forget(now);
         let mut learned = UpdateEffect::default();
-        if stored.is_no_rule(&self.spec) {
+        if stored.is_no_rule(&self.list.spec) {
             return learned;
         }
         for entry in &stored.names {
-            if !self.spec.matches(&entry.dns_name) {
+            if !self.list.spec.matches(&entry.dns_name) {
                 continue;
             }
             let mut addresses = Vec::with_capacity(entry.addresses.len());
@@ -254,7 +229,11 @@ impl NameState {
         if stored.names.is_empty() {
             return learned;
         }
-        self.absorb_loss(stored);
+        // It goes on where the status says that the object has lost its last address.
+        if self.list.names.is_empty() && self.without_addresses.is_none() {
+            let why = WithoutAddresses::of_status(stored, &self.list.spec);
+            self.without_addresses = why.map(Box::new);
+        }
         learned
     }
 
@@ -266,7 +245,7 @@ impl NameState {
         failures: i32,
         now: Timestamp,
     ) -> bool {
-        let Some(name) = known_or_new(&mut self.names, dns_name) else {
+        let Some(name) = self.list.known_or_new(dns_name) else {
             return false;
         };
         if name.addresses.is_empty() {
@@ -306,75 +285,26 @@ impl NameState {
     ) -> UpdateEffect {
         self.removed = Removed::default();
         let learned = self.absorb(stored, now, limits, guards, After::Gap);
-        if stored.is_no_rule(&self.spec) {
+        if stored.is_no_rule(&self.list.spec) {
             return learned;
         }
         for entry in &stored.names {
-            if let Some(name) = self.name_mut(&entry.dns_name) {
+            if let Some(name) = self.list.name_mut(&entry.dns_name) {
                 name.verdict = Verdict::Unknown;
                 name.failures = entry.failures.max(0);
             }
         }
-        self.absorb_loss(stored);
         learned
     }
 
-    /// Forgets the addresses that the status lacks and whose time is over. Only a leader removes addresses from a status; a
-    /// standby follows it.
-    pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
-        if stored.is_no_rule(&self.spec) {
-            return;
-        }
-        let listed = stored.listed();
-        for name in &mut self.names {
-            let dns_name = &name.dns_name;
-            name.addresses.retain(|address| {
-                address.earliest_removal(limits) > now
-                    || listed.binary_search(&(dns_name, address.ip)).is_ok()
-            });
-        }
-        self.forget_empty();
-        // A standby counts its bytes only here. By them the budget charges what the leader writes.
-        self.at_most_bytes = self.bytes();
-    }
-
-    /// The addresses that are not expired, by name and family, with the seconds that they have left and who brought them.
-    pub fn alive(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (&DnsName, Family, Vec<(IpAddr, u32)>, Option<IpAddr>)> {
-        let of_family = move |name: &Name, family| {
-            let addresses = name.addresses.iter();
-            let addresses = addresses.filter(|it| it.family() == family && it.expiry() > now);
-            let left = |it: &Address| it.expiry().since(now).as_millis().div_ceil(1000);
-            addresses
-                .map(|it| (it.ip, u32::try_from(left(it)).unwrap_or(u32::MAX)))
-                .collect::<Vec<_>>()
-        };
-        let all = self.names.iter().flat_map(|name| {
-            let families = Family::ALL.into_iter();
-            families.map(move |family| (name, family))
-        });
-        all.map(move |(name, family)| (name, family, of_family(name, family)))
-            .filter(|(.., addresses)| !addresses.is_empty())
-            .map(|(name, family, addresses)| {
-                (&name.dns_name, family, addresses, name.askers.first())
-            })
-    }
-
-    /// All that is known of one name, to be [adopted](NameState::adopt).
-    pub fn copy(&self, dns_name: &DnsName) -> Option<Known> {
-        self.name(dns_name).cloned().map(Known)
-    }
-
     /// Takes in what another object's memory knows of a name that this one wants too.
-    pub fn adopt(&mut self, known: Known, crowd: Crowd<'_>) -> UpdateEffect {
+    pub fn adopt(&mut self, known: NameSnapshot, crowd: Crowd<'_>) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
-        let Known(known) = known;
-        if !self.spec.matches(&known.dns_name) {
+        let NameSnapshot(known) = known;
+        if !self.list.spec.matches(&known.dns_name) {
             return learned;
         }
-        let Some(name) = known_or_new(&mut self.names, &known.dns_name) else {
+        let Some(name) = self.list.known_or_new(&known.dns_name) else {
             return learned;
         };
         if name.addresses.is_empty() {
@@ -387,8 +317,8 @@ impl NameState {
         let news = name.learn(known.addresses.into_iter());
         learned.urgent = news.added > 0;
         learned.times = news.times;
-        self.forget_empty();
-        if !self.names.is_empty() {
+        self.list.forget_empty(self.known.as_ref());
+        if !self.list.names.is_empty() {
             self.forget_reason();
         }
         if news.added > 0 {
@@ -397,58 +327,12 @@ impl NameState {
         learned
     }
 
-    /// The name as it is known; a new text if it is not, or nothing if it is no name.
-    pub(super) fn read_name(&self, text: &str) -> Option<DnsName> {
-        let known = |name: &Name| name.dns_name.as_str().cmp(text);
-        if self.spec.as_str() == text {
-            return Some(self.spec.clone());
-        }
-        if let Ok(found) = self.names.binary_search_by(known) {
-            return Some(self.names.get(found)?.dns_name.clone());
-        }
-        let name = DnsName::parse(text).ok()?;
-        (name.as_str() == text).then_some(name)
-    }
-
-    pub(super) fn name(&self, dns_name: &DnsName) -> Option<&Name> {
-        self.names.get(find(&self.names, dns_name).ok()?)
-    }
-
-    pub(super) fn name_mut(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
-        let found = find(&self.names, dns_name).ok()?;
-        self.names.get_mut(found)
-    }
-
-    /// Takes addresses away, so that a status which still shows them does not bring them back. Returns which.
-    pub(super) fn take_away(
-        &mut self,
-        now: Timestamp,
-        goes: impl Fn(&Name, &Address) -> bool,
-    ) -> Vec<(DnsName, IpAddr)> {
-        let mut gone = Vec::new();
-        for name in &mut self.names {
-            let mut addresses = std::mem::take(&mut name.addresses);
-            addresses.retain(|address| {
-                let goes = goes(name, address);
-                if goes {
-                    self.removed.add(&name.dns_name, address, now);
-                    gone.push((name.dns_name.clone(), address.ip));
-                }
-                !goes
-            });
-            give_back_room(&mut addresses);
-            name.addresses = addresses;
-        }
-        self.forget_emptied(Verdict::Expired);
-        gone
-    }
-
     /// Nobody is to know its names any more.
     pub fn end(&self) {
         if let Some(known) = &self.known {
-            known.take_in(&self.spec);
+            known.take_in(&self.list.spec);
         }
-        for name in &self.names {
+        for name in &self.list.names {
             if let Some(known) = &self.known {
                 known.remove(&name.dns_name);
             }
@@ -457,35 +341,63 @@ impl NameState {
 
     /// A name has so many addresses more.
     fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
-        self.at_most_bytes = self
-            .at_most_bytes
-            .saturating_add(grown_bytes(dns_name, added));
+        self.size.grow(dns_name, added);
         if let Some(known) = &self.known {
             known.insert(dns_name);
         }
     }
 
-    pub(super) fn forget_empty(&mut self) {
-        self.names.retain(|name| {
-            if let (true, Some(known)) = (name.addresses.is_empty(), &self.known) {
-                known.remove(&name.dns_name);
+    /// Takes in a look-up of a name. Only a name with addresses, or one that lost them, has failures.
+    pub fn looked_up(
+        &mut self,
+        dns_name: &DnsName,
+        look_up: LookupSummary,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
+        let LookupSummary {
+            results,
+            failure,
+            started,
+        } = look_up;
+        let Some(name) = self.list.name_mut(dns_name) else {
+            let why = self.without_addresses.as_mut();
+            let why = why.filter(|_| *dns_name == self.list.spec);
+            learned.urgent = why.is_some_and(|why| why.looked_up(look_up));
+            return learned;
+        };
+        let before = name.verdict;
+        if let Some(failure) = failure {
+            name.verdict = Verdict::Failing(failure);
+            name.failures = name.failures.saturating_add(1);
+            name.tried = name.tried.max(started);
+        }
+        // While the other family is answered there is no end to the row of failures.
+        let is_extended = failure.is_none() || name.failures < FAILURE_THRESHOLD;
+        for (family, result) in Family::ALL.into_iter().zip(results) {
+            let closes = match result {
+                FamilyResult::Complete => {
+                    name.not_absent(family);
+                    true
+                }
+                FamilyResult::Absent => name.absent(family),
+                FamilyResult::Unknown => {
+                    name.not_absent(family);
+                    failure.is_none() && name.is_stale(family, now, limits)
+                }
+            };
+            if closes {
+                name.answered(family, started);
             }
-            !name.addresses.is_empty()
-        });
-        give_back_room(&mut self.names);
+            if result == FamilyResult::Unknown || !closes {
+                learned.times |= is_extended && name.outlive(family, now, limits);
+            }
+        }
+        if failure.is_none() && name.is_closing() {
+            name.verdict = Verdict::NoAddress;
+        }
+        learned.urgent = name.verdict != before;
+        learned
     }
-}
-
-fn find(names: &[Name], dns_name: &DnsName) -> Result<usize, usize> {
-    names.binary_search_by(|name| name.dns_name.cmp(dns_name))
-}
-
-/// The name in its place in the list, which it gets if it has none. There is always one.
-fn known_or_new<'a>(names: &'a mut Vec<Name>, dns_name: &DnsName) -> Option<&'a mut Name> {
-    let place = find(names, dns_name).unwrap_or_else(|place| {
-        make_room(names);
-        names.insert(place, Name::new(dns_name.clone()));
-        place
-    });
-    names.get_mut(place)
 }

@@ -1,18 +1,79 @@
-//! When addresses leave, and when their names must be looked up before that.
+//! When an address may leave, and everything that takes addresses away.
+//!
+//! | why an address leaves | by whom | when | by what | what undoes it |
+//! |---|---|---|---|---|
+//! | its time is over | the leader, while it hears every DNS server that it heard | [`removal`] | [`NameState::expire`] | an answer |
+//! | DNS servers say NXDOMAIN or NODATA | the leader | after five look-ups in a row (`looked_up` counts them), as soon as its time is over | [`NameState::expire`] | an answer |
+//! | its name cannot be looked up | the leader | after `--max-stale` without an answer | [`NameState::expire`] | an answer |
+//! | clients have forgotten the name under its wildcard | the leader | [`removal`], without a look-up | [`NameState::expire`] | an answer |
+//! | a guard refuses it | each collector, in its memory | when the guard comes | [`NameState::purge`] | the guard goes, and an answer |
+//! | its name, wildcard or object is full | each collector, in its memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
+//! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
+//! | the namespaces of its name have too much | each collector, in its memory | once a second (`objects`, `namespace_limits`) | [`NameState::leave_out`], [`NameState::drop_found`] | room again for ten minutes, and an answer |
+//! | the leader removed it | a standby, in its memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
+//! | the last rule of its name ends | the leader | 2 s after the status said `NoRule` | the deletion of the object (`objects`, `writes`) | a rule: the answers are remembered |
+//!
+//! What a collector takes from its memory leaves a status only if the collector leads. A late watch event does not bring back what
+//! [`Cause::Forgotten`] took: [`Removed`] knows it for a minute.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Limits, NameState,
+    Count, Crowd, Kept, Limits, NameList, NameState, Stored,
+    leaving::Leaving,
     looked_up::FAILURE_THRESHOLD,
-    name::{Address, Name, Verdict},
+    name::{Address, Name, Verdict, give_back_room},
+    removed::Removed,
+    without_addresses::WithoutAddresses,
 };
 use crate::guards::Guards;
 
+/// What takes addresses away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Cause {
+    /// Their time, or a limit, as of now. A status that still shows them does not bring them back.
+    Forgotten(Timestamp),
+    /// The guards.
+    Refused,
+    /// The leader, whose status a standby follows.
+    NotInStatus,
+}
+
 impl NameState {
+    /// Takes addresses away, and the names that have none left. Returns which.
+    pub(super) fn take_away(
+        &mut self,
+        cause: Cause,
+        mut goes: impl FnMut(&Name, &Address) -> bool,
+    ) -> Vec<(DnsName, IpAddr)> {
+        let mut gone = Vec::new();
+        for name in &mut self.list.names {
+            let mut addresses = std::mem::take(&mut name.addresses);
+            addresses.retain(|address| {
+                let goes = goes(name, address);
+                if goes {
+                    if let Cause::Forgotten(now) = cause {
+                        self.removed.add(&name.dns_name, address, now);
+                    }
+                    gone.push((name.dns_name.clone(), address.ip));
+                }
+                !goes
+            });
+            give_back_room(&mut addresses);
+            name.addresses = addresses;
+        }
+        match cause {
+            Cause::Forgotten(_) => self.forget_emptied(Verdict::Expired),
+            Cause::Refused if gone.is_empty() => {}
+            Cause::Refused => self.forget_emptied(Verdict::Refused),
+            Cause::NotInStatus => self.list.forget_empty(self.known.as_ref()),
+        }
+        gone
+    }
+
     /// Forgets the addresses whose time is over, and the names that have none left. Returns what went.
     ///
     /// An address leaves at max(expiry + grace, last seen + retain), and not before its name was looked up again after
@@ -21,8 +82,8 @@ impl NameState {
     /// and grace have passed, since the times of a status may be ten minutes old.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         self.removed.forget(now);
-        let spec = self.spec.clone();
-        self.take_away(now, |name, address| {
+        let spec = self.list.spec.clone();
+        self.take_away(Cause::Forgotten(now), |name, address| {
             removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
         })
     }
@@ -30,19 +91,63 @@ impl NameState {
     /// Forgets the addresses that the guards refuse by now. Returns which, and why.
     pub fn purge(&mut self, guards: &Guards) -> Vec<(DnsName, IpAddr, &'static str)> {
         let mut purged = Vec::new();
-        for name in &mut self.names {
-            name.addresses.retain(|address| {
-                let refused = guards.admit(address.ip).err();
-                purged.extend(refused.map(|reason| (name.dns_name.clone(), address.ip, reason)));
-                refused.is_none()
-            });
-        }
-        if !purged.is_empty() {
-            self.forget_emptied(Verdict::Refused);
-        }
+        self.take_away(Cause::Refused, |name, address| {
+            let refused = guards.admit(address.ip).err();
+            purged.extend(refused.map(|reason| (name.dns_name.clone(), address.ip, reason)));
+            refused.is_some()
+        });
         purged
     }
 
+    /// Forgets the addresses that the status lacks and whose time is over. Only a leader removes addresses from a status; a
+    /// standby follows it.
+    pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
+        if stored.is_no_rule(&self.list.spec) {
+            return;
+        }
+        let listed = stored.listed();
+        self.take_away(Cause::NotInStatus, |name, address| {
+            address.earliest_removal(limits) <= now
+                && listed.binary_search(&(&name.dns_name, address.ip)).is_err()
+        });
+        // A standby counts its bytes only here. By them the budget charges what the leader writes.
+        self.size.recount(&self.list);
+    }
+
+    /// Nothing of the name is kept from now on, as its namespaces have too much. Returns what was known.
+    pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
+        let gone = self.take_away(Cause::Forgotten(now), |_, _| true);
+        // Nothing is taken in that could bring one back.
+        self.removed = Removed::default();
+        self.without_addresses = Some(Box::new(WithoutAddresses {
+            verdict: Verdict::LimitExceeded,
+            failures: 0,
+        }));
+        if let Some(known) = &self.known {
+            known.leave_out(&self.list.spec);
+        }
+        gone
+    }
+
+    /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked
+    /// for it, and how many addresses it has. Returns what went.
+    pub fn drop_found(
+        &mut self,
+        now: Timestamp,
+        crowd: Crowd<'_>,
+        kept: &Kept<'_>,
+        mut goes: impl FnMut(&[IpAddr], Count) -> bool,
+    ) -> Vec<(DnsName, IpAddr)> {
+        let leaving = Leaving::of(&self.list, crowd, now, |name| name.addresses.len());
+        let going = leaving.filter(|name| goes(&name.askers.0, kept.count(name)));
+        let going: BTreeSet<DnsName> = going.map(|name| name.dns_name.clone()).collect();
+        self.take_away(Cause::Forgotten(now), |name, _| {
+            going.contains(&name.dns_name)
+        })
+    }
+}
+
+impl NameList {
     /// When [`NameState::expire`] will next find something, if nothing is learned until then.
     pub fn next_removal(&self, limits: &Limits) -> Option<Timestamp> {
         let of_name = |name| {
@@ -51,23 +156,6 @@ impl NameState {
             name.addresses.iter().filter_map(of_address)
         };
         self.names.iter().flat_map(of_name).min()
-    }
-
-    /// When a name is to be looked up: when its earliest address expires that was not asked for since. Nothing for a name
-    /// without addresses, and for a name under a wildcard that clients have forgotten.
-    pub fn next_lookup(&self, dns_name: &DnsName, limits: &Limits) -> Option<Timestamp> {
-        let name = self.name(dns_name)?;
-        let expired = |address: &Address| {
-            let expiry = address.expiry();
-            (name.asked(address.family()) < expiry).then_some(expiry)
-        };
-        let at = name.addresses.iter().filter_map(expired).min()?;
-        (!self.is_found(name) || at < name.sighted + limits.wildcard_idle).then_some(at)
-    }
-
-    /// Whether the name is known only because a wildcard wants it.
-    fn is_found(&self, name: &Name) -> bool {
-        self.spec != name.dns_name
     }
 }
 

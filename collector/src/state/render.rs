@@ -1,21 +1,23 @@
 //! From what is known to the status that the store should have.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::{DnsName, DnsNameResolverStatus};
 use runtime::clock::Timestamp;
 
 use super::{
-    NameState, Stored,
-    condition::Told,
+    NameList, NameState, Stored,
+    condition::ConditionWords,
     name::{Address, Name},
-    stored::{StoredAddress, StoredName},
+    stored::{StoredAddress, StoredName, expiries},
     tolerance,
+    update_count::UpdateCount,
+    without_addresses::own_entry,
 };
 
 /// A status that differs from the stored one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct StatusUpdate {
     next: Stored,
     /// Addresses (each name's counted for itself) that the stored status lacks.
     pub added: usize,
@@ -27,7 +29,90 @@ pub struct Change {
     pub nearest: Option<Timestamp>,
 }
 
-impl Change {
+impl StatusUpdate {
+    /// The status that the store should have instead of `stored`, or nothing if that one will do.
+    ///
+    /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and
+    /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
+    /// all stand in its wildcard's entry, and live no longer, gets no entry of its own, and loses the one that it has once they
+    /// expire together; it stays in memory, and its entry returns when they live longer. An object without any address that had
+    /// some keeps the entry of `spec.name`, which says why.
+    pub fn new(state: &mut NameState, stored: &Stored, now: Timestamp) -> Option<Self> {
+        // A rule that ended and is back is told of at once: nothing of what was said is left.
+        let ended = stored.is_no_rule(&state.list.spec).then(Stored::default);
+        let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
+        let covered = covered(&state.list, stored);
+        let mut count = UpdateCount {
+            removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
+            flipped: was_ended,
+            ..UpdateCount::default()
+        };
+        let mut names: Vec<StoredName> = Vec::with_capacity(state.list.names.len());
+        let mut done: BTreeSet<&DnsName> = BTreeSet::new();
+        for old in &stored.names {
+            let known = state
+                .list
+                .name(&old.dns_name)
+                .filter(|name| !covered.contains(&name.dns_name) && !done.contains(&name.dns_name));
+            let Some(name) = known else {
+                // What the wildcard's own entry has does not leave the object.
+                let own = state
+                    .list
+                    .wildcard()
+                    .filter(|own| own.dns_name != old.dns_name);
+                let stays = |ip: &IpAddr| own.is_some_and(|own| own.address(ip).is_some());
+                let gone = old.addresses.iter().filter(|it| !stays(&it.ip));
+                count.removed += gone.count();
+                continue;
+            };
+            names.push(entry(name, Some(old), now, &mut count));
+            done.insert(&name.dns_name);
+        }
+        for name in &state.list.names {
+            let dns_name = &name.dns_name;
+            if covered.contains(dns_name) || done.contains(dns_name) {
+                continue;
+            }
+            let mut added = UpdateCount::default();
+            let new = entry(name, None, now, &mut added);
+            // What its own entry had before is nothing new either.
+            let own = stored
+                .names
+                .iter()
+                .find(|it| it.dns_name == state.list.spec);
+            let own = own.filter(|_| state.list.spec.is_wildcard() && !dns_name.is_wildcard());
+            let has = |ip| own.is_some_and(|own| own.addresses.iter().any(|it| it.ip == ip));
+            count.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
+            if dns_name.is_wildcard() {
+                names.insert(0, new)
+            } else {
+                names.push(new)
+            }
+        }
+        if state.list.names.is_empty() {
+            names.extend(own_entry(state, stored, now, &mut count));
+        }
+        for address in state
+            .list
+            .names
+            .iter_mut()
+            .flat_map(|name| &mut name.addresses)
+        {
+            address.rendered = address.expiry();
+        }
+        let next = Stored {
+            names: names.into(),
+            ..Stored::default()
+        };
+        (was_ended || next != *stored).then_some(Self {
+            next,
+            added: count.added,
+            removed: count.removed,
+            flipped: count.flipped,
+            nearest: count.nearest,
+        })
+    }
+
     /// Whether it is more than times and counts.
     pub fn is_urgent(&self) -> bool {
         self.added + self.removed > 0 || self.flipped
@@ -39,124 +124,36 @@ impl Change {
     }
 }
 
-impl NameState {
-    /// The status that the store should have instead of `stored`, or nothing if that one will do.
-    ///
-    /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and
-    /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
-    /// all stand in its wildcard's entry, and live no longer, gets no entry of its own, and loses the one that it has once they
-    /// expire together; it stays in memory, and its entry returns when they live longer. An object without any address that had
-    /// some keeps the entry of `spec.name`, which says why.
-    pub fn render(&mut self, stored: &Stored, now: Timestamp) -> Option<Change> {
-        // A rule that ended and is back is told of at once: nothing of what was said is left.
-        let ended = stored.is_no_rule(&self.spec).then(Stored::default);
-        let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
-        let covered = self.covered(stored);
-        let mut count = Count {
-            removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
-            flipped: was_ended,
-            ..Count::default()
-        };
-        let mut names: Vec<StoredName> = Vec::with_capacity(self.names.len());
-        let mut done: BTreeSet<&DnsName> = BTreeSet::new();
-        for old in &stored.names {
-            let known = self
-                .name(&old.dns_name)
-                .filter(|name| !covered.contains(&name.dns_name) && !done.contains(&name.dns_name));
-            let Some(name) = known else {
-                // What the wildcard's own entry has does not leave the object.
-                let own = self.wildcard().filter(|own| own.dns_name != old.dns_name);
-                let stays = |ip: &IpAddr| own.is_some_and(|own| own.address(ip).is_some());
-                let gone = old.addresses.iter().filter(|it| !stays(&it.ip));
-                count.removed += gone.count();
-                continue;
-            };
-            names.push(entry(name, Some(old), now, &mut count));
-            done.insert(&name.dns_name);
-        }
-        for name in &self.names {
-            let dns_name = &name.dns_name;
-            if covered.contains(dns_name) || done.contains(dns_name) {
-                continue;
-            }
-            let mut added = Count::default();
-            let new = entry(name, None, now, &mut added);
-            // What its own entry had before is nothing new either.
-            let own = stored.names.iter().find(|it| it.dns_name == self.spec);
-            let own = own.filter(|_| self.spec.is_wildcard() && !dns_name.is_wildcard());
-            let has = |ip| own.is_some_and(|own| own.addresses.iter().any(|it| it.ip == ip));
-            count.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
-            if dns_name.is_wildcard() {
-                names.insert(0, new)
-            } else {
-                names.push(new)
-            }
-        }
-        if self.names.is_empty() {
-            names.extend(self.own_entry(stored, now, &mut count));
-        }
-        for address in self.names.iter_mut().flat_map(|name| &mut name.addresses) {
-            address.rendered = address.expiry();
-        }
-        let next = Stored {
-            names: names.into(),
-            ..Stored::default()
-        };
-        (was_ended || next != *stored).then_some(Change {
-            next,
-            added: count.added,
-            removed: count.removed,
-            flipped: count.flipped,
-            nearest: count.nearest,
+/// The regular names that need no entry because the wildcard's own has all that they have.
+///
+/// An earlier expiry is no reason to make an entry, nor to take one away that another writer made. The wildcard's times are
+/// those of the status, not those of this memory.
+fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
+    let Some(own) = list.wildcard() else {
+        return BTreeSet::new();
+    };
+    let own = told(own, stored);
+    let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
+    let regular = list.names.iter().filter(|name| name.dns_name != list.spec);
+    let covered = regular.filter(|name| {
+        let stands = stands.contains(&name.dns_name);
+        name.addresses.iter().all(|address| {
+            let found = own.binary_search_by_key(&address.ip, |own| own.ip);
+            found
+                .ok()
+                .and_then(|found| own.get(found))
+                .is_some_and(|own| {
+                    let (own, this, tolerance) = expiries(own, address);
+                    this <= own + tolerance && (!stands || own <= this + tolerance)
+                })
         })
-    }
-
-    /// The regular names that need no entry because the wildcard's own has all that they have.
-    ///
-    /// An earlier expiry is no reason to make an entry, nor to take one away that another writer made. The wildcard's times are
-    /// those of the status, not those of this memory.
-    pub(super) fn covered(&self, stored: &Stored) -> BTreeSet<DnsName> {
-        let Some(own) = self.wildcard() else {
-            return BTreeSet::new();
-        };
-        let own = told(own, stored);
-        let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
-        let regular = self.names.iter().filter(|name| name.dns_name != self.spec);
-        let covered = regular.filter(|name| {
-            let stands = stands.contains(&name.dns_name);
-            name.addresses.iter().all(|address| {
-                let found = own.binary_search_by_key(&address.ip, |own| own.ip);
-                found
-                    .ok()
-                    .and_then(|found| own.get(found))
-                    .is_some_and(|own| {
-                        let (own, this, tolerance) = expiries(own, address);
-                        this <= own + tolerance && (!stands || own <= this + tolerance)
-                    })
-            })
-        });
-        covered.map(|name| name.dns_name.clone()).collect()
-    }
-
-    /// What is known of a wildcard's own name: the first of all, since `*` comes before any letter, digit or hyphen.
-    fn wildcard(&self) -> Option<&Name> {
-        let first = self.names.first()?;
-        (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
-    }
-
-    /// Whether the wildcard's own entry has this address of a regular name for as long, or longer.
-    pub(super) fn is_covered(&self, address: &Address) -> bool {
-        let own = self.wildcard().and_then(|own| own.address(&address.ip));
-        own.is_some_and(|own| {
-            let (own, this, tolerance) = expiries(&fresh(own), address);
-            this <= own + tolerance
-        })
-    }
+    });
+    covered.map(|name| name.dns_name.clone()).collect()
 }
 
 /// What the next status says of a name's addresses, in their order.
 fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
-    let mut told: Vec<_> = name.addresses.iter().map(fresh).collect();
+    let mut told: Vec<_> = name.addresses.iter().map(StoredAddress::fresh).collect();
     let old = stored
         .names
         .iter()
@@ -175,27 +172,18 @@ fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
     told
 }
 
-/// When the address expires in the wildcard's own entry and in that of a regular name, and what makes no difference.
-fn expiries(own: &StoredAddress, address: &Address) -> (Timestamp, Timestamp, Duration) {
-    let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
-    (own.expiry(), fresh(address).expiry(), tolerance(ttl))
-}
-
 /// Whether the status need not tell the address's times anew.
 fn is_near(stored: &StoredAddress, address: &Address) -> bool {
     let (was, is) = (stored.expiry(), address.expiry());
     was.max(is).since(was.min(is)) <= tolerance(address.ttl)
 }
 
-#[derive(Default)]
-pub(super) struct Count {
-    added: usize,
-    removed: usize,
-    pub(super) flipped: bool,
-    nearest: Option<Timestamp>,
-}
-
-fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Count) -> StoredName {
+fn entry(
+    name: &Name,
+    old: Option<&StoredName>,
+    now: Timestamp,
+    count: &mut UpdateCount,
+) -> StoredName {
     let mut addresses = Vec::with_capacity(name.addresses.len());
     for stored in old.iter().flat_map(|old| &old.addresses) {
         match name.address(&stored.ip) {
@@ -207,12 +195,12 @@ fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Coun
         let mut placed: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
         placed.sort_unstable();
         let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
-        addresses.extend(name.addresses.iter().filter(new).map(fresh));
+        addresses.extend(name.addresses.iter().filter(new).map(StoredAddress::fresh));
         count.added += addresses.len() - placed.len();
     }
-    let was = old.map_or(&Told::Nothing, |old| &old.told);
+    let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
     let told = was.next(name.verdict, now);
-    count.flipped |= old.is_some() && told.differs(was);
+    count.flip_if(old.is_some() && told.differs(was));
     StoredName {
         dns_name: name.dns_name.clone(),
         addresses: addresses.into(),
@@ -221,16 +209,8 @@ fn entry(name: &Name, old: Option<&StoredName>, now: Timestamp, count: &mut Coun
     }
 }
 
-fn fresh(address: &Address) -> StoredAddress {
-    StoredAddress {
-        ip: address.ip,
-        ttl: i32::try_from(address.ttl).unwrap_or(i32::MAX),
-        looked_up: address.looked_up.floor_second(),
-    }
-}
-
 /// The stored address, with its old times if they will do.
-fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> StoredAddress {
+fn refreshed(stored: &StoredAddress, address: &Address, count: &mut UpdateCount) -> StoredAddress {
     if is_near(stored, address) {
         return *stored;
     }
@@ -238,5 +218,5 @@ fn refreshed(stored: &StoredAddress, address: &Address, count: &mut Count) -> St
     if was < is {
         count.nearest = count.nearest.into_iter().chain([was]).min();
     }
-    fresh(address)
+    StoredAddress::fresh(address)
 }

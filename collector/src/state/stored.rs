@@ -8,8 +8,9 @@ use smol_str::ToSmolStr;
 
 use super::{
     NameState,
-    condition::{LIMIT_EXCEEDED, NO_RULE, Told, time},
-    name::Verdict,
+    condition::{ConditionWords, LIMIT_EXCEEDED, NO_RULE, time},
+    name::{Address, Verdict},
+    tolerance,
 };
 
 /// What the status of an object says.
@@ -27,7 +28,7 @@ pub(super) struct StoredName {
     pub(super) dns_name: DnsName,
     /// In the order of the status, each once.
     pub(super) addresses: Box<[StoredAddress]>,
-    pub(super) told: Told,
+    pub(super) told: ConditionWords,
     pub(super) failures: i32,
 }
 
@@ -41,6 +42,15 @@ pub(super) struct StoredAddress {
 }
 
 impl StoredAddress {
+    /// What is told of the address anew.
+    pub(super) fn fresh(address: &Address) -> Self {
+        Self {
+            ip: address.ip,
+            ttl: i32::try_from(address.ttl).unwrap_or(i32::MAX),
+            looked_up: address.looked_up.floor_second(),
+        }
+    }
+
     pub(super) fn expiry(&self) -> Timestamp {
         let ttl = u64::try_from(self.ttl).unwrap_or(0);
         self.looked_up + Duration::from_secs(ttl)
@@ -54,7 +64,7 @@ impl Stored {
         let mut names = Vec::with_capacity(status.resolved_names.len());
         for entry in &status.resolved_names {
             let all = entry.resolved_addresses.len();
-            let Some(dns_name) = memory.read_name(&entry.dns_name) else {
+            let Some(dns_name) = memory.list.read_name(&entry.dns_name) else {
                 rubbish += all;
                 continue;
             };
@@ -63,7 +73,7 @@ impl Stored {
             names.push(StoredName {
                 dns_name,
                 addresses,
-                told: Told::new(&entry.conditions),
+                told: ConditionWords::new(&entry.conditions),
                 failures: entry.resolution_failures,
             });
         }
@@ -81,7 +91,7 @@ impl Stored {
         let own = StoredName {
             dns_name: spec.clone(),
             addresses: Box::default(),
-            told: Told::Ours(Verdict::NoRule, now.floor_second()),
+            told: ConditionWords::Ours(Verdict::NoRule, now.floor_second()),
             failures: 0,
         };
         Self {
@@ -138,7 +148,7 @@ impl Stored {
         }
         let left = after.listed();
         self.names.iter().any(|name| {
-            let known = memory.name(&name.dns_name);
+            let known = memory.list.name(&name.dns_name);
             name.addresses.iter().any(|address| {
                 address.expiry() <= now
                     && left.binary_search(&(&name.dns_name, address.ip)).is_err()
@@ -198,4 +208,14 @@ fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
     addresses.dedup_by_key(|(_, address)| address.ip);
     addresses.sort_by_key(|(place, _)| *place);
     addresses.into_iter().map(|(_, address)| address).collect()
+}
+
+/// When the address expires in the wildcard's own entry and in that of a regular name, and what makes no difference.
+pub(super) fn expiries(own: &StoredAddress, address: &Address) -> (Timestamp, Timestamp, Duration) {
+    let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
+    (
+        own.expiry(),
+        StoredAddress::fresh(address).expiry(),
+        tolerance(ttl),
+    )
 }

@@ -11,7 +11,10 @@ mod churn;
 mod limits;
 mod properties;
 
-use super::{After, Crowd, FamilyResult, Limits, LookupSummary, NameState, Stored, UpdateEffect};
+use super::{
+    After, Crowd, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
+    UpdateEffect,
+};
 use crate::{failure::Failure, guards::Guards, observation::Observation};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
@@ -90,7 +93,7 @@ impl Known {
     }
 
     pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
-        self.memory.enforce(&self.limits, now, Crowd::default())
+        Eviction::new(&mut self.memory, &self.limits, now).enforce(Crowd::default())
     }
 
     /// Takes in a status that another writer wrote; `stored` stays.
@@ -151,7 +154,7 @@ impl Known {
     /// Writes what there is to write; returns whether there was something.
     pub(super) fn write(&mut self, seconds: f64) -> bool {
         let stored = Stored::new(&self.stored, &self.memory);
-        let change = self.memory.render(&stored, at(seconds));
+        let change = StatusUpdate::new(&mut self.memory, &stored, at(seconds));
         let written = change.is_some();
         if let Some(change) = change {
             self.stored = change.status();
@@ -197,7 +200,7 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
     assert_eq!(learned, UpdateEffect::default());
     let mut empty = Known::new("www.example.com");
     empty.hear(&late);
-    assert!(empty.memory.is_empty());
+    assert!(empty.memory.list().is_empty());
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn an_answer_that_is_over_shows_that_its_name_is_in_use() {
             known.hear(&late);
         }
         let name = DnsName::parse("a.example.com").unwrap();
-        let next = known.memory.next_lookup(&name, &known.limits);
+        let next = known.memory.list().next_lookup(&name, &known.limits);
         assert_eq!(next.is_some(), is_seen);
     }
 }

@@ -183,6 +183,7 @@ fn an_object_whose_status_cannot_be_written_is_not_deleted() {
     assert_eq!(
         world.controller.names.entries[&name(WWW)]
             .memory
+            .list()
             .addresses(),
         600
     );

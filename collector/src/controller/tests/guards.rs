@@ -39,6 +39,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
     world.now += 1000;
     world
         .controller
+        .names
         .guard(services("10.96.0.0/16"), at(world.now));
     assert_eq!(world.settle(), 2);
     let left = ["*.example.net.", "www.example.com. 203.0.113.1"];
@@ -48,7 +49,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
     world.observe(WWW, "10.96.0.7");
     assert_eq!(world.settle(), 0);
     assert_eq!(world.addresses(), left);
-    world.controller.guard(Arc::default(), at(world.now));
+    world.controller.names.guard(Arc::default(), at(world.now));
     world.observe(WWW, "10.96.0.7");
     world.settle();
     assert_eq!(
@@ -66,6 +67,7 @@ fn a_name_that_loses_all_its_addresses_is_looked_up_again() {
     assert_eq!(world.controller.next_request(at(world.now)), None);
     world
         .controller
+        .names
         .guard(services("10.96.0.0/16"), at(world.now));
     let next = world.controller.next_request(at(world.now));
     assert_eq!(next.map(|next| next.name), Some(name(WWW)));
@@ -84,6 +86,7 @@ fn what_was_remembered_before_a_guard_came_is_held_against_it() {
     });
     world
         .controller
+        .names
         .guard(services("10.96.0.0/16"), at(world.now));
     world.want(&[WWW]);
     world.settle();
@@ -99,6 +102,7 @@ fn networks_that_refuse_nothing_cause_no_write() {
     world.now += Duration::from_secs(1).as_millis() as i64;
     world
         .controller
+        .names
         .guard(services("10.96.0.0/16"), at(world.now));
     assert_eq!(world.settle(), 0);
 }

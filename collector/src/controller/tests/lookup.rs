@@ -327,7 +327,13 @@ fn names_that_one_wildcard_brought_in_have_a_rate_of_look_ups() {
     let first = world.due().len();
     assert!((100..=110).contains(&first), "{first} at once");
     let name = DnsName::parse("*.example.com").unwrap();
-    assert!(world.controller.names.entries[&name].memory.addresses() == 500);
+    assert!(
+        world.controller.names.entries[&name]
+            .memory
+            .list()
+            .addresses()
+            == 500
+    );
     world.now += 1100;
     let second = world.due().len();
     assert!((90..=110).contains(&second), "{second} in the next second");

@@ -1,7 +1,7 @@
 //! What is counted, on the controller.
 
 use super::{World, answer, at, wanted};
-use crate::objects::ManageObjects;
+use crate::objects::{Census, ManageObjects};
 
 #[test]
 fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {
@@ -11,7 +11,7 @@ fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {
     });
     let names = ["a.example.com", "b.example.com", "*.example.org"];
     world.controller.want(&wanted(&names, 0), at(0));
-    let census = world.controller.inspect().census();
+    let census = Census::new(&world.controller.names);
     assert_eq!((census.bare, census.addresses), (2, 0));
     assert_eq!(census.fullest[..2], [0.0, 0.0]);
     for (name, ip) in [
@@ -21,7 +21,7 @@ fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {
     ] {
         world.controller.observe(&answer(name, ip, 0));
     }
-    let census = world.controller.inspect().census();
+    let census = Census::new(&world.controller.names);
     assert_eq!((census.bare, census.addresses), (1, 3));
     assert_eq!(census.fullest[..2], [0.5, 0.1]);
     assert!(census.fullest[2] > 0.0 && census.fullest[2] < 0.1);

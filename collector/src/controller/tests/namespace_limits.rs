@@ -412,7 +412,8 @@ fn a_standby_keeps_no_more_of_a_namespace_than_it_may_have() {
     cluster.pass(2);
     let known = |cluster: &Cluster| {
         let entries = cluster.world.controller.names.entries.iter();
-        let known = entries.map(|(name, entry)| (name.to_string(), entry.memory.addresses()));
+        let known =
+            entries.map(|(name, entry)| (name.to_string(), entry.memory.list().addresses()));
         let mut known: Vec<_> = known.collect();
         known.sort();
         known

@@ -47,6 +47,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
         .unwrap();
     let names: Vec<_> = wildcard
         .memory
+        .list()
         .names()
         .map(|it| it.as_str().to_owned())
         .collect();
@@ -88,7 +89,7 @@ fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over(
 /// The names under a wildcard that are known.
 fn known(controller: &mut StatusController, spec: &str) -> Vec<String> {
     let entry = controller.names.entries.get_mut(spec).unwrap();
-    let names = entry.memory.names();
+    let names = entry.memory.list().names();
     names.map(|it| it.as_str().to_owned()).collect()
 }
 

@@ -91,6 +91,7 @@ fn a_store_that_finds_everything_too_large_empties_no_set() {
     assert_eq!(world.stored(WWW), 1000);
     let left = world.controller.names.entries[&name(WWW)]
         .memory
+        .list()
         .addresses();
     assert!(left > 250, "{left}");
 }
@@ -225,7 +226,7 @@ fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
     }
     world.settle();
     let memory = &world.controller.names.entries[&name("*.example.com")].memory;
-    let is_known = |i: &usize| memory.addresses_of(&name(&host(*i))) > 0;
+    let is_known = |i: &usize| memory.list().addresses_of(&name(&host(*i))) > 0;
     let known: Vec<_> = (0..20).filter(is_known).collect();
     assert_eq!(known, [3, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
 }

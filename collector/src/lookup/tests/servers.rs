@@ -69,7 +69,7 @@ async fn shutdown_ends_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn without_an_owner_the_task_waits_for_shutdown() {
+async fn without_a_controller_the_task_waits_for_shutdown() {
     let server = Scripted::gated(|asked| asked.addresses(&[A], 30).say()).await;
     let resolving = Resolving::start(patient(), &[server.server()]);
     resolving.request("www.example.com", 0).await;

@@ -18,7 +18,7 @@ use crate::{
     event_history::{EventHistory, EventKind},
     guards::Guards,
     observation::{Observation, Provenance},
-    state::UpdateEffect,
+    state::{Eviction, UpdateEffect},
 };
 
 /// How many addresses are named in the log when a guard comes.
@@ -33,7 +33,7 @@ impl NameTable {
         let clients = &self.shared.clients;
         let (memory, limits, crowd) = entry.parts(clients);
         let learned = memory.observe(observation, limits, crowd);
-        let is_crowded = memory.is_crowded(limits);
+        let is_crowded = memory.size().is_crowded(memory.list(), limits);
         if learned.urgent && leads {
             entry.learned_for(&observation.name, clients, observation.at);
         }
@@ -101,7 +101,7 @@ impl NameTable {
             return;
         };
         let (memory, limits, crowd) = entry.parts(&self.shared.clients);
-        let learned = memory.enforce(limits, now, crowd);
+        let learned = Eviction::new(memory, limits, now).enforce(crowd);
         self.learned(spec, &learned, now);
     }
 
@@ -168,7 +168,7 @@ impl NameTable {
         }
         for (from, to, name) in shared {
             let known = self.entries.get(&from).map(|entry| &entry.memory);
-            let Some(copy) = known.and_then(|memory| memory.copy(&name)) else {
+            let Some(copy) = known.and_then(|memory| memory.list().copy(&name)) else {
                 continue;
             };
             let Some(entry) = self.entries.get_mut(&to).filter(|it| !it.left_out) else {

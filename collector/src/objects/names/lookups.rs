@@ -37,7 +37,7 @@ impl NameTable {
                 let Some(entry) = self.entries.get(&spec).filter(|it| !it.left_out) else {
                     continue;
                 };
-                let next = entry.memory.next_lookup(name, &entry.limits);
+                let next = entry.memory.list().next_lookup(name, &entry.limits);
                 is_unknown |= spec == *name && next.is_none();
                 at = at.into_iter().chain(next).min();
                 grace = grace.min(entry.limits.grace);
@@ -71,7 +71,7 @@ impl NameTable {
         let (name, due) = self.lookups.pop(now, found_by)?;
         let known = once(name.clone())
             .chain(name.wildcard())
-            .filter_map(|spec| Some(self.entries.get(&spec)?.memory.addresses_of(&name)))
+            .filter_map(|spec| Some(self.entries.get(&spec)?.memory.list().addresses_of(&name)))
             .max();
         let namespaces = self.with_rule(&name).iter().copied();
         let namespaces = namespaces.take(MOST_NAMESPACES).collect();
@@ -157,8 +157,8 @@ impl NameTable {
         let wanted = self.entries.values().filter(|entry| entry.wanted);
         let last_seen = wanted.flat_map(|entry| {
             let memory = &entry.memory;
-            let names = memory.names().chain(once(memory.spec()));
-            names.map(|name| (memory.last_seen(name), name))
+            let names = memory.list().names().chain(once(memory.list().spec()));
+            names.map(|name| (memory.list().last_seen(name), name))
         });
         backfill.begin(last_seen, &mut self.lookups, now);
     }

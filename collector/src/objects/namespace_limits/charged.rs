@@ -35,7 +35,7 @@ impl Charged {
             match entry.wanted && !entry.left_out {
                 true => charged.add_entry(entry, &names.shared.clients, now),
                 // Kept until its absence is believed, or of an object alone.
-                false => charged.all += entry.memory.addresses(),
+                false => charged.all += entry.memory.list().addresses(),
             }
         }
         charged
@@ -99,7 +99,7 @@ impl Charged {
             }
         });
         if all > 0 {
-            let spec = entry.memory.spec().clone();
+            let spec = entry.memory.list().spec().clone();
             self.unpaid.push(Unpaid { spec, all, asked });
         }
     }
@@ -205,11 +205,11 @@ pub(super) fn each_cost(
     mut cost: impl FnMut(&Cost<'_>),
 ) {
     let (memory, kept) = (&entry.memory, entry.kept(now));
-    let own = memory.own(&kept);
+    let own = kept.own(memory.list());
     cost(&Cost::in_rules(&entry.with_rule, kept.own, own));
-    if memory.spec().is_wildcard() {
+    if memory.list().spec().is_wildcard() {
         let crowd = entry.crowd(clients);
-        for (askers, count) in memory.found(&kept) {
+        for (askers, count) in kept.found(memory.list()) {
             let payers = crowd.namespaces(askers);
             cost(&Cost::found(&payers, kept.own, askers, count));
         }

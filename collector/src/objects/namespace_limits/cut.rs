@@ -152,7 +152,8 @@ impl NamespaceShares {
                 continue;
             };
             let has_too_many_names = limit.has_too_many_names(charged);
-            let frees_nothing = entry.memory.own(&entry.kept(now)).all == 0 && !has_too_many_names;
+            let own = entry.kept(now).own(entry.memory.list());
+            let frees_nothing = own.all == 0 && !has_too_many_names;
             if !frees_nothing {
                 self.leave_out(names, name, charged, now);
                 count += 1;
@@ -204,7 +205,7 @@ impl NamespaceShares {
             return;
         };
         charged.remove_entry(entry, &names.shared.clients, now);
-        let own = entry.memory.own(&entry.kept(now)).all;
+        let own = entry.kept(now).own(entry.memory.list()).all;
         self.left_out.insert(name.clone(), own);
         entry.left_out = true;
         let gone = entry.memory.leave_out(now);

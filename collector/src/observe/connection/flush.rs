@@ -43,10 +43,7 @@ impl Reader<'_> {
         }
         // Whoever connects could raise Events: what a peer says before it is known is told when it is.
         if self.standing.is_known() && self.counts.has_rebindings() {
-            let (mut rebindings, answers) = self.counts.take_rebindings();
-            for rebinding in &mut rebindings {
-                rebinding.source = self.source;
-            }
+            let (rebindings, answers) = self.counts.take_rebindings();
             self.ingest.rebindings.tell(rebindings, answers);
         }
         self.counts.flush();

@@ -21,7 +21,7 @@ use crate::{
     new_names::{NewNameLimits, NewNames},
     notices::{Kind, LeftOut, Notices},
     objects::Shared,
-    observation::Observation,
+    observation::{Observation, Provenance},
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
@@ -195,7 +195,10 @@ fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
     let start = Timestamp::from_millis(1_800_000_000_500);
     let clock = Clock::manual(start);
     let remembered = AnswerCache::new(64, Duration::from_secs(60));
-    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
+    let (mut history, mut counts) = (
+        StreamHistory::of_stream(Provenance::STREAM),
+        Counts::default(),
+    );
     let mut observations = Vec::new();
     let mut says = |ip: &str, nanoseconds, seconds: u64| {
         clock.set(start + Duration::from_secs(seconds));
@@ -234,7 +237,10 @@ fn what_a_stream_has_just_said_is_not_said_again() {
     };
     let mut names = index();
     let (clock, remembered) = (Clock::manual(Timestamp::default()), AnswerCache::default());
-    let (mut history, mut counts) = (StreamHistory::of_stream(), Counts::default());
+    let (mut history, mut counts) = (
+        StreamHistory::of_stream(Provenance::STREAM),
+        Counts::default(),
+    );
     let mut says = |event: &Event, millis: i64, names: &NameIndex, history: &mut StreamHistory| {
         clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
         hear(event, names, &clock, &remembered, history, &mut counts).is_some()
@@ -437,7 +443,7 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
     let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
     let own = OwnQueries::default();
     let mut counts = Counts::default();
-    let mut history = StreamHistory::of_stream();
+    let mut history = StreamHistory::of_stream(Provenance::STREAM);
     let mut outcomes = |asked: &str| {
         let context = Context {
             names: &names,

@@ -71,7 +71,7 @@ impl Rows {
 
     /// Nothing is kept of a name without addresses.
     fn forget_all_but(&mut self, known: &Known) {
-        let is_known = |(name, _): &(DnsName, Family)| known.memory.addresses_of(name) > 0;
+        let is_known = |(name, _): &(DnsName, Family)| known.memory.list().addresses_of(name) > 0;
         self.absences.retain(|key, _| is_known(key));
         self.closing.retain(|key, _| is_known(key));
     }
@@ -124,7 +124,7 @@ proptest! {
         }
         // Far behind every expiry.
         now += 1e9;
-        let names: Vec<DnsName> = known.memory.names().cloned().collect();
+        let names: Vec<DnsName> = known.memory.list().names().cloned().collect();
         for name in &names {
             for _ in 0..5 {
                 known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
@@ -134,7 +134,7 @@ proptest! {
             now += 5.0;
         }
         known.expire(now);
-        prop_assert_eq!(known.memory.addresses(), 0);
+        prop_assert_eq!(known.memory.list().addresses(), 0);
     }
 
     #[test]
@@ -148,14 +148,14 @@ proptest! {
         for (what, later) in &list {
             now += later;
             known.happen(what, now);
-            had_addresses |= known.memory.addresses() > 0;
-            if !matches!(what, Happens::Written) || !had_addresses || known.memory.addresses() > 0 {
+            had_addresses |= known.memory.list().addresses() > 0;
+            if !matches!(what, Happens::Written) || !had_addresses || known.memory.list().addresses() > 0 {
                 continue;
             }
             let [own] = known.stored.resolved_names.as_slice() else {
                 panic!("{:?}", known.stored);
             };
-            prop_assert_eq!(&*own.dns_name, known.memory.spec().as_str());
+            prop_assert_eq!(&*own.dns_name, known.memory.list().spec().as_str());
             prop_assert!(own.resolved_addresses.is_empty());
             let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED).unwrap();
             prop_assert_eq!(&*degraded.status, "True");
@@ -175,7 +175,7 @@ proptest! {
         known.happen(&Happens::RuleEnded, now);
         prop_assert_eq!(known.expiries(), before);
         prop_assert!(known.write(now));
-        prop_assert!(!Stored::new(&known.stored, &known.memory).is_no_rule(known.memory.spec()));
+        prop_assert!(!Stored::new(&known.stored, &known.memory).is_no_rule(known.memory.list().spec()));
         prop_assert_eq!(ips(&known), addresses);
     }
 }

@@ -13,7 +13,7 @@ fn answers_of_ever_new_addresses_cost_bounded_memory() {
         let observation = answer("www.example.com", &addresses, f64::from(i) / 100.0);
         known.hear(&observation);
     }
-    assert_eq!(known.memory.addresses(), 1000);
+    assert_eq!(known.memory.list().addresses(), 1000);
     let remembered = known.memory.removed.len();
     assert!(remembered <= 8192, "{remembered} of 39000");
 }

@@ -101,7 +101,7 @@ fn a_standby_forgets_what_the_leader_removed_once_its_time_is_over() {
     let removed = Stored::new(&status(serde_json::json!([])), &known.memory);
     let addresses = |known: &mut crate::state::tests::Known, seconds| {
         known.memory.follow(&removed, at(seconds), &known.limits);
-        known.memory.addresses()
+        known.memory.list().addresses()
     };
     assert_eq!(addresses(&mut known, 14.9), 2);
     assert_eq!(addresses(&mut known, 15.0), 1);

@@ -137,7 +137,7 @@ impl Known {
             Happens::LookedUp(asked, results) => self.looked_up(asked, *results, now),
             Happens::Failed(asked, failures) => self.failed(asked, *failures, now),
             Happens::RuleEnded => {
-                let ended = Stored::no_rule(self.memory.spec(), time);
+                let ended = Stored::no_rule(self.memory.list().spec(), time);
                 self.read_back(ended.status(), now)
             }
             Happens::Gap => {
@@ -171,7 +171,7 @@ impl Known {
 
     /// When each address expires that is known.
     pub(super) fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
-        let names = self.memory.names.iter();
+        let names = self.memory.list.names.iter();
         names
             .flat_map(|name| {
                 let of_address = |address: &super::super::name::Address| {

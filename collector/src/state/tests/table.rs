@@ -179,7 +179,7 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
             }
         }
         Next(asked, expected) => {
-            let next = known.memory.next_lookup(&name(asked), &limits);
+            let next = known.memory.list().next_lookup(&name(asked), &limits);
             let next = next.map(|next| (next.as_millis() - T0) as f64 / 1000.0);
             if next != expected {
                 return Err(format!("it is {next:?}"));

@@ -290,6 +290,7 @@ impl Unpaid {
         let evil: usize = names.map(|it| it.resolved_addresses.len()).sum();
         let wild = self.cluster.world.controller.names.entries[&name("*.w.test")]
             .memory
+            .list()
             .addresses();
         [format!("evil {evil}"), format!("wild {wild}")]
             .into_iter()

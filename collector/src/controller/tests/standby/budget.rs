@@ -34,7 +34,8 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
         pair.run(3_000);
         let size = pair.leader.controller.names.entries[&name(WWW)]
             .memory
-            .size();
+            .size()
+            .bytes();
         bytes += size * (pair.stored[0] + pair.stored[1] - before[0] - before[1]);
     }
     let writes = [0, 1].map(|i| pair.stored[i] - before[i]);

@@ -1,7 +1,10 @@
 //! Circuit breakers.
 
 use super::*;
-use crate::{observation::Observation, state::Crowd};
+use crate::{
+    observation::Observation,
+    state::{Crowd, Eviction},
+};
 
 #[test]
 fn circuit_breakers_do_what_the_page_says() {
@@ -161,25 +164,25 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     known.hear(&many(B, 500, 2.0));
     known.write(2.0);
     let crowd = Crowd::default();
-    let learned = known.memory.shrink(at(3.0), &known.limits, crowd);
+    let learned = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink(crowd);
     assert!(
         (95..=105).contains(&learned.evicted_addresses),
         "{learned:?}"
     );
-    let left = |known: &Known, asked| known.memory.addresses_of(&name(asked));
+    let left = |known: &Known, asked| known.memory.list().addresses_of(&name(asked));
     assert_eq!(left(&known, B), 500, "the oldest-seen go");
     assert_eq!(left(&known, WILD), 10, "and the wildcard's own last of all");
     // It does not grow beyond that again.
-    let most = known.memory.addresses();
+    let most = known.memory.list().addresses();
     known.hear(&many(A, 490, 4.0));
-    assert!(known.memory.addresses() <= most);
+    assert!(known.memory.list().addresses() <= most);
     // Nor is it emptied by a store that takes nothing.
     for _ in 0..100 {
-        known.memory.shrink(at(5.0), &known.limits, crowd);
+        Eviction::new(&mut known.memory, &known.limits, at(5.0)).shrink(crowd);
     }
     assert!(
-        known.memory.addresses() > 250,
+        known.memory.list().addresses() > 250,
         "{}",
-        known.memory.addresses()
+        known.memory.list().addresses()
     );
 }

@@ -1,0 +1,184 @@
+//! The names that one `spec.name` wants, with their addresses.
+
+use std::net::IpAddr;
+
+use proto::api::{DnsName, Family};
+use runtime::clock::Timestamp;
+
+use super::{
+    Limits, make_room,
+    name::{Address, Name, give_back_room},
+    stored::{StoredAddress, expiries},
+};
+use crate::new_names::KnownNames;
+
+/// The names that have addresses.
+#[derive(Clone, Debug)]
+pub struct NameList {
+    pub(super) spec: DnsName,
+    /// In their order, each once, with at least one address.
+    pub(super) names: Vec<Name>,
+}
+
+/// All that is known of one name.
+#[derive(Clone, Debug)]
+pub struct NameSnapshot(pub(super) Name);
+
+impl NameList {
+    pub(super) fn new(spec: DnsName) -> Self {
+        Self {
+            spec,
+            names: Vec::new(),
+        }
+    }
+
+    /// The name that all this is of.
+    pub fn spec(&self) -> &DnsName {
+        &self.spec
+    }
+
+    /// Whether no address is known.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// How many addresses are known, each name's counted for itself.
+    pub fn addresses(&self) -> usize {
+        self.names.iter().map(|name| name.addresses.len()).sum()
+    }
+
+    /// The names with addresses.
+    pub fn names(&self) -> impl Iterator<Item = &DnsName> {
+        self.names.iter().map(|name| &name.dns_name)
+    }
+
+    /// How many addresses of a name are known.
+    pub fn addresses_of(&self, dns_name: &DnsName) -> usize {
+        self.name(dns_name).map_or(0, |name| name.addresses.len())
+    }
+
+    /// When an answer for a name was last seen; long ago if none was.
+    pub fn last_seen(&self, dns_name: &DnsName) -> Timestamp {
+        self.name(dns_name)
+            .map_or(Timestamp::default(), |name| name.seen)
+    }
+
+    /// The addresses that are not expired, by name and family, with the seconds that they have left and who brought them.
+    pub fn alive(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&DnsName, Family, Vec<(IpAddr, u32)>, Option<IpAddr>)> {
+        let of_family = move |name: &Name, family| {
+            let addresses = name.addresses.iter();
+            let addresses = addresses.filter(|it| it.family() == family && it.expiry() > now);
+            let left = |it: &Address| it.expiry().since(now).as_millis().div_ceil(1000);
+            addresses
+                .map(|it| (it.ip, u32::try_from(left(it)).unwrap_or(u32::MAX)))
+                .collect::<Vec<_>>()
+        };
+        let all = self.names.iter().flat_map(|name| {
+            let families = Family::ALL.into_iter();
+            families.map(move |family| (name, family))
+        });
+        all.map(move |(name, family)| (name, family, of_family(name, family)))
+            .filter(|(.., addresses)| !addresses.is_empty())
+            .map(|(name, family, addresses)| {
+                (&name.dns_name, family, addresses, name.askers.first())
+            })
+    }
+
+    /// All that is known of one name, to be [adopted](super::NameState::adopt).
+    pub fn copy(&self, dns_name: &DnsName) -> Option<NameSnapshot> {
+        self.name(dns_name).cloned().map(NameSnapshot)
+    }
+
+    /// The clients that asked for a name, as far as they are known.
+    pub fn askers_of(&self, name: &DnsName) -> &[IpAddr] {
+        self.name(name).map_or(&[], |name| &name.askers.0)
+    }
+
+    /// Whether an address is known, of whatever name.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        self.names.iter().any(|name| name.address(&ip).is_some())
+    }
+
+    /// The name as it is known; a new text if it is not, or nothing if it is no name.
+    pub(super) fn read_name(&self, text: &str) -> Option<DnsName> {
+        let known = |name: &Name| name.dns_name.as_str().cmp(text);
+        if self.spec.as_str() == text {
+            return Some(self.spec.clone());
+        }
+        if let Ok(found) = self.names.binary_search_by(known) {
+            return Some(self.names.get(found)?.dns_name.clone());
+        }
+        let name = DnsName::parse(text).ok()?;
+        (name.as_str() == text).then_some(name)
+    }
+
+    pub(super) fn name(&self, dns_name: &DnsName) -> Option<&Name> {
+        self.names.get(self.find(dns_name).ok()?)
+    }
+
+    pub(super) fn name_mut(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
+        let found = self.find(dns_name).ok()?;
+        self.names.get_mut(found)
+    }
+
+    fn find(&self, dns_name: &DnsName) -> Result<usize, usize> {
+        self.names
+            .binary_search_by(|name| name.dns_name.cmp(dns_name))
+    }
+
+    /// The name in its place in the list, which it gets if it has none. There is always one.
+    pub(super) fn known_or_new(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
+        let place = self.find(dns_name).unwrap_or_else(|place| {
+            make_room(&mut self.names);
+            self.names.insert(place, Name::new(dns_name.clone()));
+            place
+        });
+        self.names.get_mut(place)
+    }
+
+    /// Forgets the names that have no address left.
+    pub(super) fn forget_empty(&mut self, known: Option<&KnownNames>) {
+        self.names.retain(|name| {
+            if let (true, Some(known)) = (name.addresses.is_empty(), known) {
+                known.remove(&name.dns_name);
+            }
+            !name.addresses.is_empty()
+        });
+        give_back_room(&mut self.names);
+    }
+
+    /// When a name is to be looked up: when its earliest address expires that was not asked for since. Nothing for a name
+    /// without addresses, and for a name under a wildcard that clients have forgotten.
+    pub fn next_lookup(&self, dns_name: &DnsName, limits: &Limits) -> Option<Timestamp> {
+        let name = self.name(dns_name)?;
+        let expired = |address: &Address| {
+            let expiry = address.expiry();
+            (name.asked(address.family()) < expiry).then_some(expiry)
+        };
+        let at = name.addresses.iter().filter_map(expired).min()?;
+        (!self.is_found(name) || at < name.sighted + limits.wildcard_idle).then_some(at)
+    }
+
+    /// Whether the name is known only because a wildcard wants it.
+    pub(super) fn is_found(&self, name: &Name) -> bool {
+        self.spec != name.dns_name
+    }
+
+    /// What is known of a wildcard's own name: the first of all, since `*` comes before any letter, digit or hyphen.
+    pub(super) fn wildcard(&self) -> Option<&Name> {
+        let first = self.names.first()?;
+        (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
+    }
+
+    /// Whether the wildcard's own entry has this address of a regular name for as long, or longer.
+    pub(super) fn is_covered(&self, address: &Address) -> bool {
+        let own = self.wildcard().and_then(|own| own.address(&address.ip));
+        own.is_some_and(|own| {
+            let (own, this, tolerance) = expiries(&StoredAddress::fresh(own), address);
+            this <= own + tolerance
+        })
+    }
+}
