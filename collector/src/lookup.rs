@@ -1,6 +1,6 @@
 //! Look-ups of the collector's own: a name in, what the DNS servers say of it out.
 //!
-//! - [`LookupScheduler`]: when which name is looked up; [`GapBackfill`]: when all names are, as events may have been lost.
+//! - `schedule`: when which name is looked up; `gap_backfill`: when all names are, as events may have been lost.
 //! - The task [`run`]: which servers are asked, and how.
 //!
 //! A and AAAA are asked apart and at the same time, over UDP, and over TCP where the answer does not fit. No server holds up another's

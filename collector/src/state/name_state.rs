@@ -181,7 +181,7 @@ impl NameState {
     ///
     /// Times in the future count as now. After a gap, or where nothing is looked up, an address that was not known lives one more
     /// TTL and grace from now, since nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
-    /// under a name that `spec.name` does not want is not taken in, so the next [`NameState::render`] removes it.
+    /// under a name that `spec.name` does not want is not taken in, so the next [`StatusUpdate`](super::StatusUpdate) removes it.
     ///
     /// A status that tells of the end of the last rule says nothing of addresses.
     pub fn absorb(
