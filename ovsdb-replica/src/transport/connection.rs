@@ -137,6 +137,10 @@ impl Connection {
             };
             let answer = ready!(call.as_mut().poll(context));
             drop(self.calls.remove(at));
+            if matches!(&reply.result, Err(error) if error.len() == 0) {
+                let error = MessageError::Empty(reply.id);
+                return Poll::Ready(Err(End::Transport(error.into())));
+            }
             if answer.is_err() {
                 return Poll::Ready(Err(End::Rpc));
             }

@@ -56,7 +56,7 @@ pub(crate) enum Incoming {
 pub(crate) struct Reply {
     /// The request's id.
     pub(crate) id: u64,
-    /// The result, or the error.
+    /// The result, or the error; an empty text if the reply has neither.
     pub(crate) result: Result<Text, Text>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn incoming(message: BytesMut) -> Result<Incoming, MessageError> {
             let result = match (members.error, members.result) {
                 (Some(error), _) => Err(text(error)),
                 (None, Some(result)) => Ok(text(result)),
-                (None, None) => return Err(MessageError::Empty(id)),
+                (None, None) => Err(Text(Bytes::new())),
             };
             Ok(Incoming::Reply(Reply { id, result }))
         }

@@ -79,7 +79,6 @@ fn what_is_no_message_is_refused() {
         r#"{"id":"1","result":[]}"#,
         r#"{"id":1,"result":[],"id":1}"#,
         r#"{"id":1,"result":[],"result":[]}"#,
-        r#"{"id":1,"unexpected":[]}"#,
         r#"{"id":1,"result":{]}"#,
         r#"{"id":1,"result":1}{}"#,
         r#"{"method":5}"#,
