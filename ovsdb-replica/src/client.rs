@@ -189,15 +189,8 @@ impl<T: Tables> Client<T> {
         let State::Up(link) = &mut self.state else {
             return None;
         };
-        let ClientOptions {
-            database,
-            transact_deadline,
-            ..
-        } = &*self.options;
-        Some(
-            link.session
-                .transact(database, operations, *transact_deadline),
-        )
+        let (database, deadline) = (&self.options.database, self.options.transact_deadline);
+        Some(link.session.transact(database, operations, deadline))
     }
 
     /// Ends the session, if there is one, connects anew, and reads what happened since. To be called after

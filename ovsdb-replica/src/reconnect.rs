@@ -30,19 +30,16 @@ impl ReconnectSchedule {
 
     /// Where to go next, and how long to wait before.
     pub(super) fn next(&mut self) -> (Remote, Duration) {
-        if let Some(remote) = self.left.pop() {
-            return (remote, Duration::ZERO);
+        let mut delay = Duration::ZERO;
+        loop {
+            if let Some(remote) = self.left.pop() {
+                return (remote, delay);
+            }
+            self.left = self.remotes.iter().cloned().collect();
+            fastrand::shuffle(&mut self.left);
+            delay = self.delay();
+            self.rounds = self.rounds.saturating_add(1);
         }
-        self.left = self.remotes.iter().cloned().collect();
-        fastrand::shuffle(&mut self.left);
-        let delay = self.delay();
-        self.rounds = self.rounds.saturating_add(1);
-        (
-            self.left
-                .pop()
-                .unwrap_or_else(|| self.remotes.first().clone()),
-            delay,
-        )
     }
 
     /// The connection was good: the next attempt is made at once.

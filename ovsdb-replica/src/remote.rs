@@ -129,25 +129,17 @@ impl fmt::Display for HostPort {
 
 /// One or more remotes of the same database.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Remotes {
-    first: Remote,
-    others: Vec<Remote>,
-}
+pub struct Remotes(Vec<Remote>);
 
 impl Remotes {
     /// The remotes in the order in which they were written; there is at least one.
     pub fn iter(&self) -> impl Iterator<Item = &Remote> {
-        std::iter::once(&self.first).chain(&self.others)
-    }
-
-    /// The one that was written first.
-    pub(super) fn first(&self) -> &Remote {
-        &self.first
+        self.0.iter()
     }
 
     /// Whether there is more than one.
     pub fn are_several(&self) -> bool {
-        !self.others.is_empty()
+        self.0.len() > 1
     }
 
     /// Whether one of them is served by TLS.
@@ -161,21 +153,15 @@ impl FromStr for Remotes {
 
     /// Reads a list with commas between the remotes.
     fn from_str(text: &str) -> Result<Self, RemoteError> {
-        let mut remotes = text.split(',').map(str::parse);
-        let first = remotes.next().unwrap_or(Err(RemoteError::Empty))?;
-        Ok(Self {
-            first,
-            others: remotes.collect::<Result<_, _>>()?,
-        })
+        let remotes = text.split(',').map(str::parse);
+        Ok(Self(remotes.collect::<Result<_, _>>()?))
     }
 }
 
 impl fmt::Display for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.first.fmt(f)?;
-        self.others
-            .iter()
-            .try_for_each(|remote| write!(f, ",{remote}"))
+        let texts: Vec<_> = self.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join(","))
     }
 }
 

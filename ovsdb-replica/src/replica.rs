@@ -214,6 +214,4 @@ pub fn toggle<T: Ord>(set: &mut BTreeSet<T>, element: T) {
 }
 
 #[cfg(test)]
-mod random;
-#[cfg(test)]
 mod tests;

@@ -23,16 +23,6 @@ pub enum Operation {
         /// Its columns; those left out have their default.
         row: Row,
     },
-    /// Sets columns (RFC 7047 section 5.2.3).
-    Update {
-        /// Where.
-        table: Cow<'static, str>,
-        /// Which rows: those that meet all conditions.
-        #[serde(rename = "where")]
-        filter: Vec<Condition>,
-        /// What the columns hold then.
-        row: Row,
-    },
     /// Changes columns relative to what they hold (RFC 7047 section 5.2.4).
     Mutate {
         /// Where.
@@ -207,9 +197,7 @@ impl OperationResult {
     fn missing_member(&self, operation: &Operation) -> Option<&'static str> {
         let (member, is_there) = match operation {
             Operation::Insert { .. } => ("uuid", self.uuid().is_some()),
-            Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
-                ("count", self.count.is_some())
-            }
+            Operation::Mutate { .. } | Operation::Delete { .. } => ("count", self.count.is_some()),
             Operation::Select { .. } => ("rows", self.rows.is_some()),
             Operation::Wait { .. } => return None,
         };

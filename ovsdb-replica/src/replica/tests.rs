@@ -1,5 +1,7 @@
 //! Updates as ovsdb-server sends them, applied to books.
 
+mod random;
+
 use serde_json::value::RawValue;
 
 use super::{

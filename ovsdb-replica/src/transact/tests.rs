@@ -7,11 +7,6 @@ fn outcome_of(operations: &str, json: &str) -> Outcome {
     let (table, filter) = (|| Cow::from("Book"), Vec::new);
     let operation = |letter| match letter {
         'i' => Operation::insert(table(), Row::new()),
-        'u' => Operation::Update {
-            table: table(),
-            filter: filter(),
-            row: Row::new(),
-        },
         'm' => Operation::Mutate {
             table: table(),
             filter: filter(),
@@ -40,14 +35,6 @@ fn operations_are_written_as_the_rfc_has_them() {
         (
             Operation::insert("Book", Row::from([("title".into(), "x".into())])),
             r#"{"op":"insert","table":"Book","row":{"title":"x"}}"#,
-        ),
-        (
-            Operation::Update {
-                table: table(),
-                filter: vec![Condition("title".into(), Function::Equal, "x".into())],
-                row: Row::from([("lent".into(), Datum::Atom(Atom::Boolean(true)))]),
-            },
-            r#"{"op":"update","table":"Book","where":[["title","==","x"]],"row":{"lent":true}}"#,
         ),
         (
             Operation::Mutate {

@@ -140,7 +140,6 @@ impl Model {
                         next.rows.remove(uuid);
                     }
                 }
-                Operation::Update { .. } => panic!("a writer changes sets by their difference"),
                 Operation::Select { .. } => panic!("a writer has a replica"),
                 Operation::Wait { filter, rows, .. } => {
                     assert!(rows.is_empty(), "nothing else is waited for");

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json, value::to_raw_value};
 
-use super::{
-    super::{Tables, tables::testing::Book},
-    *,
-};
+use super::*;
 
 /// A small database, so that random changes meet.
 type Model = BTreeMap<Uuid, Columns>;
