@@ -43,15 +43,6 @@ const KEYS: [&str; 6] = [
     MANAGED,
 ];
 
-/// What marks a row that this program makes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowMark<'a> {
-    /// The store that the row is made for.
-    pub(crate) store: &'a str,
-    /// Whether ovn-kubernetes manages the database.
-    pub(crate) is_managed: bool,
-}
-
 /// A row.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AddressSet {
@@ -279,9 +270,10 @@ pub(crate) fn names_in(result: &OperationResult) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The row of a name and family, as ovn-kubernetes would make it, with our own mark.
+/// The row of a name and family, as ovn-kubernetes would make it, with our own mark: the store, and whether ovn-kubernetes manages
+/// the database.
 pub(crate) fn new_row(
-    mark: RowMark<'_>,
+    (store, is_managed): (&str, bool),
     owner_controller: &str,
     name: &DnsName,
     family: Family,
@@ -289,14 +281,14 @@ pub(crate) fn new_row(
 ) -> Row {
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = address_set_name(&id);
-    let managed = mark.is_managed.then_some((MANAGED, MANAGED_YES));
+    let managed = is_managed.then_some((MANAGED, MANAGED_YES));
     let external_ids = [
         (OWNER_CONTROLLER, owner_controller),
         (OWNER_TYPE, ADDRESS_SET_OWNER_TYPE),
         (OWNER_NAME, name.as_str()),
         (IP_FAMILY, family.as_str()),
         (PRIMARY_ID, &id),
-        (CREATED, mark.store),
+        (CREATED, store),
     ];
     let external_ids = external_ids.into_iter().chain(managed);
     Row::from([

@@ -1,9 +1,6 @@
 //! `--control`: what an administrator permits the running writer. On a unix socket of mode 0600 alone, apart from `--inspect`.
 
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::io::{self, Write as _};
 
 use axum::{
     Router,
@@ -18,16 +15,13 @@ use runtime::{
     inspect::{Inspect, busy, client, json, refusal, text::printable},
     listen::{ListenAddress, ListenAddressError},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{PROGRAM, inspect::Question};
-
-/// How long the writer may take to answer.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+use crate::{
+    PROGRAM,
+    inspect::{ANSWER_DEADLINE, Question, ask},
+};
 
 /// Where the permission is asked for.
 const ALLOW_EMPTY: &str = "/allow-empty";
@@ -76,11 +70,7 @@ pub async fn serve(
 }
 
 async fn allow_empty(State(writer): State<mpsc::Sender<Question>>) -> Response {
-    let asked = async {
-        let (sender, answer) = oneshot::channel();
-        writer.send(Question::AllowEmpty(sender)).await.ok()?;
-        answer.await.ok()
-    };
+    let asked = ask(&writer, Question::AllowEmpty);
     match timeout(ANSWER_DEADLINE, asked).await.ok().flatten() {
         Some(Ok(names)) => json(&names),
         Some(Err(reason)) => refusal(StatusCode::CONFLICT, &reason.to_string()).into_response(),

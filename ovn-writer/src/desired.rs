@@ -28,15 +28,16 @@ use crate::addresses::{Addresses, AddressesRef};
 /// The content of the store, as far as it concerns the sets.
 #[derive(Debug, Default)]
 pub struct Desired {
-    filter: Filter,
+    pub(crate) filter: Filter,
     objects: HashMap<Arc<ObjectKey>, Resolver>,
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
-    has_been_read: bool,
+    /// Whether the store was ever read: nothing is wanted before.
+    pub(crate) has_been_read: bool,
     in_sync_since: Option<Instant>,
-    /// See [`Desired::readable_since`].
-    readable_since: Option<Instant>,
+    /// Since when every object has been known, if one was not: until then an absent name may have been that one's.
+    pub(crate) readable_since: Option<Instant>,
     /// Objects that are there and cannot be read: what is known of them holds.
     unreadable: BTreeSet<ObjectKey>,
     skipped: HashMap<Skip, usize>,
@@ -101,11 +102,6 @@ impl Desired {
             filter,
             ..Self::default()
         }
-    }
-
-    /// Which addresses may stand in sets.
-    pub fn filter(&self) -> &Filter {
-        &self.filter
     }
 
     /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
@@ -173,11 +169,6 @@ impl Desired {
         state.flat_map(|state| state.objects.iter().map(|key| &**key))
     }
 
-    /// Whether the store was ever read: nothing is wanted before.
-    pub fn has_been_read(&self) -> bool {
-        self.has_been_read
-    }
-
     /// Whether the store is being read: its list was complete, and its watch lives.
     pub fn is_in_sync(&self) -> bool {
         self.in_sync_since.is_some()
@@ -197,11 +188,6 @@ impl Desired {
     pub fn has_unknown_object(&self) -> bool {
         let is_known = |key| self.objects.contains_key(key) || self.unusable.contains_key(key);
         !self.unreadable.iter().all(is_known)
-    }
-
-    /// Since when every object has been known, if one was not: until then an absent name may have been that one's.
-    pub fn readable_since(&self) -> Option<Instant> {
-        self.readable_since
     }
 
     /// How many addresses stand in statuses and are not wanted, for this reason.

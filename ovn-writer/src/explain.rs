@@ -187,7 +187,7 @@ impl Explanation {
         let sync = sides.sync;
         self.reasons.extend(sides.conditions());
         if let Ok(Subject::Address(address)) = &asked.subject
-            && let Err(skip) = sides.state().desired.filter().admit(&address.to_string())
+            && let Err(skip) = sides.state().desired.filter.admit(&address.to_string())
         {
             let words = format!(
                 "it stands in no set, whatever statuses say: {}",
@@ -267,7 +267,7 @@ impl<'a> Sides<'a> {
     fn conditions(&self) -> Vec<Reason> {
         let desired = &self.state().desired;
         let mut conditions = Vec::new();
-        if !desired.has_been_read() {
+        if !desired.has_been_read {
             let words = "the store has not been read yet";
             conditions.push(Reason::new("StoreUnread", words));
         } else if !desired.is_in_sync() {
@@ -323,7 +323,7 @@ impl<'a> Sides<'a> {
             Some(address) => self.wants(name, address),
             None => wanted.is_some_and(|it| it.is_present() && !it.addresses.all().is_empty()),
         };
-        let history: Vec<_> = self.sync.history(name).collect();
+        let history: Vec<_> = self.sync.change_log.of(name).collect();
         let rows = self.replica.into_iter().flat_map(|replica| {
             let rows = replica.0.with_key(name);
             let rows = rows.filter(|(_, row)| address.is_none_or(|it| row.holds(&it)));

@@ -30,7 +30,7 @@ use crate::{
 pub const QUEUE: usize = 4;
 
 /// How long the writer may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What somebody wants to know of the writer, and where to send it.
 #[derive(Debug)]
@@ -117,11 +117,17 @@ impl Inspector {
 
     /// Nothing if the writer does not say.
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
-        let told = self.turns.ask(async {
-            let (sender, told) = oneshot::channel();
-            self.writer.send(question(sender)).await.ok()?;
-            told.await.ok()
-        });
-        timeout(PATIENCE, told).await.ok().flatten()
+        let asked = self.turns.ask(ask(&self.writer, question));
+        timeout(ANSWER_DEADLINE, asked).await.ok().flatten()
     }
+}
+
+/// Asks the writer; nothing if it is gone.
+pub(crate) async fn ask<T>(
+    writer: &mpsc::Sender<Question>,
+    question: impl FnOnce(oneshot::Sender<T>) -> Question,
+) -> Option<T> {
+    let (sender, told) = oneshot::channel();
+    writer.send(question(sender)).await.ok()?;
+    told.await.ok()
 }

@@ -118,7 +118,7 @@ pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool, now: 
     set(OBJECTS, state.desired.objects());
     set(UNUSABLE, state.desired.unusable());
     set(REFUSED, sync.refused());
-    set(CLASHES, state.name_conflicts());
+    set(CLASHES, state.name_conflicts.names().count());
     set(MANAGED, usize::from(state.is_managed()));
     set(ABSENT, absent);
     set(SUSPECT, usize::from(is_suspect));

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, fmt, net::IpAddr, time::Instant};
 
 use ovsdb_replica::{Record, Replica};
-use proto::api::{DnsName, address_set_id, address_set_name};
+use proto::api::{DnsName, Family, address_set_id, address_set_name};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
@@ -44,8 +44,8 @@ pub struct SetReport {
     pub set: String,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: String,
-    /// `v4` or `v6`.
-    pub family: &'static str,
+    /// Its family.
+    pub family: Family,
     /// What kind of difference it is.
     pub kind: Kind,
     /// Addresses that it lacks.
@@ -145,58 +145,39 @@ impl NameReport {
 
 impl SetReport {
     fn of(name: &DnsName, finding: &Finding, rows: &Replica<AddressSet>, now: Instant) -> Self {
-        let (mut missing, mut surplus) = (Vec::new(), Vec::new());
         let texts = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_smolstr).collect();
-        let (uuid, kind) = match &finding.change {
-            Change::Create { addresses, .. } => {
-                missing = texts(addresses);
-                let kind = if finding.is_conflict {
-                    Kind::NameClash
-                } else {
-                    Kind::MissingRow
-                };
-                (None, kind)
+        let row = finding.change.uuid().and_then(|uuid| rows.get(uuid));
+        let (missing, surplus, kind) = match &finding.change {
+            Change::Create { addresses, .. } if finding.is_conflict => {
+                (texts(addresses), Vec::new(), Kind::NameClash)
             }
-            Change::Mutate {
-                uuid,
-                insert,
-                delete,
-                ..
-            } => {
-                missing = texts(insert);
-                surplus.clone_from(delete);
-                let kind = if finding.is_wanted {
-                    Kind::Addresses
-                } else {
-                    Kind::UnwantedRow
+            Change::Create { addresses, .. } => (texts(addresses), Vec::new(), Kind::MissingRow),
+            Change::Mutate { insert, delete, .. } => {
+                let kind = match finding.is_wanted {
+                    true => Kind::Addresses,
+                    false => Kind::UnwantedRow,
                 };
-                (Some(*uuid), kind)
+                (texts(insert), delete.clone(), kind)
             }
-            Change::Delete { uuid, .. } => {
-                let row = rows.get(*uuid).into_iter();
-                surplus = row
-                    .flat_map(|row| row.addresses().iter().map(|address| address.to_smolstr()))
-                    .collect();
-                (Some(*uuid), Kind::UnwantedRow)
+            Change::Delete { .. } => {
+                let members = row.into_iter().flat_map(|row| row.addresses().iter());
+                let members = members.map(|address| address.to_smolstr()).collect();
+                (Vec::new(), members, Kind::UnwantedRow)
             }
         };
         let family = finding.change.family();
-        let row = uuid.and_then(|uuid| rows.get(uuid));
         let (set, controller) = match (row, &finding.change) {
-            (Some(row), _) => (
-                row.name().to_owned(),
-                row.controller().unwrap_or_default().to_owned(),
-            ),
+            (Some(row), _) => (row.name().to_owned(), row.controller().unwrap_or_default()),
             (None, Change::Create { set, .. }) => {
                 let id = address_set_id(&set.controller, name.as_str(), family);
-                (address_set_name(&id), set.controller.to_string())
+                (address_set_name(&id), &*set.controller)
             }
             (None, _) => Default::default(),
         };
         Self {
             set,
-            controller,
-            family: family.as_str(),
+            controller: controller.to_owned(),
+            family,
             kind,
             missing,
             surplus,
@@ -372,7 +353,7 @@ impl Serialize for SetReport {
         let mut set = serializer.serialize_struct("SetReport", 8)?;
         set.serialize_field("set", &self.set)?;
         set.serialize_field("controller", &self.controller)?;
-        set.serialize_field("family", self.family)?;
+        set.serialize_field("family", self.family.as_str())?;
         set.serialize_field("kind", &self.kind)?;
         set.serialize_field("missing", &self.missing)?;
         set.serialize_field("surplus", &self.surplus)?;

@@ -46,8 +46,8 @@ use proto::api::{DnsName, DnsNameResolver};
 use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
 use self::{
-    batch::{Batch, Planned},
-    change_log::{ChangeLog, ChangesText, LoggedChange},
+    batch::Batch,
+    change_log::{ChangeLog, ChangesText},
     drift_backoff::DriftBackoff,
     queue::{Mark, Queue},
     rejected_transactions::{Refused, back_off},
@@ -80,7 +80,7 @@ pub struct Reconciler {
     /// The oldest first.
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
-    change_log: ChangeLog,
+    pub(crate) change_log: ChangeLog,
     /// How many parts of refused transactions there were.
     parts: u64,
 }
@@ -178,7 +178,10 @@ impl Reconciler {
                 }
             }
             SyncEvent::Answered(outcome) => self.state.answered(outcome),
-            SyncEvent::HeldUp => self.state.was_held_up(now),
+            SyncEvent::HeldUp => {
+                let away = self.state.policy.options.delays.away;
+                self.state.closes_from = Some(now + away);
+            }
         }
     }
 
@@ -213,7 +216,7 @@ impl Reconciler {
 
     /// When there may be something to do even if nothing changes.
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
-        if !self.state.desired.has_been_read() {
+        if !self.state.desired.has_been_read {
             return None;
         }
         let state = self.state.next_timer(now);
@@ -324,15 +327,10 @@ impl Reconciler {
                 }
                 let mut done = Done::default();
                 for planned in &batch.names {
-                    let Planned {
-                        name,
-                        mark,
-                        findings,
-                        ..
-                    } = planned;
+                    let (name, findings) = (&planned.name, &planned.findings);
                     self.refused.remove(name);
                     tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
-                    self.change_log.note(name, mark.since, findings, now);
+                    (self.change_log).note(name, planned.mark.since, findings, now);
                     self.state.done(name, findings, replica, now);
                     done.add(planned, now);
                 }
@@ -370,7 +368,7 @@ impl Reconciler {
 
     /// Marks what is to be looked at by now; false before the store was read, when nothing is wanted yet.
     fn wake(&mut self, now: Instant) -> bool {
-        if !self.state.desired.has_been_read() {
+        if !self.state.desired.has_been_read {
             return false;
         }
         self.queue.mark_all(self.state.wake(now));
@@ -390,11 +388,6 @@ impl Reconciler {
             self.queue.look_at(name.clone(), due);
         }
         plan
-    }
-
-    /// What was done to the sets of a name of late, the last first.
-    pub fn history(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
-        self.change_log.of(name)
     }
 
     /// For how long the server will not be asked again to change the sets of a name, as it refused to.

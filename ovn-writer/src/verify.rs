@@ -84,19 +84,17 @@ impl fmt::Display for Verified {
                 "{rows} rows are marked for another store and left alone: --former-store {store} takes them over"
             )?;
         }
-        let Differences {
-            missing_rows,
-            name_clashes,
-            missing_addresses,
-            surplus_addresses,
-            unwanted_rows,
-            ..
-        } = self.differences;
+        let found = &self.differences;
         write!(
             f,
-            "{} objects, {} rows: {missing_rows} missing rows, {name_clashes} name clashes, {missing_addresses} missing addresses, \
-             {surplus_addresses} surplus addresses, {unwanted_rows} unwanted rows",
-            self.objects, self.rows
+            "{} objects, {} rows: {} missing rows, {} name clashes, {} missing addresses, {} surplus addresses, {} unwanted rows",
+            self.objects,
+            self.rows,
+            found.missing_rows,
+            found.name_clashes,
+            found.missing_addresses,
+            found.surplus_addresses,
+            found.unwanted_rows
         )
     }
 }

@@ -17,12 +17,8 @@ fn with_ids(pairs: &[(&str, &str)]) -> AddressSet {
 #[test]
 fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
     let name = DnsName::parse("www.example.com.").unwrap();
-    let mark = RowMark {
-        store: "kube/ovn-kubernetes",
-        is_managed: true,
-    };
     let columns = new_row(
-        mark,
+        ("kube/ovn-kubernetes", true),
         DEFAULT_NETWORK_CONTROLLER,
         &name,
         Family::V4,

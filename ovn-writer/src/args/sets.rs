@@ -69,26 +69,17 @@ impl SetsArgs {
         namespace: &str,
         now: Timestamp,
     ) -> Result<Policy, UsageError> {
-        let Self {
-            cluster_cidr,
-            deny_answer,
-            create_sets,
-            managed_by_ovn_kubernetes,
-            former_store,
-            absent_after,
-            allow_empty,
-        } = self;
-        let allowed_for = allow_empty.map(|until| until.since(now));
+        let allowed_for = self.allow_empty.map(|until| until.since(now));
         if allowed_for.is_some_and(|it| it > LONGEST_PERMISSION) {
             let words =
                 "--allow-empty is more than an hour ahead; give a time within the next hour";
             return Err(UsageError(words.to_owned()));
         }
-        let filter = Filter::new(cluster_cidr).deny(deny_answer);
-        let mut policy = Policy::new(format!("{store}/{namespace}"), filter, create_sets);
-        policy.is_managed = managed_by_ovn_kubernetes;
-        policy.options.former_stores = former_store;
-        policy.options.delays.absent = absent_after;
+        let filter = Filter::new(self.cluster_cidr).deny(self.deny_answer);
+        let mut policy = Policy::new(format!("{store}/{namespace}"), filter, self.create_sets);
+        policy.is_managed = self.managed_by_ovn_kubernetes;
+        policy.options.former_stores = self.former_store;
+        policy.options.delays.absent = self.absent_after;
         let allowed_for = allowed_for.filter(|it| !it.is_zero());
         policy.allow_empty_until = allowed_for.map(|it| Instant::now().into_std() + it);
         Ok(policy)

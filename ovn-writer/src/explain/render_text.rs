@@ -10,7 +10,7 @@ use runtime::inspect::{
 use super::{Changed, Explanation, NameExplained, RowExplained};
 use crate::{
     report::{Effect, RuleReport},
-    sync::change_log::{Cause, LoggedChange},
+    sync::change_log::Cause,
 };
 
 /// So many lines of a kind; the others are counted. The JSON has more.
@@ -74,17 +74,12 @@ fn of_name(name: &NameExplained, lines: &mut Vec<String>) {
 }
 
 fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
-    let mut head = format!("  row {} ({}", row.set, row.family);
-    for (what, text) in [
-        (" of ", row.controller.as_str()),
-        (", ", &row.uuid.to_string()),
-    ] {
-        if !text.is_empty() {
-            head += what;
-            head += text;
-        }
-    }
-    lines.push(head + ")");
+    let of = match row.controller.as_str() {
+        "" => String::new(),
+        controller => format!(" of {controller}"),
+    };
+    let (set, family, uuid) = (&row.set, row.family, row.uuid);
+    lines.push(format!("  row {set} ({family}{of}, {uuid})"));
     for address in row.addresses.iter().take(MOST) {
         let mut line = format!("    {}: ", address.address);
         line += &match address.since_seconds {
@@ -134,16 +129,8 @@ fn of_rule(rule: &RuleReport) -> String {
 
 fn of_change(changed: &Changed) -> String {
     let ago = span(Duration::from_secs(changed.seconds_ago));
-    let LoggedChange {
-        cause,
-        family,
-        created,
-        deleted,
-        inserted,
-        removed,
-        ..
-    } = &changed.entry;
-    let what = match (cause, created, deleted) {
+    let entry = &changed.entry;
+    let what = match (entry.cause, entry.created, entry.deleted) {
         (Cause::Repair, true, _) => {
             "made anew, as somebody else had removed it or it was forgotten"
         }
@@ -153,15 +140,15 @@ fn of_change(changed: &Changed) -> String {
         (Cause::Reading, ..) => "corrected when the database was read",
         _ => "changed, as the store had changed",
     };
-    let mut line = format!("{ago} ago the {family} set was {what}:");
+    let mut line = format!("{ago} ago the {} set was {what}:", entry.family);
     let texts = |sign: char, members: Vec<String>, more: usize| {
         let texts = members.into_iter().map(move |it| format!(" {sign}{it}"));
         texts.chain((more > 0).then(|| format!(" {sign}{more} more")))
     };
-    let inserted = inserted.iter().map(ToString::to_string).collect();
-    let removed = removed.iter().map(ToString::to_string).collect();
-    line.extend(texts('+', inserted, changed.entry.more_inserted));
-    line.extend(texts('-', removed, changed.entry.more_removed));
+    let inserted = entry.inserted.iter().map(ToString::to_string).collect();
+    let removed = entry.removed.iter().map(ToString::to_string).collect();
+    line.extend(texts('+', inserted, entry.more_inserted));
+    line.extend(texts('-', removed, entry.more_removed));
     line
 }
 

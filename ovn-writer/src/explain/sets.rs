@@ -108,28 +108,19 @@ impl Sides<'_> {
             .sets
             .into_iter()
             .partition(|set| matches!(set.kind, Kind::MissingRow | Kind::NameClash));
-        let mut sets: Vec<_> = missing
-            .into_iter()
-            .map(|set| SetShown {
-                name: name.to_string(),
-                wanted: set.missing.len(),
-                present: None,
-                rules: set.rules.len(),
-                repaired: None,
-                trouble: Some(trouble(&set)),
-                set: set.set,
-                controller: beginning(&set.controller),
-                family: set.family,
-            })
-            .collect();
+        let missing = missing.iter().map(|set| {
+            let of = (set.set.as_str(), set.controller.as_str(), set.family);
+            self.set(name, of, None, replica, Some(trouble(set)))
+        });
         let rows = replica.0.with_key(name).filter_map(|(uuid, row)| {
             let family = row.identity()?.family;
-            let is_this = |set: &SetReport| set.set == row.name() && set.family == family.as_str();
+            let is_this = |set: &SetReport| set.set == row.name() && set.family == family;
             let differs = differing.iter().position(is_this);
             let trouble = differs.map(|place| trouble(&differing.swap_remove(place)));
-            Some(self.set(name, (uuid, row), family, replica, trouble))
+            let of = (row.name(), row.controller().unwrap_or_default(), family);
+            Some(self.set(name, of, Some((uuid, row)), replica, trouble))
         });
-        sets.extend(rows);
+        let mut sets: Vec<_> = missing.chain(rows).collect();
         sets.sort_by(|a, b| {
             let key = |set: &SetShown| (set.present.is_some(), set.family, set.controller.clone());
             key(a).cmp(&key(b))
@@ -140,25 +131,25 @@ impl Sides<'_> {
     fn set(
         &self,
         name: &DnsName,
-        (uuid, row): (Uuid, &AddressSet),
-        family: Family,
+        (set, controller, family): (&str, &str, Family),
+        row: Option<(Uuid, &AddressSet)>,
         replica: &NorthboundReplica,
         trouble: Option<String>,
     ) -> SetShown {
-        let (references, set) = (&self.state().references, SetName::from(row.name()));
-        let rules = references.rules(replica, &set).count();
+        let (references, set_name) = (&self.state().references, SetName::from(set));
+        let nats = references.nats(replica, &set_name, row.map(|(uuid, _)| uuid));
         let wanted = self.state().desired.wanted(name);
         let wanted = wanted.filter(Wanted::is_present);
-        let mut history = self.sync.history(name);
+        let mut history = self.sync.change_log.of(name).filter(|_| row.is_some());
         let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
         SetShown {
             name: name.to_string(),
-            set: beginning(row.name()),
-            controller: beginning(row.controller().unwrap_or_default()),
+            set: beginning(set),
+            controller: beginning(controller),
             family: family.as_str(),
             wanted: wanted.map_or(0, |wanted| wanted.of_family(family).len()),
-            present: Some(row.addresses().len() + row.others().len()),
-            rules: rules + references.nats(replica, &set, Some(uuid)).count(),
+            present: row.map(|(_, row)| row.addresses().len() + row.others().len()),
+            rules: references.rules(replica, &set_name).count() + nats.count(),
             repaired: repair.map(|it| self.seconds_since(it.at)),
             trouble,
         }

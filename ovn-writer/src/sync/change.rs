@@ -120,10 +120,7 @@ impl Change {
                 store,
                 is_managed,
             } => {
-                let mark = address_set::RowMark {
-                    store,
-                    is_managed: *is_managed,
-                };
+                let mark = (store.as_str(), *is_managed);
                 let row = address_set::new_row(mark, &set.controller, name, set.family, addresses);
                 Operation::insert(table, row)
             }

@@ -63,7 +63,7 @@ pub struct LoggedChange {
 
 /// The entries, by name.
 #[derive(Debug)]
-pub(super) struct ChangeLog(LruCache<DnsName, VecDeque<LoggedChange>>);
+pub(crate) struct ChangeLog(LruCache<DnsName, VecDeque<LoggedChange>>);
 
 impl Default for ChangeLog {
     fn default() -> Self {
@@ -99,7 +99,7 @@ impl ChangeLog {
     }
 
     /// What was done to a name, the last first.
-    pub(super) fn of(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
+    pub(crate) fn of(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
         self.0.peek(name).into_iter().flat_map(|it| it.iter().rev())
     }
 }

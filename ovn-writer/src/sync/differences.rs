@@ -1,7 +1,5 @@
 //! How many differences there are, by kind.
 
-use std::ops::{AddAssign, SubAssign};
-
 use serde::Serialize;
 
 use super::{
@@ -46,15 +44,7 @@ impl Differences {
 
     /// Their number.
     pub fn count(&self) -> usize {
-        let Self {
-            missing_rows,
-            name_clashes,
-            missing_addresses,
-            surplus_addresses,
-            unwanted_rows,
-            foreign_addresses: _,
-        } = self;
-        missing_rows + name_clashes + missing_addresses + surplus_addresses + unwanted_rows
+        self.by_kind().iter().map(|(_, count)| count).sum()
     }
 
     /// Each kind with its number and a word for metric labels.
@@ -84,26 +74,20 @@ impl Differences {
             Change::Delete { members, .. } => self.unwanted_rows += usize::from(*members > 0),
         }
     }
-}
 
-impl AddAssign for Differences {
-    fn add_assign(&mut self, other: Self) {
-        self.missing_rows += other.missing_rows;
-        self.name_clashes += other.name_clashes;
-        self.missing_addresses += other.missing_addresses;
-        self.surplus_addresses += other.surplus_addresses;
-        self.unwanted_rows += other.unwanted_rows;
-        self.foreign_addresses += other.foreign_addresses;
-    }
-}
-
-impl SubAssign for Differences {
-    fn sub_assign(&mut self, other: Self) {
-        self.missing_rows -= other.missing_rows;
-        self.name_clashes -= other.name_clashes;
-        self.missing_addresses -= other.missing_addresses;
-        self.surplus_addresses -= other.surplus_addresses;
-        self.unwanted_rows -= other.unwanted_rows;
-        self.foreign_addresses -= other.foreign_addresses;
+    /// Takes some out and puts others in.
+    pub(super) fn replace(&mut self, old: Self, new: Self) {
+        self.missing_rows += new.missing_rows;
+        self.missing_rows -= old.missing_rows;
+        self.name_clashes += new.name_clashes;
+        self.name_clashes -= old.name_clashes;
+        self.missing_addresses += new.missing_addresses;
+        self.missing_addresses -= old.missing_addresses;
+        self.surplus_addresses += new.surplus_addresses;
+        self.surplus_addresses -= old.surplus_addresses;
+        self.unwanted_rows += new.unwanted_rows;
+        self.unwanted_rows -= old.unwanted_rows;
+        self.foreign_addresses += new.foreign_addresses;
+        self.foreign_addresses -= old.foreign_addresses;
     }
 }

@@ -19,7 +19,7 @@ pub struct NameConflict {
 
 /// What is known of the sets of others.
 #[derive(Debug, Default)]
-pub(super) struct NameConflicts {
+pub(crate) struct NameConflicts {
     /// Sets that the server refused to make, and how often.
     refused: HashMap<DnsName, Vec<(NameConflict, u32)>>,
     /// Where nothing is tried: the names of all sets in the database.
@@ -27,8 +27,8 @@ pub(super) struct NameConflicts {
 }
 
 impl NameConflicts {
-    /// How many names have one.
-    pub(super) fn names(&self) -> impl Iterator<Item = &DnsName> {
+    /// The names that have one.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.refused.keys()
     }
 

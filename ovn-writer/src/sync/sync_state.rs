@@ -37,10 +37,10 @@ pub struct SyncState {
     pub(crate) desired: Desired,
     pub(crate) references: References,
     pub(crate) differences: Differences,
-    pub(super) name_conflicts: NameConflicts,
+    pub(crate) name_conflicts: NameConflicts,
     absence: AbsenceLimit,
     /// See [`Case::closes_from`].
-    closes_from: Option<Instant>,
+    pub(super) closes_from: Option<Instant>,
     /// Whether ovn-kubernetes was ever seen to manage the address sets of the database.
     pub(super) is_managed: bool,
     /// Since when rules of ovn-kubernetes have been in the database.
@@ -181,11 +181,6 @@ impl SyncState {
         again
     }
 
-    /// This program was held up until now: what happened meanwhile may be known only later.
-    pub(super) fn was_held_up(&mut self, now: Instant) {
-        self.closes_from = Some(now + self.policy.options.delays.away);
-    }
-
     /// Permits to close the names that are absent now, and returns them.
     pub(super) fn allow_empty(&mut self) -> Vec<DnsName> {
         let mut names: Vec<_> = self.absence.names().cloned().collect();
@@ -211,11 +206,6 @@ impl SyncState {
     /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
     pub fn is_managed(&self) -> bool {
         self.is_managed || self.policy.is_managed
-    }
-
-    /// The number of names with a set that cannot be made, as somebody else has one of the same name.
-    pub fn name_conflicts(&self) -> usize {
-        self.name_conflicts.names().count()
     }
 
     /// When rows are made.
@@ -297,9 +287,9 @@ impl SyncState {
         let was_in_use = self.desired.set_in_use(name, plan.is_in_use);
         self.absence
             .note(name, was_in_use, plan.is_in_use, is_absent);
-        self.differences -= record.differences;
-        record.differences = Differences::of(&plan);
-        self.differences += record.differences;
+        let differences = Differences::of(&plan);
+        self.differences.replace(record.differences, differences);
+        record.differences = differences;
         if !plan.is_in_use {
             // What was permitted once is done. The sets of a database that is restored later are another matter.
             self.desired.permit(name, false);
@@ -405,7 +395,7 @@ impl SyncState {
             creation: self.creation(now),
             is_managed: self.is_managed(),
             absence_hold: self.absence_hold(),
-            absence_counts_from: (self.absence.counts_from()).max(self.desired.readable_since()),
+            absence_counts_from: (self.absence.counts_from()).max(self.desired.readable_since),
             closes_from: self.closes_from,
         };
         plan(case, &self.policy.options, clocks, now)

@@ -79,7 +79,10 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
     assert!(matches!(world.finish(outcome), Finished::Refused(_)));
     assert_eq!(world.settle(), 0);
     assert_eq!(
-        (world.model.rows.len(), world.sync.state().name_conflicts()),
+        (
+            world.model.rows.len(),
+            world.sync.state().name_conflicts.names().count()
+        ),
         (3, 0)
     );
     // It takes them away and the rule too: nothing is missing.
@@ -118,7 +121,7 @@ fn of_many_sets_that_are_missing_at_once_a_few_have_a_wait_and_the_index_guards_
     for n in 0..100 {
         assert_eq!(world.addresses(&name(n), "v4"), ["10.0.0.1"], "{n}");
     }
-    assert_eq!(world.sync.state().name_conflicts(), 0);
+    assert_eq!(world.sync.state().name_conflicts.names().count(), 0);
 }
 
 #[test]

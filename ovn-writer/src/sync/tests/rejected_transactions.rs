@@ -46,7 +46,10 @@ fn a_clash_of_names_costs_that_set_alone() {
     assert_eq!(world.rows("n7.example.", "v6").len(), 1, "the other family");
     assert_eq!(world.model.rows.values().next(), Some(&taken), "left alone");
     assert_eq!(
-        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (
+            world.sync.refused(),
+            world.sync.state().name_conflicts.names().count()
+        ),
         (1, 1)
     );
     let expected = Differences {
@@ -72,7 +75,10 @@ fn a_clash_of_names_costs_that_set_alone() {
     world.settle();
     assert_eq!(world.model.rows.len(), 40);
     assert_eq!(
-        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (
+            world.sync.refused(),
+            world.sync.state().name_conflicts.names().count()
+        ),
         (0, 0)
     );
     assert_eq!(world.sync.state().differences, Differences::default());
@@ -107,7 +113,10 @@ fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
     world.model.acls.clear();
     world.settle();
     assert_eq!(
-        (world.sync.refused(), world.sync.state().name_conflicts()),
+        (
+            world.sync.refused(),
+            world.sync.state().name_conflicts.names().count()
+        ),
         (0, 0)
     );
 }
@@ -125,7 +134,10 @@ fn who_is_to_blame_is_found_by_halves() {
         world.store(many(256));
         let (refused, done) = ends(&mut world);
         assert_eq!(world.model.rows.len(), 512);
-        assert_eq!(world.sync.state().name_conflicts(), name_conflicts.len());
+        assert_eq!(
+            world.sync.state().name_conflicts.names().count(),
+            name_conflicts.len()
+        );
         // Each time it was one half of what it was before, and the name alone in the end.
         assert!(
             refused <= 9 * name_conflicts.len() + 1 && done <= 9 * name_conflicts.len(),
@@ -176,7 +188,10 @@ fn a_name_whose_changes_are_refused_waits_alone() {
         }
         assert!(world.next().is_none());
         assert_eq!(
-            (world.sync.refused(), world.sync.state().name_conflicts()),
+            (
+                world.sync.refused(),
+                world.sync.state().name_conflicts.names().count()
+            ),
             (1, 0)
         );
         assert_eq!(world.sync.state().differences.missing_addresses, 1);
