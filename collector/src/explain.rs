@@ -2,7 +2,7 @@
 //!
 //! - [`KnownFacts`]: what the tasks told.
 //! - [`Explanation`]: what that means, for programs.
-//! - `reasons`: why something is not there; `words`: all of it for people.
+//! - `reasons`: why something is not there; `render_text`: all of it as text.
 
 mod reasons;
 mod render_text;

@@ -3,6 +3,14 @@
 //! - [`NameState`] takes in [observations](crate::observation::Observation), failed look-ups and the statuses of others, and
 //!   forgets.
 //! - [`StatusUpdate::new`] tells the status that the store should have, if it differs from the one that it has.
+//!
+//! What is kept: `name_state` (all of an object), `name_list`, `name` (a name and its addresses), `askers` (clients that asked), `stored` (a
+//! status), `removed` (what just left).
+//!
+//! What changes it: `looked_up` and `without_addresses` (look-ups), `additions` (other writers), `removal` (when addresses leave, and what
+//! else removes them), `evict` and `leaving` (limits, and the order in which names leave).
+//!
+//! What follows: `render` (the next status), `condition` (its reasons), `count`, `update_count`, `address_stats` and `failing_names`.
 
 mod additions;
 mod address_stats;
