@@ -17,7 +17,7 @@
 
 mod absence;
 mod additions;
-mod budget;
+pub(crate) mod budget;
 mod dirty;
 mod entry;
 mod eviction_log;

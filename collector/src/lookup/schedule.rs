@@ -37,7 +37,7 @@ const HURRY_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A look-up has its turn with those of so many namespaces that use the name.
-pub(crate) const MOST_NAMESPACES: usize = 4;
+pub(crate) const MOST_NAMESPACES: usize = 1_024;
 
 /// Names that are asked for since an answer was lost, and of which nothing else is known: more are not worth their memory, as a
 /// wildcard has far fewer names, of which it is asked for 100 in a second.
@@ -86,7 +86,7 @@ struct Lookup {
 #[derive(Clone, Debug)]
 pub(crate) enum NextLookup {
     /// Nothing is known of it, and these namespaces have it in rules: at once, or when it has waited for long enough.
-    Initial(SmallVec<[Namespace; MOST_NAMESPACES]>),
+    Initial(SmallVec<[Namespace; 4]>),
     /// When its first address expires. The look-up is spread over a part of the grace.
     Refresh { at: Timestamp, grace: Duration },
     /// Nothing asks for it. If it is forgotten, nothing is remembered of its look-ups.

@@ -1,7 +1,7 @@
 //! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
 //!
-//! Each namespace that writes has the same share of the bytes. A write within the share waits for nothing. What is beyond it goes at once
-//! while there are bytes left, a small one sooner than a large one. The rest waits in the order in which it came: the longer something has
+//! Each namespace that writes has the same share of the bytes. A write within the share waits for nothing, but for large ones while the debt
+//! is as large as may be. What is beyond the share goes at once while there are bytes left, a small one sooner than a large one. The rest waits in the order in which it came: the longer something has
 //! waited, the less need be left when its turn comes.
 //!
 //! An object is paid for when it is made. Its deletion, and the status that tells of the end of its last rule, cost nothing more: they
@@ -31,8 +31,21 @@ const SMALL: usize = 64 << 10;
 /// A larger one goes like a small one when it has waited for so long.
 const LARGE_WAITS: Duration = Duration::from_secs(30);
 
+/// What has waited goes while the debt is larger by less than so many times what can be saved, however long it has waited.
+const OVERDUE: f64 = 1.9;
+
+/// Writes within the share of up to this size wait for nothing, however large the debt is.
+const NEVER_TOO_MUCH: usize = 16 << 10;
+
+/// The debt is no more than so many times what can be saved. Without a floor, it would keep the others waiting for hours after its cause is
+/// over.
+const MOST_DEBT: f64 = 3.0;
+
 /// The bytes are shared by so many at least: the first namespaces of many that begin to write at once shall not take the share of the others.
 const FEWEST_SHARES: usize = 8;
+
+/// A multiple of this, without its whole part, lies far from those before it: the golden ratio.
+const SPREAD: f64 = 0.618_034;
 
 /// Namespaces that wrote nothing of late are forgotten so often.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
@@ -80,6 +93,8 @@ pub(crate) struct Budget {
     forgotten_at: Timestamp,
     /// The end of the queue: what waits has the bytes that come until then.
     promised_until: f64,
+    /// Where in the longest wait the next turn is that would be later.
+    spread: f64,
 }
 
 /// A write to be.
@@ -103,6 +118,7 @@ impl Budget {
             times_at: HashMap::new(),
             forgotten_at: Timestamp::default(),
             promised_until: 0.0,
+            spread: 0.0,
         }
     }
 
@@ -120,7 +136,7 @@ impl Budget {
             return Err(later(now, missing / self.rates.writes));
         }
         let missing = self.most() / 2.0 - self.bytes;
-        if missing > 0.0 && !self.is_within_share(cost, now) {
+        if missing > 0.0 && !self.waits_for_nothing(cost, now) {
             return Err(later(now, missing / self.rates.bytes));
         }
         self.writes -= 1.0;
@@ -160,13 +176,15 @@ impl Budget {
         now: Timestamp,
     ) -> Result<(), Timestamp> {
         self.fill(now);
-        if self.is_within_share(cost, now) {
+        if self.waits_for_nothing(cost, now) {
             return Ok(());
         }
         let overdue_at = cost.since + LARGE_WAITS;
         let is_small = cost.bytes <= SMALL || overdue_at <= now;
         // Otherwise those whose turn is a moment sooner each time would leave nothing to the others.
         let overdue = now.since(overdue_at).as_secs_f64() / HISTORY.as_secs_f64();
+        // However long something waits, this leaves room for the shares.
+        let overdue = OVERDUE * (overdue / OVERDUE).tanh();
         let least_at_turn = -self.most() * (overdue + if is_small { 1.0 } else { 0.5 });
         let least = match (is_turn, is_small) {
             (true, _) => least_at_turn,
@@ -178,7 +196,10 @@ impl Budget {
         }
         let now = seconds(now);
         let payable = now + (least_at_turn - self.bytes).max(0.0) / self.rates.bytes;
-        let turn = self.promised_until.max(payable).min(now + LONGEST);
+        // Spread, or those that are looked at first in a moment would take all that came since the last.
+        self.spread = (self.spread + SPREAD).fract();
+        let longest = LONGEST * (1.0 + self.spread) / 2.0;
+        let turn = self.promised_until.max(payable).min(now + longest);
         self.promised_until = turn + cost.bytes as f64 / self.rates.bytes;
         Err(at(turn))
     }
@@ -187,8 +208,7 @@ impl Budget {
     pub(crate) fn charge(&mut self, cost: &WriteCost<'_>, now: Timestamp) {
         self.fill(now);
         let bytes = cost.bytes as f64;
-        // Without a floor, a debt would keep the others waiting for hours after its cause is over.
-        self.bytes = (self.bytes - bytes).max(-3.0 * self.most());
+        self.bytes = (self.bytes - bytes).max(-MOST_DEBT * self.most());
         let (group, paid_at) = self.least_used(cost.payers);
         let now = seconds(now);
         let solvency = self.solvency();
@@ -219,7 +239,15 @@ impl Budget {
         self.rates.bytes * SAVED.as_secs_f64()
     }
 
-    pub(crate) fn is_within_share(&self, cost: &WriteCost<'_>, now: Timestamp) -> bool {
+    /// Whether a write is within the share, and small or within the most debt: a thousand namespaces with a full wildcard each would fill etcd
+    /// with their first writes.
+    pub(crate) fn waits_for_nothing(&self, cost: &WriteCost<'_>, now: Timestamp) -> bool {
+        let after = self.bytes - cost.bytes as f64;
+        let is_too_much = cost.bytes > NEVER_TOO_MUCH && after < -MOST_DEBT * self.most();
+        !is_too_much && self.is_within_share(cost, now)
+    }
+
+    fn is_within_share(&self, cost: &WriteCost<'_>, now: Timestamp) -> bool {
         self.least_used(cost.payers).1 <= seconds(now)
     }
 

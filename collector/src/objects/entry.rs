@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// So many namespaces pay for a write at most.
-const MOST_PAYERS: usize = 64;
+const MOST_PAYERS: usize = 1_024;
 
 /// A hundred thousand of these are kept: what is rare is boxed, what is the same for many is shared.
 #[derive(Debug)]

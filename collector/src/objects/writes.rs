@@ -231,12 +231,17 @@ impl<'a> WritePlan<'a> {
             ..
         } = &mut *self.objects;
         let (namespace, is_ending) = (&policy.namespace, *is_ending);
-        let (payers, is_turn) = (entry.payers(), entry.writes.has_turn());
+        let payers = entry.payers();
         let cost = WriteCost {
             payers: &payers,
             bytes: entry.memory.size().bytes(),
             since: entry.writes.unwritten.as_ref().map_or(now, |it| it.since),
         };
+        // The turn may be that of what others brought before.
+        if budget.waits_for_nothing(&cost, now) {
+            entry.writes.turn = Timestamp::default();
+        }
+        let is_turn = entry.writes.has_turn();
         let Entry {
             objects,
             memory,

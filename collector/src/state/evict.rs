@@ -27,6 +27,10 @@ const NEVER_TOO_LARGE: usize = 64 << 10;
 /// A memory may exceed a limit by one part in so many until its status is written: to find out what goes is dear.
 const SLACK: usize = 8;
 
+fn with_slack(most: usize) -> usize {
+    most.saturating_add(most / SLACK)
+}
+
 /// In the order in which addresses go. What stands in the wildcard's own entry too, for as long or longer, goes first: it is no
 /// loss. Those of the object's own name go last.
 type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
@@ -52,7 +56,6 @@ impl Default for ObjectSize {
 impl ObjectSize {
     /// Whether a limit is exceeded by so much that [`Eviction::enforce`] must not wait for the next write. Cheap.
     pub fn is_crowded(&self, list: &NameList, limits: &Limits) -> bool {
-        let with_slack = |most: usize| most.saturating_add(most / SLACK);
         let names = limits.names_per_wildcard;
         (list.spec.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
             || self.at_most > with_slack(self.most(limits))
@@ -154,10 +157,12 @@ impl<'a> Eviction<'a> {
         self.evict(going, learned)
     }
 
-    /// The same for one name.
+    /// The same for one name with an eighth too many.
     pub(super) fn of_name(&mut self, dns_name: &DnsName, learned: &mut UpdateEffect) {
         let mut going = Vec::new();
-        if let Some(name) = self.list().name(dns_name) {
+        let most = with_slack(self.limits.addresses_per_name);
+        let name = self.list().name(dns_name);
+        if let Some(name) = name.filter(|it| it.addresses.len() > most) {
             self.surplus(name, &mut going);
         }
         let evicted = self.evict(going, learned);

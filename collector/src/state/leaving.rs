@@ -3,9 +3,9 @@
 //! 1. Names whose addresses stand in the wildcard's own entry: they are no loss.
 //! 2. Names that only pods of namespaces without a rule for the wildcard asked for.
 //! 3. Names of a status that no client asked for within 90 minutes after it was read.
-//! 4. Names of the namespace that has most. A name is of each namespace that asked for it, and clients that are no pods count as one
-//!    namespace. Of these names those go first that fewest namespaces asked for, then those of the client that has most, then those
-//!    that a client asked for longest ago.
+//! 4. Names of the namespace that has most. A name counts for each namespace that asked for it, and leaves as one of that which has least:
+//!    who asks for the names of others does not take them along. Clients that are no pods count as one namespace. Of these names those go
+//!    first that fewest namespaces asked for, then those of the client that has most, then those that a client asked for longest ago.
 //!
 //! After a restart the collector does not know which clients asked for the names of a status. For 90 minutes, as long as there are names without
 //! a known client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
@@ -34,6 +34,8 @@ pub(super) struct Leaving<'a> {
     /// What each namespace has, and each client.
     groups: Vec<Share>,
     clients: Vec<Share>,
+    /// How many names are left that leave as those of each namespace.
+    leaving_as: Vec<usize>,
     /// Places of candidates by class, group and how many namespaces asked for them; then by client, those first that were seen longest ago.
     queues: BTreeMap<(usize, usize, usize), BTreeMap<usize, VecDeque<usize>>>,
 }
@@ -59,7 +61,7 @@ struct Candidate<'a> {
     class: usize,
     weight: usize,
     counts: bool,
-    /// Who asked for it, by places in the lists.
+    /// Who asked for it, by places in the lists; first the namespace as one of which it leaves.
     groups: Box<[usize]>,
     clients: Box<[usize]>,
     is_gone: bool,
@@ -124,20 +126,25 @@ impl<'a> Leaving<'a> {
         let mut leaving = Self {
             groups: vec![Share::default(); groups.0.len()],
             clients: vec![Share::default(); clients.0.len()],
+            leaving_as: vec![0; groups.0.len()],
             left: [0; 4],
             queues: BTreeMap::new(),
             candidates: Vec::new(),
         };
-        for (place, candidate) in candidates.iter().enumerate() {
+        for candidate in &candidates {
+            leaving.add_weight(candidate);
+        }
+        for (place, candidate) in candidates.iter_mut().enumerate() {
+            let share = |group: &usize| leaving.groups.get(*group).copied();
+            candidate.groups.sort_by_key(share);
             leaving.add(place, candidate);
         }
         leaving.candidates = candidates;
         leaving
     }
 
-    fn add(&mut self, place: usize, candidate: &Candidate<'_>) {
+    fn add_weight(&mut self, candidate: &Candidate<'_>) {
         let Candidate {
-            class,
             weight,
             counts,
             groups,
@@ -146,26 +153,32 @@ impl<'a> Leaving<'a> {
         } = candidate;
         change(&mut self.groups, groups, |it| it.add(*weight, *counts));
         change(&mut self.clients, clients, |it| it.add(*weight, *counts));
+    }
+
+    fn add(&mut self, place: usize, candidate: &Candidate<'_>) {
+        let Candidate {
+            class,
+            weight,
+            groups,
+            clients,
+            ..
+        } = candidate;
         if let Some(left) = self.left.get_mut(*class) {
             *left += 1;
         }
-        let none = &[NONE][..];
-        let of_class = if *class == WITH_RULE && !groups.is_empty() {
-            groups
-        } else {
-            none
-        };
+        let group = candidate.leaves_as().unwrap_or(NONE);
+        if let Some(left) = self.leaving_as.get_mut(group) {
+            *left += 1;
+        }
         // Of names that nobody asked for the largest come first, by powers of two.
         let rank = match *class == WITH_RULE && groups.is_empty() {
             true => weight.leading_zeros() as usize,
             false => groups.len(),
         };
-        for group in of_class {
-            let queues = self.queues.entry((*class, *group, rank));
-            let queues = queues.or_default();
-            for client in if clients.is_empty() { none } else { clients } {
-                queues.entry(*client).or_default().push_back(place);
-            }
+        let queues = self.queues.entry((*class, group, rank)).or_default();
+        let none = &[NONE][..];
+        for client in if clients.is_empty() { none } else { clients } {
+            queues.entry(*client).or_default().push_back(place);
         }
     }
 
@@ -202,13 +215,22 @@ impl<'a> Leaving<'a> {
             return self.first(class, NONE);
         }
         let groups = self.groups.iter().copied().enumerate();
-        let most = groups.max_by_key(|(_, share)| *share);
+        let left = groups.zip(&self.leaving_as).filter(|(_, left)| **left > 0);
+        let most = left.map(|(group, _)| group).max_by_key(|(_, share)| *share);
         match most.filter(|(_, share)| share.counted > 0) {
             Some((group, _)) => self.first(class, group),
             None => self
                 .first(class, NONE)
                 .or_else(|| self.first(class, most?.0)),
         }
+    }
+}
+
+impl Candidate<'_> {
+    /// The namespace as one of which the name leaves, if that matters.
+    fn leaves_as(&self) -> Option<usize> {
+        let first = self.groups.first().copied();
+        first.filter(|_| self.class == WITH_RULE)
     }
 }
 
@@ -240,6 +262,9 @@ impl<'a> Iterator for Leaving<'a> {
         let gone = self.candidates.get_mut(place)?;
         gone.is_gone = true;
         let weight = gone.weight;
+        if let Some(left) = gone.leaves_as().and_then(|it| self.leaving_as.get_mut(it)) {
+            *left = left.saturating_sub(1);
+        }
         change(&mut self.groups, &gone.groups, |it| it.subtract(weight));
         change(&mut self.clients, &gone.clients, |it| it.subtract(weight));
         if let Some(left) = self.left.get_mut(gone.class) {

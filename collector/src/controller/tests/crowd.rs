@@ -13,6 +13,8 @@ const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
 /// Of each team.
 const HONEST: usize = 100;
+/// More than the clients of a name that are known.
+const ACCOMPLICES: [&str; 9] = ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8"];
 
 /// Who asks for random labels.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +66,8 @@ fn honest(team: &str, i: usize) -> String {
 impl Cluster {
     fn start() -> Self {
         let mut pods = Vec::new();
-        for namespace in TEAMS.into_iter().chain(["bad", "worse", "none"]) {
+        let others = ["bad", "worse", "none"].into_iter().chain(ACCOMPLICES);
+        for namespace in TEAMS.into_iter().chain(others) {
             pods.extend((0..HONEST).map(|i| format!("{namespace}/{i}")));
         }
         let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
@@ -96,8 +99,8 @@ impl Cluster {
         for terms in wanted.names.values_mut() {
             terms.denied = self.is_denied;
         }
-        let namespaces = TEAMS.into_iter().chain(["bad", "worse"]);
-        let namespaces: Vec<_> = namespaces.collect();
+        let others = ["bad", "worse"].into_iter().chain(ACCOMPLICES);
+        let namespaces: Vec<_> = TEAMS.into_iter().chain(others).collect();
         let numbers = self.pods.numbers(&namespaces);
         wanted.namespaces = [(name(WILD), numbers.into())].into();
         self.world.controller.want(&wanted, at(self.world.now));
@@ -347,4 +350,32 @@ fn a_deny_rule_keeps_no_address_out_of_another_namespaces_allow_rule() {
     cluster.ask_honestly();
     cluster.pass(2);
     assert_eq!(cluster.lost(), 0);
+}
+
+#[test]
+fn names_stay_although_many_namespaces_ask_for_them_and_for_the_same_random_labels() {
+    let mut cluster = Cluster::start();
+    let ask = |cluster: &mut Cluster, asked: &str, address: [u8; 4]| {
+        for namespace in ACCOMPLICES {
+            let client = cluster.pods.address(&format!("{namespace}/0"));
+            cluster.ask(asked, &[address.into()], client);
+        }
+    };
+    cluster.ask_honestly();
+    cluster.pass(2);
+    for team in TEAMS {
+        for i in 0..HONEST {
+            let address = [203, 0, 0, u8::try_from(i).unwrap()];
+            ask(&mut cluster, &honest(team, i), address);
+        }
+    }
+    for label in 0..1500_u16 {
+        let [high, low] = label.to_be_bytes();
+        let asked = format!("x{label}.s3.example.com");
+        ask(&mut cluster, &asked, [11, 0, high, low]);
+        if label % 250 == 249 {
+            cluster.pass(2);
+            assert_eq!(cluster.lost(), 0, "{label}");
+        }
+    }
 }

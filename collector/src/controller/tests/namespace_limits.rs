@@ -2,6 +2,7 @@
 
 mod standby;
 mod terms;
+mod turns;
 mod wildcard;
 mod write;
 

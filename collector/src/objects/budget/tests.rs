@@ -149,8 +149,17 @@ fn a_namespace_within_its_share_waits_for_no_other() {
     assert!(waits > 100_000, "{waits}");
 }
 
+/// What came of it.
+#[derive(Default)]
+struct Tried {
+    tries: usize,
+    writes: usize,
+    longest: Duration,
+    history: History,
+}
+
 /// Objects of so many namespaces that change again as soon as they are written, each looked at when it is its time.
-fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> (usize, usize, Duration) {
+fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> Tried {
     let clients = Clients::default();
     let namespaces: Vec<_> = (0..namespaces)
         .map(|i| clients.number(&i.to_string()))
@@ -159,25 +168,33 @@ fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> (usize,
     let each = |payers| (0..names).map(move |_| Changing::new(payers, bytes, 0.0));
     let mut objects: Vec<_> = namespaces.chunks(1).flat_map(each).collect();
     let mut queue: BTreeSet<(Timestamp, usize)> = (0..objects.len()).map(|i| (START, i)).collect();
-    let (mut tries, mut writes, mut longest) = (0, 0, Duration::ZERO);
+    let mut tried = Tried::default();
     while let Some((now, number)) = queue.pop_first()
         && now < after(seconds)
     {
-        tries += 1;
+        tried.tries += 1;
         let object = &mut objects[number];
-        let written = object.look(&mut budget, now);
-        writes += usize::from(written.is_some());
-        longest = longest.max(written.unwrap_or_default());
+        if let Some(waited) = object.look(&mut budget, now) {
+            tried.writes += 1;
+            tried.longest = tried.longest.max(waited);
+            tried.history.add(now, bytes);
+        }
         let next = object.turn.max(object.since);
         queue.insert((next.max(now + Duration::from_millis(1)), number));
     }
     let waiting = objects.iter().map(|it| after(seconds).since(it.since));
-    (tries, writes, longest.max(waiting.max().unwrap()))
+    tried.longest = tried.longest.max(waiting.max().unwrap());
+    tried
 }
 
 #[test]
 fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one() {
-    let (tries, writes, longest) = tried(1, 2000, 3_000, 300.0);
+    let Tried {
+        tries,
+        writes,
+        longest,
+        ..
+    } = tried(1, 2000, 3_000, 300.0);
     assert!(tries < 3 * writes, "{tries} for {writes}");
     // 6 MB at 1.26 MB/s.
     assert!(longest < Duration::from_secs(6), "{longest:?}");
@@ -187,7 +204,7 @@ fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one(
 fn nothing_waits_for_ever_while_many_namespaces_write_as_much_as_they_may() {
     // 80, 120 and 80 MB at 1.26 MB/s: 66, 99 and 66 s, if each came in its turn.
     for (namespaces, names, bytes) in [(20, 67, 62_000), (100, 20, 62_000), (20, 4, 1 << 20)] {
-        let (_, _, longest) = tried(namespaces, names, bytes, 1800.0);
+        let longest = tried(namespaces, names, bytes, 1800.0).longest;
         assert!(
             longest < Duration::from_secs(420),
             "{namespaces}: {longest:?}"
@@ -246,7 +263,7 @@ fn history_of_bursts<const N: usize>(bytes: usize) -> f64 {
             continue;
         }
         for namespace in namespaces {
-            while budget.is_within_share(&cost(&[namespace], bytes), now) {
+            while budget.waits_for_nothing(&cost(&[namespace], bytes), now) {
                 budget.charge(&cost(&[namespace], bytes), now);
                 history.add(now, bytes);
             }
@@ -271,7 +288,23 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
         ),
     ] {
         assert!(most < half * 1.05, "{what}: {most} of {half}");
-        assert!(most > half * 0.8, "{what}: {most} of {half}: it is used");
+        // Of full wildcards no more goes without a wait than the most debt.
+        assert!(most > half * 0.65, "{what}: {most} of {half}: it is used");
+    }
+}
+
+#[test]
+fn however_much_waits_the_history_takes_no_more_and_each_has_its_turn() {
+    let half = ETCD_QUOTA / 2.0 - OBJECTS;
+    // The second are within the share of each, all at once.
+    for (namespaces, names, bytes) in [(100, 15, 1 << 20), (1000, 1, 1 << 20)] {
+        let tried = tried(namespaces, names, bytes, 3600.0);
+        let most = tried.history.most as f64;
+        let what = format!("{namespaces} x {names} x {bytes}");
+        assert!(most < half * 1.05, "{what}: {most} of {half}");
+        // 1.6 GB at 1.2 MB/s take 1300 s.
+        let longest = tried.longest;
+        assert!(longest < Duration::from_secs(1800), "{what}: {longest:?}");
     }
 }
 
@@ -285,7 +318,7 @@ fn writes_cost_fractions_of_a_millisecond() {
             bytes: rate,
         });
         let mut taken = 0;
-        while budget.is_within_share(&cost(&[bad], bytes), START) && taken < 1 << 30 {
+        while budget.waits_for_nothing(&cost(&[bad], bytes), START) && taken < 1 << 30 {
             budget.charge(&cost(&[bad], bytes), START);
             taken += bytes;
         }

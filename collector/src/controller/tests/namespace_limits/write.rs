@@ -169,7 +169,7 @@ fn labels_cost_the_modest_nothing(with_rule: &[&'static str]) {
             .controller
             .objects
             .budget
-            .is_within_share(&cost, at(world.now));
+            .waits_for_nothing(&cost, at(world.now));
         assert!(is_within, "{tenth}");
         for write in &writes {
             let outcome = world.carry_out(write);
@@ -195,11 +195,15 @@ fn what_pods_without_a_rule_find_under_the_wildcard_of_a_namespace_costs_that_no
 
 #[test]
 fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
-    let namespaces = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "modest"];
-    let all = namespaces.map(|it| format!("{it}/pod"));
-    let all = all.each_ref().map(String::as_str);
+    let namespaces = (0..200).map(|i| &*format!("n{i:03}").leak());
+    let namespaces: Vec<&'static str> = namespaces.collect();
+    let all: Vec<String> = namespaces.iter().map(|it| format!("{it}/pod")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let pods = Pods::of(&all);
-    let rules = namespaces.map(|it| (it, &["*.w.example"][..]));
+    let rules: Vec<(&'static str, &[&'static str])> = namespaces
+        .iter()
+        .map(|it| (*it, &["*.w.example", MODEST][..]))
+        .collect();
     let mut cluster = Cluster::with(&rules, |config| {
         config.shared.clients = pods.clients.clone();
     });
@@ -208,14 +212,11 @@ fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
         let label = format!("n{i}.w.example");
         cluster.world.observe_as(&label, "192.0.2.1", Some(&client));
     }
-    let entry = cluster
-        .world
-        .controller
-        .names
-        .entries
-        .get_mut("*.w.example.")
-        .unwrap();
-    assert_eq!(entry.payers(), pods.numbers(&namespaces));
+    for name in ["*.w.example.", MODEST] {
+        let names = &mut cluster.world.controller.names;
+        let entry = names.entries.get_mut(name).unwrap();
+        assert_eq!(entry.payers(), pods.numbers(&namespaces));
+    }
 }
 
 #[test]
