@@ -14,7 +14,7 @@
 //! - [`inspect`]: what a program knows, for who runs it.
 //! - [`leader`]: which replica leads.
 //! - [`memory`]: how much memory the process may have.
-//! - [`metrics`]: what the metrics are.
+//! - [`mod@metrics`]: what the metrics are.
 //! - [`cluster_cidrs`]: which networks are a cluster's own.
 //! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
 //! - [`peers`]: the other instances of a program, by the addresses that they ask DNS servers from.
