@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     mem,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -15,8 +16,9 @@ use tracing::{info, warn};
 
 use self::list_watch::{Change, ListWatch, Listed};
 use super::in_words;
-use crate::store::{
-    BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
+use crate::{
+    log_rate_limiter::LogRateLimiter,
+    store::{BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
 };
 
 /// After this many failures in a row the content is not known any more.
@@ -32,6 +34,10 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// How many bad objects are named in the log between two lists.
 const MAX_WARNINGS: usize = 20;
+
+/// An outage ends every watch of the program. The gauge of watches in sync tells which ones.
+static LOST: LazyLock<LogRateLimiter> =
+    LazyLock::new(|| LogRateLimiter::every(Duration::from_secs(30)));
 
 /// What can be watched.
 pub trait Object:
@@ -253,7 +259,9 @@ impl Content {
         if self.state == State::OutOfSync {
             return None;
         }
-        warn!(kind = %K::kind(&()), "out of sync: {reason}");
+        if let Some(others) = LOST.allow() {
+            warn!(kind = %K::kind(&()), others, "lost the watch, objects may be outdated: {reason}");
+        }
         self.state = State::OutOfSync;
         self.watched.in_sync(false);
         Some(Event::OutOfSync(reason))
