@@ -28,7 +28,7 @@ pub use self::{
 use crate::{
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
-    objects::{ManageObjects, Rates},
+    objects::{ETCD_QUOTA, ManageObjects, Rates},
     state::Limits,
 };
 
@@ -117,8 +117,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20")]
     pub status_write_qps: NonZeroU32,
 
-    /// Bytes a second of statuses that are written, in all. What is not used is saved for 30 s. Default: half of etcd's default quota of
-    /// 2 GiB, with the history of ten minutes.
+    /// Most bytes of the cluster's etcd: its `--quota-backend-bytes`. The objects take 3/8 of it at most, and with their history half.
+    #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA)]
+    pub etcd_quota: u64,
+
+    /// Bytes a second of statuses that are written, in all. The collector saves for 30 s what it does not use. Default: what the objects
+    /// leave of half of `--etcd-quota`, over ten minutes of history.
     #[arg(long, value_name = "BYTES")]
     pub status_write_bytes: Option<NonZeroU32>,
 
@@ -171,7 +175,8 @@ impl Args {
         let bytes = self.status_write_bytes.map(|bytes| f64::from(bytes.get()));
         Rates {
             writes: self.status_write_qps.get().into(),
-            bytes: bytes.unwrap_or(Rates::DEFAULT_BYTES),
+            bytes: bytes.unwrap_or_else(|| Rates::bytes_within(self.etcd_quota, 0)),
+            etcd_quota: bytes.is_none().then_some(self.etcd_quota),
         }
     }
 }

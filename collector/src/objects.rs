@@ -41,8 +41,12 @@ mod view;
 mod write_results;
 mod writes;
 
+#[cfg(test)]
+pub(crate) use self::{
+    budget::WriteCost, metrics::Census, namespace_limits::Charged, stored_objects::MAX_IN_FLIGHT,
+};
 pub use self::{
-    budget::Rates,
+    budget::{ETCD_QUOTA, Rates, most_stored},
     eviction_log::EvictionNotice,
     evictions::Evictions,
     facts::{Facts, NameFacts},
@@ -51,10 +55,6 @@ pub use self::{
     namespace_limits::{NamespaceLimits, NamespaceShare},
     stored_objects::{ManageObjects, ObjectPolicy},
     view::{FailureView, NameView, View},
-};
-#[cfg(test)]
-pub(crate) use self::{
-    budget::WriteCost, metrics::Census, namespace_limits::Charged, stored_objects::MAX_IN_FLIGHT,
 };
 pub(crate) use self::{
     in_use::NamesInUse,

@@ -422,7 +422,7 @@ impl Program {
             },
             limits,
             guards: self.guards.load().as_ref().clone(),
-            namespace_limits: self.args.keep.namespace_limits(),
+            namespace_limits: self.args.keep.namespace_limits(self.args.etcd_quota),
             shared: self.shared.clone(),
         };
         let gates = Gates {

@@ -40,7 +40,7 @@ pub use self::{
     address_stats::{AddressFacts, address_stats},
     askers::Crowd,
     count::{Count, Kept, MAX_OWN_TERMS, OwnLimits},
-    evict::{Eviction, ObjectSize},
+    evict::{ADDRESS_V6_BYTES, Eviction, ObjectSize},
     failing_names::{Failing, failing_names},
     looked_up::{FamilyResult, LookupSummary},
     name_list::{NameList, NameSnapshot},

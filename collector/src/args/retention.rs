@@ -7,7 +7,7 @@ use runtime::{UsageError, args::parse_duration};
 
 use crate::{
     namespaces::{NamespaceQuota, QuotaRules},
-    objects::NamespaceLimits,
+    objects::{NamespaceLimits, most_stored},
     rules::{Ceilings, RetentionPolicy, RetentionRules},
     state::Limits,
 };
@@ -100,9 +100,10 @@ impl KeepArgs {
     }
 
     /// What all namespaces may have, and each of them.
-    pub fn namespace_limits(&self) -> NamespaceLimits {
+    pub fn namespace_limits(&self, etcd_quota: u64) -> NamespaceLimits {
         NamespaceLimits {
             addresses: self.max_addresses.get(),
+            bytes: most_stored(etcd_quota),
             each: self.quota_rules().defaults,
         }
     }

@@ -275,12 +275,12 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
     let shares: Vec<_> = shares.collect();
     let what = match name.over_limit {
         true => {
-            "it is left out, as its namespaces have more addresses or names than they may have, or all together have (--max-addresses)"
+            "it is left out, as its namespaces have more addresses or names than they may have, or all together have (--max-addresses, --etcd-quota)"
         }
         false if shares.is_empty() => return,
         false => {
             "new names under it are left out if pods of these namespaces ask for them, as they have more addresses than they may have, \
-             or all together have (--max-addresses)"
+             or all together have (--max-addresses, --etcd-quota)"
         }
     };
     let which = match shares.is_empty() {

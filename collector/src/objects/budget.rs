@@ -14,13 +14,19 @@ use runtime::clock::Timestamp;
 use crate::{clients::Namespace, lookup::Group};
 
 /// What etcd stores by default before it takes no more writes: `--quota-backend-bytes`.
-const ETCD_QUOTA: f64 = (2_u64 << 30) as f64;
+pub const ETCD_QUOTA: u64 = 2 << 30;
 
 /// For so long a version of an object may stay in etcd after the next: an API server compacts the history every five minutes, up to then.
 const HISTORY: Duration = Duration::from_secs(600);
 
-/// What all objects take at once: a million addresses, with their names.
-const OBJECTS: f64 = 240e6;
+/// The part of etcd's quota that all objects and their history take at most.
+const PART: f64 = 0.5;
+
+/// The part of etcd's quota that all objects take at most. The rest of [`PART`] is for their history.
+const MOST_STORED: f64 = 0.375;
+
+/// The part of etcd's quota that is left to the objects at least, however few there are: 240 MB of the default.
+const LEAST_STORED: f64 = 0.112;
 
 /// What is not spent is saved for so long.
 const SAVED: Duration = Duration::from_secs(30);
@@ -61,21 +67,33 @@ pub struct Rates {
     pub writes: f64,
     /// `--status-write-bytes`: bytes a second of all writes.
     pub bytes: f64,
+    /// `--etcd-quota`, if `bytes` goes with what the objects leave of it.
+    pub etcd_quota: Option<u64>,
 }
 
 impl Default for Rates {
     fn default() -> Self {
         Self {
             writes: 20.0,
-            bytes: Self::DEFAULT_BYTES,
+            bytes: Self::bytes_within(ETCD_QUOTA, 0),
+            etcd_quota: None,
         }
     }
 }
 
 impl Rates {
-    /// With this many bytes a second, what is saved (by all, and by each namespace) and the debt, the statuses and their history take half of etcd's default quota.
-    pub const DEFAULT_BYTES: f64 =
-        (ETCD_QUOTA / 2.0 - OBJECTS) / (HISTORY.as_secs() + 3 * SAVED.as_secs()) as f64;
+    /// With this many bytes a second, what is saved (by all, and by each namespace) and the debt, objects of this size and their history take
+    /// half of etcd's quota.
+    pub fn bytes_within(etcd_quota: u64, stored: usize) -> f64 {
+        let quota = etcd_quota as f64;
+        let stored = (stored as f64).clamp(LEAST_STORED * quota, MOST_STORED * quota);
+        (PART * quota - stored) / (HISTORY + 3 * SAVED).as_secs_f64()
+    }
+}
+
+/// The bytes that all objects may take of etcd's quota.
+pub fn most_stored(etcd_quota: u64) -> usize {
+    (MOST_STORED * etcd_quota as f64) as usize
 }
 
 /// Token buckets of writes and of bytes, and what the namespaces took of the bytes.
@@ -119,6 +137,13 @@ impl Budget {
             forgotten_at: Timestamp::default(),
             promised_until: 0.0,
             spread: 0.0,
+        }
+    }
+
+    /// All objects take this many bytes now. What they take more is taken off the history.
+    pub(crate) fn set_stored(&mut self, bytes: usize) {
+        if let Some(quota) = self.rates.etcd_quota {
+            self.rates.bytes = Rates::bytes_within(quota, bytes);
         }
     }
 

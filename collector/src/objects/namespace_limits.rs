@@ -33,7 +33,13 @@ use serde::Serialize;
 
 pub(crate) use self::charged::Charged;
 use self::refused::RefusedNames;
-use super::{Shared, entry::Entry, leadership::Leadership, names::NameTable};
+use super::{
+    Shared,
+    budget::{ETCD_QUOTA, most_stored},
+    entry::Entry,
+    leadership::Leadership,
+    names::NameTable,
+};
 use crate::{
     clients::Namespace, namespaces::NamespaceQuota, observation::Observation, state::Stored,
 };
@@ -52,6 +58,8 @@ const MOST_NAMED: usize = 8;
 pub struct NamespaceLimits {
     /// `--max-addresses`: addresses of all names.
     pub addresses: usize,
+    /// Bytes that addresses, and names that wildcards found, take in stored objects.
+    pub bytes: usize,
     /// What each namespace may have that has no annotations.
     pub each: NamespaceQuota,
 }
@@ -60,6 +68,7 @@ impl Default for NamespaceLimits {
     fn default() -> Self {
         Self {
             addresses: 1_000_000,
+            bytes: most_stored(ETCD_QUOTA),
             each: NamespaceQuota {
                 addresses: 20_000,
                 names: 10_000,

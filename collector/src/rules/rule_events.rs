@@ -86,7 +86,7 @@ impl RuleEvents {
 fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
     let note = format!(
         "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
-         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses): \
+         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses, --etcd-quota): \
          names of its rules are left out, the last first, and names that its pods ask for under wildcards"
     );
     ("LimitExceeded", note)

@@ -4,7 +4,11 @@ use std::{net::IpAddr, sync::Arc};
 
 use runtime::clock::Timestamp;
 
-use super::{Limits, NameList, name::Name};
+use super::{
+    Limits, NameList,
+    evict::{bytes_of, name_bytes},
+    name::Name,
+};
 use crate::clients::Namespace;
 
 /// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
@@ -15,6 +19,8 @@ pub const MAX_OWN_TERMS: usize = 8;
 pub struct Count {
     /// All of them.
     pub all: usize,
+    /// What they take in a stored object, with the name if a wildcard found it.
+    pub bytes: usize,
     /// Those that would be kept on each of the shorter terms, in the order of [`Kept::own`].
     on_own: [usize; MAX_OWN_TERMS],
 }
@@ -24,6 +30,7 @@ impl From<usize> for Count {
     fn from(all: usize) -> Self {
         Self {
             all,
+            bytes: 0,
             on_own: Default::default(),
         }
     }
@@ -61,8 +68,13 @@ pub struct Kept<'a> {
 impl Kept<'_> {
     /// The addresses of the name that all this is of: not of names that a wildcard found.
     pub fn own(&self, list: &NameList) -> Count {
-        let own = list.name(&list.spec);
-        own.map(|it| self.count(it)).unwrap_or_default()
+        let Some(own) = list.name(&list.spec) else {
+            return Count::default();
+        };
+        Count {
+            bytes: bytes_of(own) - name_bytes(&own.dns_name),
+            ..self.count(own)
+        }
     }
 
     /// The clients and the number of addresses of each name that the wildcard found.
@@ -73,6 +85,7 @@ impl Kept<'_> {
 
     pub(super) fn count(&self, name: &Name) -> Count {
         let mut count: Count = name.addresses.len().into();
+        count.bytes = bytes_of(name);
         for (on_own, own) in count.on_own.iter_mut().zip(self.own) {
             let addresses = name.addresses.iter();
             let removals = addresses.map(|it| it.earliest_removal_on(&own.limits, self.limits));

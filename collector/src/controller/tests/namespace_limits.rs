@@ -19,6 +19,7 @@ use crate::{
 
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
     addresses: 100,
+    bytes: 1_000_000,
     each: NamespaceQuota {
         addresses: 40,
         names: 6,
@@ -459,4 +460,33 @@ fn each_of_many_namespaces_with_too_much_is_told_of_it_once() {
         })
         .collect();
     assert_eq!(told, [64, 6, 0]);
+}
+
+#[test]
+fn where_all_take_too_many_bytes_the_namespace_with_most_bytes_loses_names() {
+    let mut cluster = Cluster::with(
+        &[
+            ("greedy", &["*.greedy.test."]),
+            ("honest", &["x.test.", "y.test."]),
+        ],
+        |config| {
+            config.namespace_limits.bytes = 40_000;
+            config.namespace_limits.each.addresses = 1_000;
+        },
+    );
+    // Fewer addresses, but each has a name of its own.
+    for i in 0..40 {
+        cluster.answer(&format!("n{i}.greedy.test"), 1);
+    }
+    for asked in ["x.test", "y.test"] {
+        cluster.answer(asked, 30);
+    }
+    cluster.pass(5);
+    let stored = cluster.stored();
+    assert_eq!(stored[1..], ["x 30", "y 30"]);
+    let (_, count) = stored[0].split_once(' ').unwrap();
+    assert!(
+        (20..40).contains(&count.parse::<u32>().unwrap()),
+        "{stored:?}"
+    );
 }

@@ -15,6 +15,7 @@ fn budget() -> Budget {
     let mut budget = Budget::new(Rates {
         writes: 20.0,
         bytes: 2e6,
+        etcd_quota: None,
     });
     budget.fill(START);
     budget
@@ -274,7 +275,7 @@ fn history_of_bursts<const N: usize>(bytes: usize) -> f64 {
 
 #[test]
 fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
-    let half = ETCD_QUOTA / 2.0 - OBJECTS;
+    let half = (PART - LEAST_STORED) * ETCD_QUOTA as f64;
     for (what, most) in [
         ("names of one address", history::<1>(5_000, 4_950)),
         ("names of four namespaces", history::<4>(67, 62_000)),
@@ -295,7 +296,7 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
 
 #[test]
 fn however_much_waits_the_history_takes_no_more_and_each_has_its_turn() {
-    let half = ETCD_QUOTA / 2.0 - OBJECTS;
+    let half = (PART - LEAST_STORED) * ETCD_QUOTA as f64;
     // The second are within the share of each, all at once.
     for (namespaces, names, bytes) in [(100, 15, 1 << 20), (1000, 1, 1 << 20)] {
         let tried = tried(namespaces, names, bytes, 3600.0);
@@ -312,10 +313,11 @@ fn however_much_waits_the_history_takes_no_more_and_each_has_its_turn() {
 fn writes_cost_fractions_of_a_millisecond() {
     let clients = Clients::default();
     let [bad] = numbers(&clients);
-    for (rate, bytes) in [(Rates::DEFAULT_BYTES, 4_950), (6e6, 5_000)] {
+    for (rate, bytes) in [(Rates::default().bytes, 4_950), (6e6, 5_000)] {
         let mut budget = Budget::new(Rates {
             writes: 20.0,
             bytes: rate,
+            etcd_quota: None,
         });
         let mut taken = 0;
         while budget.waits_for_nothing(&cost(&[bad], bytes), START) && taken < 1 << 30 {
@@ -339,4 +341,25 @@ fn namespaces_that_wrote_nothing_of_late_are_forgotten_also_after_the_clock_was_
     assert_eq!(budget.paid_at.len(), 100);
     budget.fill(after(120.0));
     assert_eq!(budget.paid_at.len(), 0);
+}
+
+#[test]
+fn objects_and_their_history_take_half_of_etcds_quota_however_large_the_objects_are() {
+    for quota in [ETCD_QUOTA, 4 * ETCD_QUOTA] {
+        for part in [0.0, 0.112, 0.2, 0.375] {
+            let stored = part * quota as f64;
+            let mut budget = Budget::new(Rates {
+                etcd_quota: Some(quota),
+                ..Rates::default()
+            });
+            budget.set_stored(stored as usize);
+            let history = budget.rates.bytes * (HISTORY + 3 * SAVED).as_secs_f64();
+            assert!(
+                stored + history <= PART * quota as f64 * 1.001,
+                "{part} of {quota}"
+            );
+            assert!(history >= 0.124 * quota as f64, "{part} of {quota}");
+        }
+        assert!(most_stored(quota) as u64 <= quota * 3 / 8);
+    }
 }

@@ -18,14 +18,42 @@ pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
     names: 0,
 };
 
+/// What is limited for all namespaces together.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Measure {
+    /// Addresses.
+    Addresses,
+    /// Bytes of stored objects.
+    Bytes,
+}
+
+/// What names take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) addresses: usize,
+    /// What these take in stored objects, with names that wildcards found.
+    pub(crate) bytes: usize,
+}
+
+impl Usage {
+    pub(super) fn of(self, measure: Measure) -> usize {
+        match measure {
+            Measure::Addresses => self.addresses,
+            Measure::Bytes => self.bytes,
+        }
+    }
+}
+
 /// What namespaces have.
 #[derive(Debug, Default)]
 pub(crate) struct Charged {
-    /// Addresses of all names.
-    pub(crate) all: usize,
+    /// What can be left out of all names.
+    pub(crate) all: Usage,
+    /// Bytes of all objects as stored.
+    pub(crate) stored: usize,
     /// Of each wildcard that has any, what no namespace pays for.
     pub(super) unpaid: Vec<Unpaid>,
-    namespaces: HashMap<Namespace, NamespaceQuota, FixedState>,
+    namespaces: HashMap<Namespace, (NamespaceQuota, usize), FixedState>,
 }
 
 impl Charged {
@@ -35,39 +63,52 @@ impl Charged {
             match entry.wanted && !entry.left_out {
                 true => charged.add_entry(entry, &names.shared.clients, now),
                 // Kept until its absence is believed, or of an object alone.
-                false => charged.all += entry.memory.list().addresses(),
+                false => charged.all.addresses += entry.memory.list().addresses(),
             }
+            charged.stored += entry.memory.size().bytes();
         }
         charged
     }
 
     pub(crate) fn of(&self, namespace: Namespace) -> NamespaceQuota {
-        self.namespaces.get(&namespace).copied().unwrap_or(NOTHING)
+        self.namespaces.get(&namespace).map_or(NOTHING, |it| it.0)
     }
 
     /// All namespaces that have something.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Namespace, NamespaceQuota)> {
-        self.namespaces
-            .iter()
-            .map(|(namespace, used)| (*namespace, *used))
+        let namespaces = self.namespaces.iter();
+        namespaces.map(|(namespace, (used, _))| (*namespace, *used))
+    }
+
+    /// How much a namespace has of what is limited for all together.
+    pub(super) fn part(&self, namespace: Namespace, measure: Measure) -> usize {
+        let part = self.namespaces.get(&namespace);
+        part.map_or(0, |(used, bytes)| match measure {
+            Measure::Addresses => used.addresses,
+            Measure::Bytes => *bytes,
+        })
     }
 
     pub(super) fn add(&mut self, cost: &Cost<'_>) {
-        self.all += cost.count.all;
+        self.all.addresses += cost.count.all;
+        self.all.bytes += cost.count.bytes;
         for namespace in cost.payers {
-            let used = self.namespaces.entry(*namespace).or_insert(NOTHING);
+            let (used, bytes) = self.namespaces.entry(*namespace).or_insert((NOTHING, 0));
             used.addresses += cost.of(*namespace);
             used.names += cost.names;
+            *bytes += cost.count.bytes;
         }
     }
 
     /// The opposite of [`Charged::add`].
     pub(super) fn remove(&mut self, cost: &Cost<'_>) {
-        self.all = self.all.saturating_sub(cost.count.all);
+        self.all.addresses = self.all.addresses.saturating_sub(cost.count.all);
+        self.all.bytes = self.all.bytes.saturating_sub(cost.count.bytes);
         for namespace in cost.payers {
-            if let Some(used) = self.namespaces.get_mut(namespace) {
+            if let Some((used, bytes)) = self.namespaces.get_mut(namespace) {
                 used.addresses = used.addresses.saturating_sub(cost.of(*namespace));
                 used.names = used.names.saturating_sub(cost.names);
+                *bytes = bytes.saturating_sub(cost.count.bytes);
             }
         }
     }
@@ -82,7 +123,7 @@ impl Charged {
         let spare = |used: &mut usize, shared, quota| {
             *used -= (*used).saturating_sub(quota).min(shared);
         };
-        if let Some(used) = self.namespaces.get_mut(&namespace) {
+        if let Some((used, _)) = self.namespaces.get_mut(&namespace) {
             spare(&mut used.addresses, shared.addresses, quota.addresses);
             spare(&mut used.names, shared.names, quota.names);
         }

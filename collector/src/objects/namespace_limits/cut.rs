@@ -10,7 +10,7 @@ use super::{
     super::{leadership::Leadership, names::NameTable},
     NamespaceShares, Over, TOLD_AGAIN,
     candidates::{Candidates, TooMuch},
-    charged::Charged,
+    charged::{Charged, Measure},
     unpaid,
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
@@ -19,37 +19,46 @@ use crate::{clients::Namespace, namespaces::NamespaceQuota};
 #[derive(Clone, Copy)]
 enum Limit {
     OfNamespace(Namespace, NamespaceQuota),
-    /// Of all together, while the namespace has more than the second.
-    OfAll(Namespace, usize, usize),
+    /// Of all together, while the namespace has more than the level.
+    OfAll {
+        namespace: Namespace,
+        measure: Measure,
+        most: usize,
+        level: usize,
+    },
 }
 
 impl Limit {
-    fn has_too_many_addresses(self, charged: &Charged) -> bool {
+    /// Too many addresses, or too much of what is limited for all together.
+    fn has_too_much(self, charged: &Charged) -> bool {
         match self {
             Self::OfNamespace(namespace, quota) => {
                 charged.of(namespace).addresses > quota.addresses
             }
-            Self::OfAll(namespace, addresses, level) => {
-                charged.all > addresses && charged.of(namespace).addresses > level
-            }
+            Self::OfAll {
+                namespace,
+                measure,
+                most,
+                level,
+            } => charged.all.of(measure) > most && charged.part(namespace, measure) > level,
         }
     }
 
     fn has_too_many_names(self, charged: &Charged) -> bool {
         match self {
             Self::OfNamespace(namespace, quota) => charged.of(namespace).names > quota.names,
-            Self::OfAll(..) => false,
+            Self::OfAll { .. } => false,
         }
     }
 
     fn namespace(self) -> Namespace {
         match self {
-            Self::OfNamespace(namespace, _) | Self::OfAll(namespace, ..) => namespace,
+            Self::OfNamespace(namespace, _) | Self::OfAll { namespace, .. } => namespace,
         }
     }
 
     fn is_exceeded(self, charged: &Charged) -> bool {
-        self.has_too_many_names(charged) || self.has_too_many_addresses(charged)
+        self.has_too_many_names(charged) || self.has_too_much(charged)
     }
 }
 
@@ -94,24 +103,51 @@ impl NamespaceShares {
         if lead.leads_for(unpaid::PODS_KNOWN_AFTER, now) {
             unpaid::limit(names, charged, |it| self.quota(it).addresses, now);
         }
-        let most = self.limits.addresses;
-        if charged.all <= most {
-            return;
+        for (measure, most) in [
+            (Measure::Addresses, self.limits.addresses),
+            (Measure::Bytes, self.limits.bytes),
+        ] {
+            if charged.all.of(measure) > most {
+                self.cut_all(names, &mut over, charged, (measure, most), now);
+            }
         }
-        unpaid::drop_of_all(names, charged, most, now);
+    }
+
+    /// Leaves out what is too much for all together.
+    fn cut_all(
+        &mut self,
+        names: &mut NameTable,
+        over: &mut TooMuch,
+        charged: &mut Charged,
+        (measure, most): (Measure, usize),
+        now: Timestamp,
+    ) {
+        unpaid::drop_of_all(names, charged, (measure, most), now);
         // All together have too much: none that has most loses more than others that have about as much. Where names are of several
         // namespaces that may not be enough.
-        let used = charged.iter().map(|(_, used)| used.addresses);
-        let mut level = level(used.collect(), charged.all.saturating_sub(most));
-        while charged.all > most {
-            let used = charged.iter().map(|(it, used)| (used.addresses, it));
+        let parts = |charged: &Charged| -> Vec<_> {
+            let namespaces = charged.iter().map(|(it, _)| it);
+            namespaces
+                .map(|it| (charged.part(it, measure), it))
+                .collect()
+        };
+        let used = parts(charged).into_iter().map(|(used, _)| used);
+        let excess = charged.all.of(measure).saturating_sub(most);
+        let mut level = level(used.collect(), excess);
+        while charged.all.of(measure) > most {
+            let used = parts(charged).into_iter();
             let mut largest: Vec<_> = used.filter(|(used, _)| *used > level).collect();
             largest.sort_unstable();
             over.extend(largest.iter().map(|(_, namespace)| *namespace));
-            let candidates = Candidates::new(names, &over, now);
+            let candidates = Candidates::new(names, over, now);
             for (_, namespace) in largest.into_iter().rev() {
-                let limit = Limit::OfAll(namespace, most, level);
-                self.cut_one(names, (&over, &candidates), charged, limit, now);
+                let limit = Limit::OfAll {
+                    namespace,
+                    measure,
+                    most,
+                    level,
+                };
+                self.cut_one(names, (over, &candidates), charged, limit, now);
             }
             if level == 0 {
                 break;
@@ -136,10 +172,10 @@ impl NamespaceShares {
         let (mut count, mut found) = (0, 0);
         let had_too_many_names = limit.has_too_many_names(charged);
         for name in order.iter() {
-            if limit.has_too_many_addresses(charged) && candidates.has_found(namespace, name) {
+            if limit.has_too_much(charged) && candidates.has_found(namespace, name) {
                 // Of these, names that only namespaces over their limits pay for.
                 found += charged.drop_found(names, name, now, |cost, charged| {
-                    limit.has_too_many_addresses(charged)
+                    limit.has_too_much(charged)
                         && cost.payers.contains(&namespace)
                         && cost.payers.iter().all(|it| over.contains(it))
                 });

@@ -7,17 +7,29 @@ use runtime::clock::Timestamp;
 
 use super::{
     super::names::NameTable,
-    NamespaceShares, Over,
-    charged::{Charged, Cost},
+    NamespaceLimits, NamespaceShares, Over,
+    charged::{Charged, Cost, Usage},
 };
-use crate::{clients::Namespace, namespaces::NamespaceQuota};
+use crate::{clients::Namespace, namespaces::NamespaceQuota, state::ADDRESS_V6_BYTES};
 
 /// A namespace has room again for names that were left out when it has had so much for so long.
 const ROOM_FOR: Duration = Duration::from_secs(600);
 const ROOM: f64 = 0.9;
 
 fn part(limit: usize) -> usize {
-    (limit as f64 * ROOM) as usize
+    part_of(limit, ROOM)
+}
+
+fn part_of(limit: usize, part: f64) -> usize {
+    (limit as f64 * part) as usize
+}
+
+impl NamespaceLimits {
+    /// Whether there is room in this part of the limits of all for a name with so many addresses, or if none, for anything.
+    fn have_room(&self, used: Usage, addresses: usize, part: f64) -> bool {
+        used.addresses + addresses <= part_of(self.addresses, part)
+            && used.bytes + addresses * ADDRESS_V6_BYTES <= part_of(self.bytes, part)
+    }
 }
 
 impl Over {
@@ -51,22 +63,18 @@ impl NamespaceShares {
             }
         }
         self.take_in_free(names, charged);
-        let most = self.limits.addresses;
-        for (namespace, over) in self.with_room(charged, most, now) {
+        for (namespace, over) in self.with_room(charged, now) {
             let quota = self.quota(namespace);
             let order = self.order.get(&namespace).cloned();
             // An administrator raised it, so the last tenth is for it, too.
-            let most = match over.is_raised(quota) {
-                true => most,
-                false => part(most),
-            };
+            let part_of_all = if over.is_raised(quota) { 1.0 } else { ROOM };
             let mut is_whole = true;
             for name in order.iter().flat_map(|order| order.iter().rev()) {
                 let Some(had) = self.left_out.get(name).copied() else {
                     continue;
                 };
-                is_whole =
-                    over.has_room(charged.of(namespace), quota, had) && charged.all + had <= most;
+                is_whole = over.has_room(charged.of(namespace), quota, had)
+                    && self.limits.have_room(charged.all, had, part_of_all);
                 if !is_whole {
                     break;
                 }
@@ -79,19 +87,15 @@ impl NamespaceShares {
     }
 
     /// The namespaces that have had room for long enough.
-    fn with_room(
-        &mut self,
-        charged: &Charged,
-        most: usize,
-        now: Timestamp,
-    ) -> Vec<(Namespace, Over)> {
+    fn with_room(&mut self, charged: &Charged, now: Timestamp) -> Vec<(Namespace, Over)> {
         let (quotas, each) = (&self.shared.quotas, self.limits.each);
+        let have_all_room = self.limits.have_room(charged.all, 0, ROOM);
         let mut with_room = Vec::new();
         for (namespace, over) in &mut self.over {
             let quota = quotas.get(*namespace).unwrap_or(each);
             let is_raised = over.is_raised(quota);
             let has_room = over.has_room(charged.of(*namespace), quota, 0);
-            if !has_room || (charged.all > part(most) && !is_raised) {
+            if !has_room || (!have_all_room && !is_raised) {
                 over.room_since = None;
             } else if is_raised || *over.room_since.get_or_insert(now) + ROOM_FOR <= now {
                 with_room.push((*namespace, *over));

@@ -10,7 +10,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     super::names::NameTable,
-    charged::{Charged, Cost, Unpaid},
+    charged::{Charged, Cost, Measure, Unpaid},
 };
 use crate::clients::Namespace;
 
@@ -46,14 +46,19 @@ pub(super) fn limit(
 pub(super) fn drop_of_all(
     names: &mut NameTable,
     charged: &mut Charged,
-    most: usize,
+    (measure, most): (Measure, usize),
     now: Timestamp,
 ) {
     let mut unpaid = OfNamespace::all(names, charged, |it| it.all);
     unpaid.sort_by_key(|(_, unpaid)| Reverse(unpaid.addresses));
     for (_, spec) in unpaid.iter().flat_map(|(_, unpaid)| &unpaid.wildcards) {
-        let excess = charged.all.saturating_sub(most);
-        drop_unpaid(names, spec, |_| true, excess, charged, now);
+        // The order of all names takes long to find out.
+        if charged.all.of(measure) <= most {
+            return;
+        }
+        charged.drop_found(names, spec, now, |cost, charged| {
+            cost.is_unpaid() && charged.all.of(measure) > most
+        });
     }
 }
 

@@ -52,7 +52,7 @@ fn paid(
     world.settle();
     let charged = Charged::new(&world.controller.names, at(world.now));
     let paid = numbers.map(|it| charged.of(it).addresses);
-    assert_eq!(charged.all, paid[0].max(paid[1]));
+    assert_eq!(charged.all.addresses, paid[0].max(paid[1]));
     paid
 }
 
