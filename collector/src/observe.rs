@@ -1,4 +1,4 @@
-//! Ingest: dnstap streams in, observations out. A reader never waits for anything but its socket.
+//! dnstap ingest: streams in, observations out. A reader waits for nothing but its socket.
 
 pub mod answer_cache;
 mod capture_subscribers;
@@ -43,47 +43,46 @@ use crate::{
     query_origin::OwnQueries,
 };
 
-/// What every connection shares.
+/// The state that all connections share.
 #[derive(Clone, Debug)]
 pub struct Ingest {
-    /// The wanted names.
     pub names: SharedIndex,
-    /// Which addresses may come in.
+    /// Addresses that are never programmed are refused here.
     pub guards: SharedGuards,
-    /// The time of receipt.
+    /// The clock for times of receipt.
     pub clock: Clock,
-    /// Answers for names that nobody wants yet.
+    /// Answers for names that no rule wants yet.
     pub remembered: AnswerCache,
-    /// Our own look-ups and the other replicas', which are no sightings by clients.
+    /// The collectors' own look-ups, which do not count as queries of clients.
     pub own: OwnQueries,
-    /// Who is told of the streams, and of probes in them.
+    /// Reports the streams, and the flush probes seen in them, to the flush task.
     pub probed: Streams,
-    /// Who is connected, and where observations go. What has no room there is dropped and counted: CoreDNS must never wait.
+    /// The connections, and the queue for their observations. An observation that does not fit the
+    /// queue is dropped and counted: CoreDNS must never wait for the collector.
     pub connections: ConnectionTable,
-    /// What is to be asked for again.
+    /// Lost names, which are to be looked up again.
     pub loss_tracker: LossTracker,
-    /// Whose streams there were.
+    /// The numbers of the peers, for [`crate::observation::Observation::source`].
     pub peer_ids: PeerIds,
-    /// Captures of what comes.
+    /// The captures that get a copy of the events.
     pub taps: CaptureSubscribers,
-    /// Who may speak.
+    /// Decides which peers may stream.
     pub peer_acl: PeerAcl,
-    /// What every event must show, if anything.
+    /// The secrets of which every event must show one (`--secret-file`).
     pub secrets: Option<Reloaded<secret::Secrets>>,
-    /// Which new names under wildcards are taken in.
+    /// Limits the rate of new names under wildcards.
     pub new_names: NewNames,
-    /// The bounds of a connection.
     pub limits: ConnectionLimits,
-    /// Who is told of answers with addresses that are refused.
+    /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
-    /// For lines about peers that are refused, or closed for what they sent.
+    /// Limits log lines about peers that are refused, or closed for an error.
     pub complaints: Arc<LogRateLimiter>,
-    /// For lines about events that cannot be read.
+    /// Limits log lines about malformed events.
     pub bad_events: Arc<LogRateLimiter>,
 }
 
 impl Ingest {
-    /// Whoever has a seat is read for these names; nothing is remembered, probed or captured, and nobody is told.
+    /// Accepts every peer with a permit. Caching, probes, captures and reports are off.
     pub fn new(names: SharedIndex, clock: Clock, connections: ConnectionTable) -> Self {
         Self {
             names,
@@ -107,25 +106,25 @@ impl Ingest {
     }
 }
 
-/// The bounds of a connection.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// The sizes of frames.
+    /// The largest frames.
     pub frames: frame_stream::Limits,
-    /// Bytes that are buffered, at least [`ConnectionLimits::SMALLEST_BUFFER`].
+    /// The size of the read buffer in bytes, at least [`ConnectionLimits::SMALLEST_BUFFER`].
     pub buffer: usize,
-    /// From the connection to START; of TLS, the part before Frame Streams may take as long.
+    /// From the connection to START. A TLS handshake before it may take as long again.
     pub handshake: Duration,
     /// From a frame's first byte to its last.
     pub frame: Duration,
-    /// How long a peer may stay that is not known.
+    /// How long an unknown peer may stay connected.
     pub unknown: Duration,
     /// Bytes of observations that wait until the peer is known.
     pub held: usize,
 }
 
 impl ConnectionLimits {
-    /// The largest frame fits, with its length.
+    /// Room for the largest frame and its length.
     pub const SMALLEST_BUFFER: usize = 72 << 10;
 }
 

@@ -1,7 +1,8 @@
-//! A cache of answers for names that no rule has, for rules that come later.
+//! A cache of answers for names that no rule wants yet.
 //!
-//! A new EgressFirewall needs at once the addresses that pods use already. Readers keep every successful answer for a name that no
-//! rule has. Names with the same parent are in the same shard, so that a wildcard needs one shard only.
+//! When a new EgressFirewall appears, its names need at once the addresses that pods use already.
+//! The readers therefore keep every successful answer for a name without a rule. Names with the
+//! same parent are in the same shard, so a wildcard needs one shard only.
 
 mod cached_answer;
 #[cfg(test)]
@@ -23,20 +24,20 @@ use crate::observation::Observation;
 
 pub use self::cached_answer::MAX_ADDRESSES;
 
-/// Bytes for the A and AAAA answers of a name of usual length with three addresses.
+/// The memory of the A and AAAA answers of a typical name with three addresses.
 const NAME_BYTES: usize = 640;
 
-/// A shard is searched for a wildcard within a millisecond.
+/// Searching a shard of this size for a wildcard takes less than a millisecond.
 const NAMES_PER_SHARD: usize = 2048;
 
-/// The answers for names that no rule has. Clones share them.
+/// The cache. Clones share it.
 #[derive(Clone, Default)]
 pub struct AnswerCache(Option<Arc<Shards>>);
 
 struct Shards {
     hasher: RandomState,
     max_ttl: Duration,
-    /// How many a shard has room for.
+    /// The capacity of one shard.
     bytes: usize,
     all: Box<[Mutex<Shard>]>,
 }
@@ -46,29 +47,28 @@ struct Shard {
     bytes: usize,
 }
 
-/// An answer to be kept.
+/// An answer to cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
-    /// What was asked for.
+    /// The queried name.
     pub name: &'a dns::Name,
-    /// Of which family the addresses are.
     pub family: Family,
     /// The addresses with their TTLs in seconds.
     pub addresses: &'a [(IpAddr, u32)],
-    /// When it was given.
+    /// When the DNS server gave the answer.
     pub at: Timestamp,
-    /// The client that asked, if a client did.
+    /// The client that sent the query, if it was a client.
     pub client: Option<IpAddr>,
 }
 
-/// Where the answers of a name and family are.
+/// The shard and the hash of a name and family.
 #[derive(Clone, Copy, Debug)]
 struct Key {
     shard: usize,
     hash: u64,
 }
 
-/// Shows that a message was kept in this second.
+/// Marks a message as cached in this second.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheMark {
     key: Key,
@@ -76,11 +76,11 @@ pub struct CacheMark {
 }
 
 impl AnswerCache {
-    /// For so many names that no rule has there is room by default.
+    /// The default capacity in names.
     pub const NAMES: usize = 1 << 16;
 
-    /// Has room for the A and AAAA answers of so many names of usual size; remembers nothing with 0. An address counts for
-    /// `max_ttl` at most, from the answer that it was in.
+    /// A cache for the A and AAAA answers of so many typical names; 0 turns it off. An address is
+    /// kept for `max_ttl` at most, counted from the answer that has it.
     pub fn new(names: usize, max_ttl: Duration) -> Self {
         let shards = names.div_ceil(NAMES_PER_SHARD);
         let shard = || Shard {
@@ -97,12 +97,13 @@ impl AnswerCache {
         }))
     }
 
-    /// Whether anything is remembered at all.
+    /// Whether the capacity is more than 0.
     pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Names are asked for again and again, and what was kept in this second needs not be read again: nothing if the message was.
+    /// A mark for a message that was not cached in this second yet. Popular names repeat the same
+    /// answer many times a second, and decoding each again is wasted.
     #[inline]
     pub fn is_new(
         &self,
@@ -123,23 +124,23 @@ impl AnswerCache {
         (!is_kept).then_some(CacheMark { key, said })
     }
 
-    /// Keeps an answer, besides the earlier ones for the name and the family: pods use those, too. Where there is no room, the
-    /// least recently seen goes.
+    /// Adds an answer to the earlier ones of the name and family: pods may still use those too. If
+    /// the shard is full, the least recently seen answer goes.
     pub fn keep(&self, answer: &Answer<'_>) {
         if let Some(shards) = &self.0 {
             shards.keep(shards.key(answer.name.into(), answer.family), None, answer);
         }
     }
 
-    /// [`AnswerCache::keep`] of what a message that [is new](Self::is_new) says.
+    /// [`AnswerCache::keep`] for a message with a mark from [`AnswerCache::is_new`].
     pub fn keep_marked(&self, mark: CacheMark, answer: &Answer<'_>) {
         if let Some(shards) = &self.0 {
             shards.keep(mark.key, Some(mark.said), answer);
         }
     }
 
-    /// What a wanted name matches, one observation for each time of an answer, times in the future as now. Expired addresses
-    /// are left out. A TTL counts as at least `min_ttl`.
+    /// The cached answers that match a wanted name, one observation for each answer time. Times in
+    /// the future count as now. Expired addresses are left out. A TTL counts as at least `min_ttl`.
     pub fn recall(&self, wanted: &DnsName, now: Timestamp, min_ttl: Duration) -> Vec<Observation> {
         let Some(shards) = &self.0 else {
             return Vec::new();
@@ -166,13 +167,12 @@ impl AnswerCache {
         found
     }
 
-    /// How many answers are remembered.
+    /// The number of cached answers.
     pub fn len(&self) -> usize {
         let shards = self.0.iter().flat_map(|shards| &shards.all);
         shards.map(|shard| shard.lock().answers.len()).sum()
     }
 
-    /// Whether none is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

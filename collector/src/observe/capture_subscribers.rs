@@ -1,4 +1,4 @@
-//! Events for who wants to see them as they come: a capture for a bug report.
+//! Copies of the events for captures, which go into a bug report.
 
 use std::sync::{
     Arc,
@@ -12,29 +12,30 @@ use prost::Message as _;
 use proto::dnstap;
 use tokio::sync::mpsc;
 
-/// Captures at once.
+/// The most captures at once.
 const MOST: usize = 4;
 
-/// Reads of a stream that wait to be taken, of at most as many bytes as are buffered of a connection.
+/// Reads that wait for the subscriber, each at most as large as a connection's read buffer.
 const QUEUE: usize = 64;
 
-/// The captures under way. Clones share them.
+/// The open captures. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureSubscribers(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many there are, so that a reader need not look further when there is none.
+    /// The number of captures: without any, a reader pays for one atomic load only.
     open: AtomicUsize,
     senders: Mutex<Vec<mpsc::Sender<Bytes>>>,
 }
 
-/// A capture: data frames with their lengths, as they came, of all streams in turn. It ends when it is dropped.
+/// A capture: the data frames of all streams with their lengths, in order of arrival. Dropping it
+/// ends the capture.
 #[derive(Debug)]
 pub struct CaptureSubscriber(mpsc::Receiver<Bytes>);
 
 impl CaptureSubscribers {
-    /// Begins a capture; nothing if as many are under way as there may be.
+    /// Begins a capture, or returns `None` if [`MOST`] are open.
     pub fn open(&self) -> Option<CaptureSubscriber> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let mut senders = self.0.senders.lock();
@@ -47,12 +48,12 @@ impl CaptureSubscribers {
         room.then_some(CaptureSubscriber(receiver))
     }
 
-    /// Whether there is any.
     pub(super) fn is_open(&self) -> bool {
         self.0.open.load(Ordering::Relaxed) > 0
     }
 
-    /// Hands on whole data frames with their lengths; without what every event has to show, if `secret`. Never waits.
+    /// Passes whole data frames with their lengths to the captures. `secret`: removes the `extra`
+    /// field, which holds the shared secret. Never waits.
     pub(crate) fn offer(&self, frames: &[u8], secret: bool) {
         let frames = if secret {
             without_extra(frames)
@@ -75,13 +76,14 @@ impl CaptureSubscribers {
 }
 
 impl CaptureSubscriber {
-    /// The next frames; nothing if the program ends. May be cancelled.
+    /// The next frames, or `None` if the program ends. Cancel safe.
     pub async fn recv(&mut self) -> Option<Bytes> {
         self.0.recv().await
     }
 }
 
-/// The frames with `x` for each character of `extra`. A frame that cannot be read may hold it anywhere and is left out.
+/// Replaces each character of `extra` with `x`. A frame that cannot be decoded may hold the secret
+/// anywhere, so it is left out.
 fn without_extra(frames: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(frames.len());
     let mut rest = frames;
@@ -101,7 +103,7 @@ fn without_extra(frames: &[u8]) -> Bytes {
     out.into()
 }
 
-/// Overwrites every place where the text stands.
+/// Overwrites every occurrence of the text.
 fn cross_out(bytes: &mut [u8], text: &[u8]) {
     if text.is_empty() {
         return;

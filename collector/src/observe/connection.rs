@@ -42,17 +42,19 @@ use crate::{
     observe::answer_cache::AnswerCache,
 };
 
-/// For how long a stream is read on at the end while something is there to read.
+/// After shutdown, how long a stream with data in its socket is still read.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// For how long a stream that always has something to read is read before others have their turn: a new peer waits for ACCEPT,
-/// and CoreDNS does not start before it has it. tokio alone would let 128 reads pass.
+/// How long a busy stream is read before its task yields. A new peer waits for ACCEPT meanwhile,
+/// and CoreDNS sends nothing before ACCEPT. tokio's own budget would let 128 reads pass.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Observations that are handed over before a read is through: some 200 bytes each, and up to 24 kB.
+/// Observations collected before the reader hands them over in the middle of a read. Each takes
+/// about 200 bytes, and at most 24 kB.
 const MOST_OBSERVED: usize = 64;
 
-/// Reads a stream to its end, or to `shutdown` and then what is there already. Returns the number of data frames.
+/// Reads a stream to its end. After `shutdown` it reads the data that has arrived already. Returns
+/// the number of data frames.
 pub(super) async fn read(
     stream: impl AsyncRead + AsyncWrite,
     permit: ConnectionPermit,
@@ -74,7 +76,8 @@ pub(super) async fn read(
             return Ok(reader.data_frames);
         }
         let partial = !read_buffer.filled().is_empty();
-        // Most reads put it off: to hear a timer that rings early now and then is cheaper than to set it for each.
+        // Most reads move the deadline later. An early wake-up now and then costs less than setting
+        // the timer for each read.
         if let Some(deadline) = reader.deadline(partial)
             && rings_at.is_none_or(|at| deadline < at)
         {
@@ -85,7 +88,7 @@ pub(super) async fn read(
         let reading = poll_fn(|context| {
             let read = reading.as_mut().poll(context);
             if read.is_pending() {
-                // Others have their turn now.
+                // The task yields here, so its turn is over.
                 worked = Duration::ZERO;
             }
             read
@@ -100,7 +103,7 @@ pub(super) async fn read(
                 None
             }
         };
-        // Whatever came first: who never pauses is held to it too.
+        // Checked after every event, so that the limits bind a peer that never pauses too.
         reader.look_at_standing()?;
         let Some(read) = read else {
             reader.look_at_time(partial)?;
@@ -127,7 +130,7 @@ pub(super) async fn read(
             reader.frame_began = reader.last_read;
         }
         if !answer.is_empty() {
-            // A control frame fits any socket's buffer: a peer that does not take it is not one to wait for.
+            // A control frame fits every socket buffer, so a peer that does not read it is broken.
             let sent = async {
                 stream.write_all_buf(&mut answer).await?;
                 stream.flush().await
@@ -155,29 +158,28 @@ struct Reader<'a> {
     ingest: &'a Ingest,
     permit: ConnectionPermit,
     standing: PeerStatus,
-    /// The stream as those see it who probe; of a peer that may not speak yet they see nothing.
+    /// The stream in the view of the flush task. Streams of unknown peers are hidden from it.
     probed: Stream,
-    /// Since when the peer may not speak.
+    /// When the peer became unknown.
     unknown_since: Option<Instant>,
-    /// An event came that should have shown the secret.
+    /// An event without the required secret has come.
     lacks_secret: bool,
-    /// What was matched of a peer that may not speak yet.
+    /// Observations of an unknown peer.
     held: Vec<Observation>,
     held_bytes: usize,
-    /// Some of that found no room.
+    /// `held` was full, and observations were dropped.
     lost_held: bool,
     frames: StreamReader,
-    /// The stream is open and counts: how it ends is watched.
+    /// Set while the stream is open and its peer known: an unexpected end is then a loss.
     watched: Option<Watched>,
     counts: Counts,
     history: StreamHistory,
-    /// What the last read came to, until it is handed over.
+    /// Observations of the last read, until they are handed over.
     observed: Vec<Observation>,
-    /// How late answers come, in seconds.
     delays: Histogram,
     data_frames: u64,
     told_frames: u64,
-    /// What was lost since the last flush.
+    /// Losses since the last flush.
     lost: Drops,
     warned_no_message: bool,
     opened: Instant,
@@ -185,8 +187,8 @@ struct Reader<'a> {
     last_read: Instant,
 }
 
-/// The stream as those see it who probe, and where what it says is seen. Who is not known may be anybody, and there are more of them than
-/// are told apart.
+/// The stream for the flush task, and the source of its observations. Unknown peers have no number
+/// of their own: any host may connect, and the numbers are few.
 fn known(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> (Stream, Provenance) {
     match is_known {
         true => {
@@ -228,8 +230,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes every whole frame from the buffer, in place. Returns whether the stream is over. `begins`: the first began with the
-    /// last read.
+    /// Consumes every whole frame of the buffer, in place. Returns whether the stream is over.
+    /// `begins`: the first frame began with the last read.
     fn consume(
         &mut self,
         read_buffer: &mut ReadBuffer,
@@ -250,7 +252,7 @@ impl<'a> Reader<'a> {
             },
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
-            // A peer that is not known could spend the budgets of clients.
+            // An unknown peer could spend the budgets of clients.
             new_names: if self.standing.is_known() {
                 &self.ingest.new_names
             } else {
@@ -259,7 +261,7 @@ impl<'a> Reader<'a> {
         };
         let filled = read_buffer.filled();
         let mut rest = filled;
-        // Whether a frame began that may be a probe: then that is why the stream moved.
+        // A frame that may be a probe began with this read, so the probe caused the read.
         let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
@@ -312,8 +314,8 @@ impl<'a> Reader<'a> {
         Ok(finished)
     }
 
-    /// Takes the control frame at the front, and says how long it is and whether the stream is over; nothing if what is
-    /// there is not whole.
+    /// Consumes the control frame at the front. Returns its length and whether the stream is over,
+    /// or `None` if the frame is incomplete.
     #[cold]
     fn control(
         &mut self,
@@ -337,7 +339,7 @@ impl<'a> Reader<'a> {
         if self.frames.phase() == Phase::Streaming {
             match self.standing.is_known() {
                 true => info!("stream open"),
-                // Anybody can have any number of them.
+                // Not `info`: an unknown peer can open any number of streams.
                 false => debug!("stream open, of a peer that is not known"),
             }
             self.watch();
@@ -348,7 +350,7 @@ impl<'a> Reader<'a> {
         Ok(Some((consumed, finished)))
     }
 
-    /// From now on a loss of this stream is one.
+    /// From now on, an unexpected end of this stream counts as a loss.
     fn watch(&mut self) {
         let may_speak = self.ingest.secrets.is_none() || self.counts.shows_secret();
         if self.watched.is_none() && self.standing.is_known() && may_speak {
@@ -356,7 +358,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Hands over what was observed, all at once: each time whoever takes it is woken.
+    /// Hands over all observations at once, since each call wakes the controller.
     fn hand_over(&mut self) {
         if self.observed.is_empty() {
             return;
@@ -382,7 +384,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Keeps what was observed until the peer may speak.
+    /// Keeps the observations until the peer is known.
     fn hold(&mut self) {
         for observation in self.observed.drain(..) {
             let size = queue::size(&observation);
@@ -396,7 +398,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the peer may speak now. What it said before is handed over if so.
+    /// Checks again whether the peer is known, and if so hands over the observations that were
+    /// held. The error closes a peer that was unknown for too long.
     fn look_at_standing(&mut self) -> Result<(), Error> {
         let was_awaited = self.standing.awaits_secret();
         if self.standing.refresh() {
@@ -416,7 +419,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the peer, which is to show the secret, has done so with the last read.
+    /// Checks whether the last read showed the required secret.
     #[cold]
     fn look_for_secret(&mut self) {
         if self.counts.shows_secret() {
@@ -424,7 +427,8 @@ impl<'a> Reader<'a> {
                 self.standing_changed();
             }
         } else if !self.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
-            // A DNS server without clients sends no event that could show it.
+            // The deadline starts here: a DNS server without clients sends no event, so it cannot
+            // show the secret earlier.
             self.lacks_secret = true;
             self.unknown_since = Some(Instant::now());
         }
@@ -439,13 +443,14 @@ impl<'a> Reader<'a> {
             self.held_bytes = 0;
             self.held.append(&mut self.observed);
             self.observed = std::mem::take(&mut self.held);
-            // Only now it is known whose stream it is.
+            // The observations were made while the source was unknown.
             for observation in &mut self.observed {
                 observation.source = self.history.source;
             }
             self.counts.set_source_of_rebindings(self.history.source);
             self.hand_over();
-            // By what was counted it is seen that it may speak.
+            // Watched before the flush, which reports the frames: these must count as those of a
+            // known peer.
             if self.frames.phase() == Phase::Streaming {
                 self.watch();
             }

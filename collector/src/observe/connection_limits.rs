@@ -1,4 +1,4 @@
-//! How many connections there are, of each peer and in all, and how fast each peer is read.
+//! Limits the number of connections, per peer and in total, and the frame rate of each peer.
 
 use std::{
     collections::HashMap,
@@ -18,24 +18,24 @@ use tokio::time::Instant;
 
 use super::queue;
 
-/// Of the connections, those of peers that are not known yet may take one part in so many: known ones always find room.
+/// Unknown peers may take the total divided by this, so that known peers always find room.
 const UNKNOWN_PART: usize = 2;
 
-/// Peers that have left are looked through when there are so many, or twice as many as were left the last time.
+/// The table of peers is swept at this size, or at twice the size after the last sweep.
 const SWEEP: usize = 1 << 10;
 
-/// How many connections there may be, and how fast they may be.
+/// Limits of connections and of their frame rate.
 #[derive(Clone, Copy, Debug)]
 pub struct MaxConnections {
-    /// Connections in all, at least 1.
+    /// All connections, at least 1.
     pub connections: usize,
-    /// Connections of one address, or of one process.
+    /// Connections of one address, or of one local process.
     pub of_peer: usize,
-    /// Frames a second that are read of one peer, over all its connections. 0: as many as it sends.
+    /// Frames a second read from one peer, over all its connections. 0: no limit.
     pub frames_per_second: u32,
 }
 
-/// Why there is no seat.
+/// The limit that refuses a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LimitExceeded {
     All,
@@ -44,7 +44,7 @@ pub(super) enum LimitExceeded {
 }
 
 impl LimitExceeded {
-    /// A word for metric labels.
+    /// The value of the metric label.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::All => "too_many",
@@ -66,11 +66,12 @@ pub struct ConnectionTable {
 struct Table {
     taken: usize,
     unknown: usize,
-    /// Those that may speak, and others apart from them: pods on the host network of a DNS server have its address.
+    /// The key's flag is whether the peer is known: pods on the host network share the address of a
+    /// DNS server there.
     peers: HashMap<(Key, bool), PeerState>,
-    /// With so many peers those are forgotten that can be.
+    /// The number of peers at which the next sweep runs.
     sweep_at: usize,
-    /// What was dropped, in this process's life.
+    /// Observations dropped since the start of the process.
     drops: Drops,
 }
 
@@ -106,11 +107,11 @@ impl Table {
     }
 }
 
-/// A peer, whatever its connections are.
+/// The identity of a peer, over all its connections.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Key {
     Address(IpAddr),
-    /// Processes that cannot be seen from here are one.
+    /// All processes whose PID is not visible, as in other PID namespaces, are one peer.
     Process(Option<i32>),
 }
 
@@ -119,49 +120,49 @@ impl fmt::Display for Key {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Process(Some(pid)) => write!(f, "process {pid}"),
-            Self::Process(None) => f.write_str("a process that cannot be seen from here"),
+            Self::Process(None) => f.write_str("a process in another PID namespace"),
         }
     }
 }
 
-/// A peer, over all its connections.
+/// The counters of a peer, over all its connections.
 #[derive(Debug)]
 struct Account {
     frames: AtomicU64,
     lost: AtomicU64,
-    /// In milliseconds, and one more; 0 if nothing is known.
+    /// In milliseconds plus one; 0 means unknown.
     lag: AtomicU64,
     share: queue::Share,
-    /// What it may still send: a token bucket that holds a second's frames, and may be overdrawn by one read. It would be full again
-    /// then, if nothing came.
+    /// A token bucket for one second's frames, which one read may overdraw. The bucket is full
+    /// again at this time.
     full_at: Mutex<Instant>,
 }
 
-/// Observations that were dropped, by why.
+/// Dropped observations, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drops {
     /// The queue was full.
     pub queue: u64,
-    /// The part of it was full that one peer may fill.
+    /// The peer's share of the queue was full.
     pub share: u64,
-    /// They came from a peer that was not known yet, and too many waited.
+    /// The peer was unknown, and its buffer of held observations was full.
     pub unknown: u64,
 }
 
-/// A peer that is connected.
+/// A connected peer, as the status page shows it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerView {
-    /// Its address, or its process.
+    /// The address, or the process.
     pub peer: String,
-    /// Whether it may speak. What an unknown peer says waits until it is known.
+    /// Whether it may stream. Observations of an unknown peer wait until it is known.
     pub is_known: bool,
-    /// How many connections it has.
+    /// The number of its connections.
     pub connections: usize,
-    /// Data frames that were read of it since it came.
+    /// Data frames read since it connected.
     pub frames: u64,
-    /// Observations of it that were dropped.
+    /// Its observations that were dropped.
     pub lost: u64,
     /// From the DNS server's last answer for a wanted name to its observation, by the two clocks.
     #[serde(rename = "lagSeconds", serialize_with = "seconds")]
@@ -175,14 +176,15 @@ struct PeerState {
 }
 
 impl PeerState {
-    /// Whether it has left and owes nothing: who comes back at once has no other share of the queue, and may send no faster.
+    /// Whether the entry can go: without connections, with a full token bucket and nothing in the
+    /// queue. Otherwise a peer could reset its limits by dialling again.
     fn is_over(&self, now: Instant) -> bool {
         let account = &self.account;
         self.connections == 0 && *account.full_at.lock() <= now && account.share.is_unused()
     }
 }
 
-/// A connection's place. Dropped, it is free.
+/// The right to one connection; dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     connections: ConnectionTable,
@@ -192,7 +194,7 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionTable {
-    /// None is taken. What is read goes into this queue.
+    /// An empty table. Observations go into this queue.
     pub fn new(limits: MaxConnections, observations: queue::Sender) -> Self {
         Self {
             limits,
@@ -201,7 +203,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Who is connected, in the order of their names.
+    /// The connected peers, sorted by name.
     pub fn view(&self) -> Vec<PeerView> {
         let table = self.table.lock();
         let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
@@ -224,17 +226,16 @@ impl ConnectionTable {
         peers
     }
 
-    /// What was dropped.
+    /// Observations dropped so far.
     pub fn drops(&self) -> Drops {
         self.table.lock().drops
     }
 
-    /// The queue.
     pub(super) fn observations(&self) -> &queue::Sender {
         &self.observations
     }
 
-    /// Takes a seat for a connection.
+    /// Takes a permit for a connection, or returns the limit that refuses it.
     pub(super) fn take(
         &self,
         peer: &Peer,
@@ -273,12 +274,11 @@ impl ConnectionTable {
 }
 
 impl ConnectionPermit {
-    /// Whose it is.
     pub(super) fn peer(&self) -> Key {
         self.key
     }
 
-    /// So many frames were read, and of what they held so much was dropped.
+    /// Counts frames that were read, and the observations dropped of them.
     pub(super) fn tell(&self, frames: u64, lost: Drops) {
         self.account.frames.fetch_add(frames, Relaxed);
         if lost != Drops::default() {
@@ -296,18 +296,16 @@ impl ConnectionPermit {
         }
     }
 
-    /// An answer was so old when it was read.
     pub(super) fn tell_lag(&self, lag: Duration) {
         let millis = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
         self.account.lag.store(millis.saturating_add(1), Relaxed);
     }
 
-    /// What the peer may fill of the queue.
+    /// The peer's share of the queue.
     pub(super) fn share(&self) -> &queue::Share {
         &self.account.share
     }
 
-    /// The address of the peer, if it has one.
     pub(super) fn address(&self) -> Option<IpAddr> {
         match self.key {
             Key::Address(address) => Some(address),
@@ -315,7 +313,8 @@ impl ConnectionPermit {
         }
     }
 
-    /// The peer has become known, or is no longer. Other connections of its address stay what they are.
+    /// Moves this connection between the known and the unknown peers. Other connections of the same
+    /// address do not move.
     pub(super) fn set_known(&mut self, is_known: bool) {
         if std::mem::replace(&mut self.is_known, is_known) == is_known {
             return;
@@ -332,7 +331,7 @@ impl ConnectionPermit {
         self.account = Arc::clone(&guest.account);
     }
 
-    /// So many frames were read: for how long the peer is not to be read on.
+    /// Counts frames against the rate. Returns how long the connection must pause.
     pub(super) fn pause(&self, frames: u32) -> Option<Duration> {
         let rate = self.connections.limits.frames_per_second;
         if rate == 0 || frames == 0 {

@@ -1,32 +1,34 @@
-//! What a stream has just said already.
+//! Drops answers that a stream has just repeated.
 //!
-//! A name in use is asked for again and again. Each time, its addresses would go through the queue and wake the controller of the
-//! statuses: far more work than reading the answer, for times that are later by some milliseconds.
+//! Clients query a name in use again and again. Each repeat would pass through the queue and wake
+//! the controller, only to move expiry times by milliseconds. That costs far more than decoding the
+//! answer.
 
 use proto::dns;
 use runtime::clock::Timestamp;
 
 use crate::observe::names::NameIndex;
 
-/// Of two equal answers in one span of so many milliseconds the first is enough, by the clock of the DNS server and by that of the
-/// receipt. After a pause the answers of some seconds are read at once. A server may show no time, or always the same.
+/// Equal answers within one span of milliseconds count once. The span is of two clocks: the time of
+/// receipt, and the DNS server's. After a pause the collector receives answers of several seconds
+/// at once. A DNS server may send no time, or always the same one.
 const SPAN: i64 = 100;
 
-/// Answers of one span that are told apart.
+/// The slots of the table of answers.
 const ANSWERS: usize = 1 << 10;
 
-/// The answers that one stream gave to clients last, by their hashes. One may push another out, and then comes through again.
-/// The [default](Self::default) holds none.
+/// Hashes of the latest answers of one stream to clients. A hash collision evicts an answer, whose
+/// next repeat then passes again. The [default](Self::default) has no slots.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(Box<[u64]>);
 
-/// What an answer is found by within its span.
+/// Identifies an answer within its span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerHash(u64);
 
 impl AnswerHash {
-    /// Of a message, when it was given and when it was received. Each index has marks of its own: what was said before a name was
-    /// wanted, or wanted again, does not count.
+    /// Hashes a message, the time of the answer and the time of receipt. The hash differs between
+    /// versions of the index: an answer from before a name was wanted is no repeat.
     pub(super) fn new(
         message: &[u8],
         answered_at: Option<Timestamp>,
@@ -35,23 +37,21 @@ impl AnswerHash {
     ) -> Self {
         let said = dns::without_identifier(message);
         let span = |at: Timestamp| at.as_millis().div_euclid(SPAN);
-        // Never 0, which is no answer.
+        // 0 marks an empty slot.
         Self(names.hash((said, answered_at.map(span), span(at))) | 1)
     }
 }
 
 impl Repeats {
-    /// Room for the answers of a stream: 8 KiB.
+    /// A table for one stream: 8 KiB.
     pub(super) fn of_stream() -> Self {
         Self(vec![0; ANSWERS].into())
     }
 
-    /// Whether it was kept.
     pub(super) fn has(&self, mark: AnswerHash) -> bool {
         self.0.get(self.place(mark)) == Some(&mark.0)
     }
 
-    /// Keeps it.
     pub(super) fn keep(&mut self, mark: AnswerHash) {
         let place = self.place(mark);
         if let Some(kept) = self.0.get_mut(place) {
@@ -59,7 +59,7 @@ impl Repeats {
         }
     }
 
-    /// By the upper bits, scaled to what there is.
+    /// The upper bits, scaled to the number of slots.
     fn place(&self, AnswerHash(mark): AnswerHash) -> usize {
         ((u128::from(mark) * self.0.len() as u128) >> u64::BITS) as usize
     }

@@ -1,17 +1,18 @@
 //! The DNS servers that EndpointSlices list, and which of them are on the host network.
 //!
-//! A pod on the host network has the address of its Node, which it shares with every such pod there. So an address alone does not
-//! tell the DNS server from them: it has to stream over TLS and show the shared secret.
+//! A pod on the host network has the address of its Node, as every such pod there has. The address
+//! alone does not identify the DNS server, so it must stream over TLS and show the shared secret.
 
 use std::{collections::BTreeMap, future::pending, net::IpAddr, sync::Arc, time::Duration};
 
 use runtime::{cluster_cidrs::Networks, endpoints::Endpoints};
 use tokio::{sync::watch, time::Instant};
 
-/// A refusal that was not repeated for so long is over. A DNS server dials again every few seconds.
+/// A refusal is forgotten if it is not repeated within this time. A DNS server dials again every
+/// few seconds.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// Follows the DNS servers. Clones see the changes each for itself, and share the refusals.
+/// Watches the DNS servers. Each clone sees every change; clones share the refusals.
 #[derive(Clone, Debug)]
 pub struct DnsServers {
     endpoints: watch::Receiver<Option<Endpoints>>,
@@ -19,16 +20,18 @@ pub struct DnsServers {
     refusals: Arc<watch::Sender<Refusals>>,
 }
 
-/// What came from the addresses of DNS servers on the host network.
+/// Refused and accepted streams from the addresses of DNS servers on the host network.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// When a stream was last refused.
     refused: BTreeMap<IpAddr, Instant>,
-    /// How many streams showed the secret and are open. Another pod of the Node may have sent what is refused beside them.
+    /// The number of open streams that showed the secret. While there is one, a refused stream may
+    /// be another pod's of the same Node.
     proven: BTreeMap<IpAddr, usize>,
 }
 
-/// While it lives, an open stream from an address of a DNS server on the host network has shown the secret.
+/// Counts an open stream as proven while it lives: the stream comes from a DNS server on the host
+/// network, and has shown the secret.
 #[derive(Debug)]
 pub(super) struct Proven {
     address: IpAddr,
@@ -48,18 +51,19 @@ impl Drop for Proven {
     }
 }
 
-/// What an address is.
+/// Whether an address is a DNS server's, and on which network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Placement {
-    /// No DNS server, as far as is known yet.
+    /// Not a DNS server, or not listed yet.
     Unlisted,
-    /// A DNS server whose address is its own. Until Nodes were read, every DNS server counts as one.
+    /// A DNS server with an address of its own. Until Nodes were read, every DNS server counts as
+    /// one.
     PodNetwork,
-    /// A DNS server that has the address of a Node.
+    /// A DNS server with the address of a Node.
     HostNetwork,
 }
 
-/// What is known at a moment.
+/// A snapshot of the endpoints and the Nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
     endpoints: Option<Endpoints>,
@@ -79,7 +83,7 @@ impl Listing {
         }
     }
 
-    /// Whether Nodes cannot be read, so that no DNS server is known to be on the host network.
+    /// Whether Nodes cannot be read, so that host network and pod network cannot be told apart.
     pub(super) fn lacks_nodes(&self) -> bool {
         let networks = self.networks.as_ref();
         self.endpoints.is_some() && networks.is_some_and(|networks| !networks.knows_nodes())
@@ -87,7 +91,7 @@ impl Listing {
 }
 
 impl DnsServers {
-    /// The DNS servers at these endpoints. `None` in either receiver: it is not known yet, and no peer may speak.
+    /// The DNS servers at these endpoints. While either receiver has `None`, no peer is known.
     pub fn new(
         endpoints: watch::Receiver<Option<Endpoints>>,
         networks: watch::Receiver<Option<Arc<Networks>>>,
@@ -99,7 +103,6 @@ impl DnsServers {
         }
     }
 
-    /// What is known now.
     pub(super) fn look(&mut self) -> Listing {
         Listing {
             endpoints: self.endpoints.borrow_and_update().clone(),
@@ -107,14 +110,14 @@ impl DnsServers {
         }
     }
 
-    /// Whether something changed since the last look; cheap.
+    /// Whether the listing changed since the last call of [`DnsServers::look`]; cheap.
     pub(super) fn has_changed(&self) -> bool {
-        // An error: the program ends.
+        // An error means that the program ends.
         let endpoints = self.endpoints.has_changed().unwrap_or(false);
         endpoints || self.networks.has_changed().unwrap_or(false)
     }
 
-    /// Waits until something changes since the last look. May be cancelled.
+    /// Waits for a change since the last call of [`DnsServers::look`]. Cancel safe.
     pub(super) async fn changed(&mut self) {
         tokio::select! {
             () = changes(&mut self.endpoints) => {}
@@ -122,7 +125,8 @@ impl DnsServers {
         }
     }
 
-    /// Keeps that a stream from this DNS server was refused now since that is on the host network.
+    /// Records that a stream from this DNS server was refused now, because it is on the host
+    /// network.
     pub(crate) fn refuse(&self, address: IpAddr) {
         self.refusals.send_if_modified(|refusals| {
             let is_new = refusals.refused.insert(address, Instant::now()).is_none();
@@ -130,7 +134,8 @@ impl DnsServers {
         });
     }
 
-    /// Keeps that a stream from this DNS server, which is on the host network, may speak; for as long as what is returned lives.
+    /// Records that a stream from this DNS server on the host network showed the secret, for as
+    /// long as the result lives.
     pub(super) fn prove(&self, address: IpAddr) -> Proven {
         self.refusals.send_modify(|refusals| {
             refusals.refused.remove(&address);
@@ -142,12 +147,12 @@ impl DnsServers {
         }
     }
 
-    /// Told of when a DNS server begins or ends to be refused.
+    /// Reports when a DNS server begins or ceases to be refused.
     pub(super) fn refusals(&self) -> watch::Receiver<Refusals> {
         self.refusals.subscribe()
     }
 
-    /// Forgets the refusals of what is no DNS server on the host network any more.
+    /// Forgets refusals of addresses that are no longer those of DNS servers on the host network.
     pub(super) fn retain_refused(&self, listing: &Listing) {
         let is_so = |address: &IpAddr| listing.placement(*address) == Placement::HostNetwork;
         self.refusals.send_if_modified(|refusals| {
@@ -158,7 +163,7 @@ impl DnsServers {
         });
     }
 
-    /// The DNS servers that are refused since they are on the host network.
+    /// The DNS servers that are refused because they are on the host network.
     pub fn refused(&self) -> Vec<IpAddr> {
         let refusals = self.refusals.borrow();
         let is_refused = |(address, at): &(&IpAddr, &Instant)| {
@@ -173,7 +178,7 @@ fn is_recent(refused_at: Instant) -> bool {
     refused_at.elapsed() < FORGOTTEN_AFTER
 }
 
-/// Waits for a change, and leaves it to the next look.
+/// Waits for a change without marking it as seen.
 async fn changes<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_ok() {
         return receiver.mark_changed();

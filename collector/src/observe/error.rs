@@ -4,7 +4,6 @@ use std::{io, time::Duration};
 
 use proto::frame_stream;
 
-/// Why a stream was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("cannot read: {0}")]
@@ -19,16 +18,18 @@ pub(super) enum Error {
     HandshakeTimeout(Duration),
     #[error("the frame that begins at byte {offset} was not complete within {limit:?}")]
     FrameTimeout { offset: u64, limit: Duration },
-    #[error("the peer is no DNS server of the cluster, and not allowed otherwise")]
+    #[error(
+        "the peer is no DNS server of the cluster; allow its network with --allow-peer if it should stream here"
+    )]
     UnknownPeer,
     #[error(
-        "the peer is a DNS server on the host network, and does not stream over TLS with the secret"
+        "the peer is a DNS server on the host network, but does not stream over TLS with the shared secret"
     )]
     HostNetwork,
 }
 
 impl Error {
-    /// A word for metric labels.
+    /// The value of the metric label.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Read(_) => "read",

@@ -1,4 +1,4 @@
-//! Tells administrators of DNS servers that are refused since they are on the host network.
+//! Reports DNS servers that are refused because they are on the host network.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -14,21 +14,21 @@ use tracing::warn;
 
 use super::dns_servers::{DnsServers, Placement};
 
-/// The reason of an Event.
+/// The reason of the Event.
 const REASON: &str = "HostNetworkRefused";
 
-/// What it means and what to do about it, in the log, in Events and on the status page.
+/// The explanation and the remedy, for the log, for Events and for the status page.
 pub const ADVICE: &str = "a DNS server on the host network shares its Node's address with other pods. Let it stream over TLS (tls:// in the \
     Corefile) with the shared secret (--secret-file), or allow it with --insecure-host-network";
 
-/// How long the first Event waits, so that it names all DNS servers that dial together.
+/// Delay of the first Event, so that it names all DNS servers that dial together.
 const GATHER: Duration = Duration::from_secs(5);
 
-/// How many DNS servers an Event names.
+/// The most DNS servers that an Event names.
 const MAX_NAMED: usize = 5;
 
-/// Tells until the token is cancelled. Each DNS server is named in the log once, and all of them in Events on the Services that
-/// they may be behind.
+/// Reports until the token is cancelled. The log names each DNS server once. Events go to the
+/// Services that may select these servers, and name all of them.
 ///
 /// # Errors
 /// None.
@@ -47,7 +47,7 @@ pub async fn run(
         refusals.mark_unchanged();
         if listing.lacks_nodes() && !std::mem::replace(&mut said_unknown, true) {
             warn!(
-                "Nodes cannot be read: DNS servers on the host network cannot be told from others, and are accepted without TLS and secret"
+                "cannot read Nodes: the collector accepts DNS servers on the host network without TLS and secret; allow it to list Nodes"
             );
         }
         servers.retain_refused(&listing);

@@ -1,30 +1,34 @@
-//! How late the answers of a stream come, apart from the difference between two clocks.
+//! Measures how late the answers of a stream arrive, apart from the offset between two clocks.
 //!
-//! A collector that was paused, or a stream that was held up, brings answers late, and their TTLs are partly over. The DNS server's
-//! clock may differ from the collector's by any amount: what all answers of a stream have in common is taken for that.
+//! A paused collector or a delayed stream receives answers late, when part of their TTL is over.
+//! The DNS server's clock may differ from the collector's by any amount. The smallest difference
+//! among the answers of a stream is taken as that offset.
 
 use std::time::Duration;
 
 use runtime::clock::Timestamp;
 
-/// The smallest difference of the last one or two spans of reading counts. A clock that was set is followed by then.
+/// The offset is the smallest difference of the last one or two spans of reading, so a clock that
+/// was set is followed after two.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Between two answers no more than this counts as reading: after a pause the answers that waited are read within a moment.
+/// The most that the time between two answers counts as reading. After a pause, the waiting answers
+/// are read within a moment and must not count for the pause.
 const READING: Duration = Duration::from_millis(500);
 
-/// The smallest difference between the two clocks that a stream has shown of late.
+/// The smallest difference between the two clocks of late.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
-    /// In milliseconds, of this span and of the one before; nothing before the first answer.
+    /// In milliseconds, of this span and of the one before. `None` before the first answer.
     smallest: [Option<i64>; 2],
-    /// For how long this span was read.
+    /// The time of reading in this span.
     read: Duration,
     last: Timestamp,
 }
 
 impl Lateness {
-    /// When an answer was given by the collector's clock, if the server's clock showed `answered_at` then and it was read `at`.
+    /// The time of an answer by the collector's clock. `answered_at` is the server's time of the
+    /// answer, `at` the time of receipt.
     pub(super) fn given(&mut self, answered_at: Timestamp, at: Timestamp) -> Timestamp {
         self.read += at.since(self.last).min(READING);
         self.last = at;
@@ -74,7 +78,7 @@ mod tests {
         let mut lag = Lateness::default();
         let mut late = |answered, read| at(read).since(lag.given(at(answered), at(read)));
         assert_eq!(late(0, 100), Duration::ZERO);
-        // The server's clock goes back by two minutes, then forward again.
+        // The server's clock is set back by two minutes, then forward again.
         for (server, longest) in [(-120_000, 4_000), (0, 0)] {
             for step in 0..100 {
                 let now = 1_000 + step * 100;
@@ -83,7 +87,7 @@ mod tests {
                 assert!(!is_followed || late == Duration::ZERO, "{late:?} at {now}");
             }
         }
-        // Much is read in a moment after a pause of the same length.
+        // A burst of answers arrives at once after a pause of the same length.
         for step in 0..10_000 {
             let answered = 12_000 + step * 10;
             let expected = Duration::from_millis(120_000 - step as u64 * 10);

@@ -17,10 +17,9 @@ use super::{
     Ingest, connection, connection_limits::ConnectionPermit, error::Error, peer_acl::PeerStatus,
 };
 
-/// What a `tls://` listener shows its peers: the newest that the files gave.
+/// The TLS configuration of a `tls://` listener, of the newest certificate files.
 pub type Acceptor = Reloaded<ServerConfig>;
 
-/// A bound socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: listen::Listener,
@@ -28,8 +27,9 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds the address. A socket's file is for user and group unless its URL says something else, as CoreDNS may run as another
-    /// user of the same group. A TCP peer that is silent for `keep_alive` is asked whether it is there. `tls` is for `tls://`.
+    /// Binds the address. A unix socket gets mode 0660 unless its URL says otherwise, since CoreDNS
+    /// may run as another user of the same group. `keep_alive` is the idle time before TCP
+    /// keepalive probes. `tls` is for `tls://`.
     ///
     /// # Errors
     /// Those of [`listen::Listener::bind`], with the address; `tls://` without a certificate.
@@ -53,10 +53,11 @@ impl Listener {
         Ok(Self { socket, tls })
     }
 
-    /// Accepts and reads connections until `shutdown`, then reads what is in their buffers and lets them go.
+    /// Accepts and reads connections until `shutdown`, then reads the data in their buffers and
+    /// closes them.
     ///
     /// # Errors
-    /// The socket is broken for good.
+    /// The socket fails for good.
     pub async fn run(self, ingest: Ingest, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut connections = JoinSet::new();
         let listen = self.socket.address().to_string();
@@ -75,7 +76,8 @@ impl Listener {
             };
             let (stream, peer) = match stream {
                 Ok(accepted) => accepted,
-                // Out of file descriptors, or the peer left before it was accepted: neither ends the listener.
+                // No reason to end the listener: file descriptors ran out, or the peer left before
+                // it was accepted.
                 Err(error) => {
                     count_error("accept");
                     if let Some(left_out) = ingest.complaints.allow() {
@@ -113,7 +115,8 @@ impl Listener {
                     Err(error) => {
                         count_error(error.reason());
                         if matches!(error, Error::HostNetwork) {
-                            // Such a server dials again for ever: it is told of once.
+                            // Not a warning: such a server dials again for ever, and `host_network`
+                            // reports it once.
                             debug!(%error, "stream closed");
                         } else if let Some(left_out) = ingest.complaints.allow() {
                             warn!(%error, left_out, "stream closed");
@@ -124,13 +127,14 @@ impl Listener {
             };
             connections.spawn(task.instrument(span));
         }
-        // New peers are refused from here on, so that CoreDNS's one immediate redial finds another replica.
+        // New connections are refused from here on, so that CoreDNS's one immediate redial reaches
+        // another replica.
         drop(self);
         while connections.join_next().await.is_some() {}
         Ok(())
     }
 
-    /// Finds a seat for a peer, or a word for why it is refused.
+    /// Takes a permit for a peer, or returns the label of the limit that refuses it.
     fn admit(
         &self,
         peer: &Peer,

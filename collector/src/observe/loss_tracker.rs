@@ -1,8 +1,9 @@
-//! What was lost on the way to the controller, as far as that can be known, so that it is asked for again.
+//! Tracks answers that were lost on the way to the controller, so that their names are looked up
+//! again.
 //!
-//! Two kinds: an observation that found no room, of which the name is kept; and whatever a stream would have told while it was
-//! broken, of which nothing is known, so that every wanted name is asked for again. CoreDNS drops events too, when its own queue
-//! is full or it has no reader, and says so in its log alone.
+//! Two kinds of loss are visible. An observation found no room: its name is kept. A stream broke:
+//! the names are unknown, so all wanted names are looked up. CoreDNS also drops events, if its own
+//! queue is full or no reader is connected. It reports those in its log only.
 
 use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
@@ -14,17 +15,18 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::connection_limits::Key;
 
-/// Names that are kept. Beyond that every wanted name is asked for again, and what was first seen under a wildcard is lost.
+/// The most names kept. Beyond that, all wanted names are looked up again, and names first seen
+/// under a wildcard are lost.
 const MAX_NAMES: usize = 16 << 10;
 
-/// Peers that are remembered for streams that broke.
+/// The most peers remembered for a broken stream.
 const MAX_BROKEN: usize = 1 << 10;
 
-/// A stream that opens so soon after the start may have told something to the process before this one: CoreDNS dials again
-/// every ten seconds.
+/// A stream that opens so soon after the start may have lost events to the previous process.
+/// CoreDNS dials again every ten seconds.
 const START: Duration = Duration::from_secs(30);
 
-/// What was lost and is still to be asked for. Clones share it.
+/// Losses that are not looked up yet. Clones share them.
 #[derive(Clone, Debug)]
 pub struct LossTracker(Arc<Shared>);
 
@@ -39,9 +41,9 @@ struct Shared {
 struct Lost {
     names: HashSet<DnsName, RandomState>,
     gap: bool,
-    /// Whose last stream broke.
+    /// Peers whose last stream broke.
     broken: HashSet<Key, RandomState>,
-    /// There were more of them than are remembered: any that comes may be one.
+    /// More peers broke than are remembered, so any peer that connects may be one of them.
     forgot: bool,
 }
 
@@ -50,19 +52,19 @@ impl Lost {
         if self.broken.len() < MAX_BROKEN || self.broken.contains(&peer) {
             self.broken.insert(peer);
         } else {
-            // Most of these are of servers that are gone for good.
+            // Most of these peers are gone for good.
             self.broken.clear();
             self.forgot = true;
         }
     }
 }
 
-/// What to ask for again.
+/// The look-ups that make up for losses.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Backfill {
-    /// Names whose answer was lost. Of which type it was does not matter: a look-up asks for both.
+    /// Names whose answer was lost. A look-up queries both A and AAAA.
     pub names: Vec<DnsName>,
-    /// Anything may have been asked that was not seen.
+    /// Answers for any name may be lost.
     pub anything: bool,
 }
 
@@ -77,7 +79,7 @@ impl Default for LossTracker {
 }
 
 impl LossTracker {
-    /// Waits for a loss. May be cancelled: nothing is taken before this returns.
+    /// Waits for a loss. Cancel safe: nothing is taken before this returns.
     pub async fn next(&self) -> Backfill {
         loop {
             let told = self.0.told.notified();
@@ -97,7 +99,7 @@ impl LossTracker {
         }
     }
 
-    /// The answer for a name found no room.
+    /// Records that the answer for a name found no room.
     pub(super) fn keep(&self, name: DnsName) {
         let mut lost = self.0.lost.lock();
         if lost.names.len() < MAX_NAMES || lost.names.contains(&name) {
@@ -110,14 +112,14 @@ impl LossTracker {
         self.0.told.notify_one();
     }
 
-    /// Anything may have been missed.
+    /// Records that answers for any name may be lost.
     pub(super) fn gap(&self, reason: &'static str) {
         counter!("collector_stream_gaps_total", "reason" => reason).increment(1);
         self.0.lost.lock().gap = true;
         self.0.told.notify_one();
     }
 
-    /// A peer that may speak has opened a stream.
+    /// A known peer has opened a stream.
     pub(super) fn open(&self, peer: Key) -> Watched {
         let peer = whose(peer);
         let mut lost = self.0.lost.lock();
@@ -135,13 +137,14 @@ impl LossTracker {
         }
     }
 
-    /// What a peer said before it was known is dropped: if it is known when it comes back, it has been lost.
+    /// The observations of an unknown peer are dropped. They are a loss if the peer is known when
+    /// it comes back.
     pub(super) fn unjudged(&self, peer: Key) {
         self.0.lost.lock().broke(whose(peer));
     }
 }
 
-/// A stream whose end is watched: dropped before it has [ended](Self::ended), it broke.
+/// Watches the end of a stream: dropped before [`Watched::ended`], the stream broke.
 #[derive(Debug)]
 pub(super) struct Watched {
     loss_tracker: LossTracker,
@@ -150,7 +153,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The stream ended in order: its sender has written all it had. Or what it says does not count any more.
+    /// The end is no loss: the sender closed the stream in order, or the peer is no longer known.
     pub(super) fn ended(mut self) {
         self.ended = true;
     }
@@ -166,7 +169,7 @@ impl Drop for Watched {
     }
 }
 
-/// A process that comes back is another one.
+/// A process that dials again after a restart has another PID.
 fn whose(peer: Key) -> Key {
     match peer {
         Key::Process(_) => Key::Process(None),
@@ -190,7 +193,7 @@ mod tests {
         Key::Address(Ipv4Addr::new(192, 0, 2, last).into())
     }
 
-    /// Some time after the start.
+    /// The start was long ago.
     async fn loss_tracker() -> LossTracker {
         let loss_tracker = LossTracker::default();
         advance(START).await;

@@ -1,5 +1,5 @@
-//! What ingest counts. A reader adds to plain numbers of its own and gives them over a read at a time, so that no atomic
-//! is shared for each frame.
+//! The metrics of ingest. A reader counts in plain integers and adds them to the metrics once a
+//! read, so readers share no atomic for each frame.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,20 +9,19 @@ use runtime::metrics::Label;
 
 use crate::{guards, notices::Rebinding, observation::Provenance};
 
-/// So many answers of a read with refused addresses are told of; the others are counted.
+/// The most answers of one read that are reported for refused addresses; the others are only
+/// counted.
 const MAX_REBINDINGS: usize = 8;
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
-        /// What came of a data frame: the label `outcome` of `collector_events_total`.
+        /// The outcome of a data frame: the label `outcome` of `collector_events_total`.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Outcome { $($(#[doc = $doc])* $name,)* }
 
         impl Outcome {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The label.
             pub fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)* }
             }
@@ -35,17 +34,18 @@ macro_rules! outcomes {
 outcomes! {
     /// An observation: a successful answer for a wanted name.
     Observed = "observed",
-    /// A wanted name, which this collector or another one asked for: it learns from the reply.
+    /// A reply to a collector's own look-up of a wanted name: the collector learns from the reply
+    /// itself.
     Collector = "collector",
-    /// The same answer, of the same stream, within the same tenth of a second as one that was an observation.
+    /// The same answer in the same stream within a tenth of a second.
     Repeated = "repeated",
     /// The frame is no dnstap event (protobuf).
     BadEvent = "bad_event",
     /// The event is not a CLIENT_RESPONSE.
     OtherKind = "other_kind",
-    /// The event does not show the secret that it has to (`--secret-file`).
+    /// The event lacks the secret (`--secret-file`).
     WrongSecret = "wrong_secret",
-    /// There is no DNS message in it: the Corefile's `dnstap` line lacks `full`.
+    /// The event has no DNS message: the Corefile's `dnstap` line lacks `full`.
     NoMessage = "no_message",
     /// The DNS message is malformed.
     BadMessage = "bad_message",
@@ -57,11 +57,12 @@ outcomes! {
     NotWanted = "not_wanted",
     /// A wildcard wants the name, but no DNSNameResolver can hold it (such as `a_b.example.com`).
     BadName = "bad_name",
-    /// A wildcard wants the name, which is new, and its client asked for too many of them (`--new-names-rate`).
+    /// A wildcard wants the name, which is new, and its client is over the rate
+    /// (`--new-names-rate`).
     NewName = "new_name_over_rate",
     /// A successful answer without an address.
     NoAddress = "no_address",
-    /// Every address was refused by the guards.
+    /// The guards refused every address.
     Refused = "refused",
 }
 
@@ -91,19 +92,17 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// One more event.
     pub fn add(&mut self, outcome: Outcome) {
         if let Some(count) = self.pending.get_mut(outcome as usize) {
             *count += 1;
         }
     }
 
-    /// One more address that the guards refused.
     pub fn refuse(&mut self, reason: &'static str) {
         *self.refused.entry(reason).or_default() += 1;
     }
 
-    /// A wanted name was answered with a refused address.
+    /// Counts an answer for a wanted name with a refused address.
     pub fn rebound(
         &mut self,
         name: &DnsName,
@@ -123,7 +122,7 @@ impl Counts {
         }
     }
 
-    /// Only now it is known where these answers were seen.
+    /// Sets the source of answers that were read before the peer was known.
     pub fn set_source_of_rebindings(&mut self, source: Provenance) {
         for rebinding in &mut self.rebindings {
             rebinding.source = source;
@@ -135,7 +134,7 @@ impl Counts {
         self.rebound > 0
     }
 
-    /// How many such answers there were since the last call, and a few of them.
+    /// The number of such answers since the last call, and a few of them.
     pub fn take_rebindings(&mut self) -> (Vec<Rebinding>, u64) {
         (
             std::mem::take(&mut self.rebindings),
@@ -143,12 +142,12 @@ impl Counts {
         )
     }
 
-    /// How many events of this outcome there were since the last flush.
+    /// The number of events with this outcome since the last flush.
     pub fn pending(&self, outcome: Outcome) -> u64 {
         self.pending.get(outcome as usize).copied().unwrap_or(0)
     }
 
-    /// Whether any event since the last flush showed the secret that it has to, if there is one.
+    /// Whether an event since the last flush showed the secret. Always true if none is required.
     pub fn shows_secret(&self) -> bool {
         use Outcome::{BadEvent, OtherKind, WrongSecret};
         let mut outcomes = Outcome::ALL.iter();
@@ -156,12 +155,12 @@ impl Counts {
             .any(|it| !matches!(it, BadEvent | OtherKind | WrongSecret) && self.pending(*it) > 0)
     }
 
-    /// How many addresses the guards refused since the last flush, by reason.
+    /// Refused addresses since the last flush, by reason.
     pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
         &self.refused
     }
 
-    /// Gives the counts over to the metrics.
+    /// Adds the counts to the metrics.
     pub fn flush(&mut self) {
         for (count, counter) in self.pending.iter_mut().zip(&self.counters) {
             if *count > 0 {
@@ -180,29 +179,29 @@ runtime::metrics! {
     /// The metrics of ingest.
     pub const METRICS;
 
-    counter "collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events by what came of them";
-    counter "collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that are never programmed";
+    counter "collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events by outcome";
+    counter "collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the guards refused, since they are never programmed";
     counter "collector_rebinding_attempts_total"
-        "Answers for wanted names, of CoreDNS or to our own look-ups, with an address that is never programmed";
+        "Answers for wanted names, in dnstap streams or to look-ups, with an address that is never programmed";
     counter "collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
     gauge "collector_connections" "Connections from dnstap senders that are open";
     counter "collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error";
-    counter "collector_read_pauses_total" "Times that a peer was not read on for a moment, since it sends more frames than it may";
+    counter "collector_read_pauses_total" "Pauses in reading a peer that sends more frames than it may";
     counter "collector_received_bytes_total" "Bytes read from dnstap senders";
     counter "collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
-        "Observations dropped: the queue was full, or the part of it that one peer may fill, or what waits for a peer to become known";
+        "Observations dropped: the queue was full, or a peer's share of it, or the buffer of a peer that is not known yet";
     counter "collector_stream_gaps_total" [Label::one_of(REASON, &["start", "broken", "reopened", "unknown_peer"])]
-        "Times that events may have been missed, so that every wanted name was to be asked for again: one opened after the start, a \
-         stream broke, one came back that had broken, or too much came from a peer that was not known yet";
+        "Times that events may be lost, so that all wanted names were looked up again: a stream opened after the start, a \
+         stream broke, a broken one came back, or a peer that was not known yet sent too much";
     counter "collector_lost_names_dropped_total"
-        "Lost observations of which not even the name was kept, or not asked for, as there were too many: what was first seen under a \
-         wildcard is lost until a pod asks again";
-    counter "collector_capture_lost_bytes_total" "Bytes of events that are not in a capture, since it was not taken fast enough";
+        "Lost observations whose names were not looked up, since there were too many. Names first seen under a \
+         wildcard are lost until a pod queries them again";
+    counter "collector_capture_lost_bytes_total" "Bytes of events missing from captures, since the client did not read fast enough";
     histogram "collector_observation_delay_seconds" "From the DNS server's answer to its observation, by the two clocks";
 }
 
-/// Why connections are refused and why they end: [`super::error::Error::reason`], [`super::connection_limits::LimitExceeded::reason`] and what
-/// listeners say.
+/// The reasons why connections are refused or end: [`super::error::Error::reason`],
+/// [`super::connection_limits::LimitExceeded::reason`], and those of listeners.
 const ERRORS: &[&str] = &[
     "read",
     "write",

@@ -1,4 +1,4 @@
-//! Which names are wanted: the index that every event is held against.
+//! The index of wanted names: every event is matched against it.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -13,32 +13,33 @@ use proto::{
     dns::{self, Qname},
 };
 
-/// A set of wanted names, found by the hash of a question without allocating or copying it. Clones share what they have in common, so that
-/// one more name costs a small part of the set.
+/// A set of wanted names. A question is found by its hash, without allocation or copy. Clones share
+/// structure, so adding a name copies a small part of the set only.
 ///
-/// Who asks questions cannot make them collide, since the hash has a secret start; and who could would gain nothing, since
-/// what is found is compared.
+/// A client cannot make names collide, since the hash is seeded with a secret. A collision would
+/// cost nothing but time: names that are found are compared.
 #[derive(Clone, Debug, Default)]
 pub struct NameIndex<S = RandomState> {
     hasher: S,
     exact: Names,
-    /// Wildcards, by what stands behind `*.`: such a name wants exactly one label more.
+    /// Wildcards, keyed by the name behind `*.`: a wildcard matches exactly one more label.
     wildcard: Names,
 }
 
-/// The index as the readers see it: replaced as a whole, never changed, so that they need no lock.
+/// The index that readers share. It is replaced as a whole and never changed, so readers need no
+/// lock.
 pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 
-/// The index and its earlier versions, for its one writer.
+/// The index and its earlier versions, for the single writer.
 #[derive(Debug)]
 pub struct Index {
     shared: SharedIndex,
-    /// Earlier ones, until no reader uses them.
+    /// Earlier versions that readers may still use.
     earlier: Vec<Arc<NameIndex>>,
 }
 
 impl Index {
-    /// Of the index that readers share.
+    /// Takes over the index that readers share.
     pub fn new(shared: SharedIndex) -> Self {
         Self {
             shared,
@@ -46,9 +47,10 @@ impl Index {
         }
     }
 
-    /// Replaces the index. Readers that begin now use the new one.
+    /// Replaces the index. Reads that begin from now on use the new one.
     pub fn replace(&mut self, index: NameIndex) {
-        // The swap makes every reader of the earlier one an owner of it, which its count shows.
+        // The swap turns each reader's guard of the old index into a strong reference, so the count
+        // shows remaining readers.
         let earlier = self.shared.swap(Arc::new(index));
         self.earlier.push(earlier);
     }
@@ -65,12 +67,12 @@ impl Index {
 pub enum Match<'a> {
     /// There is an object of this name.
     Exact(&'a DnsName),
-    /// There is a wildcard one label above it. Whether an object can bear the name itself is still to be found out.
+    /// There is a wildcard one label above it. The name may still be one that no object can hold.
     Wildcard,
 }
 
 impl<S: BuildHasher> NameIndex<S> {
-    /// Whether an object of this name, or a wildcard one label above it, is wanted.
+    /// Finds an object of this name, or a wildcard one label above it.
     #[inline]
     pub fn find<'a>(&self, name: impl Into<Qname<'a>>) -> Option<Match<'_>> {
         let name = name.into();
@@ -83,7 +85,7 @@ impl<S: BuildHasher> NameIndex<S> {
             .map(|_| Match::Wildcard)
     }
 
-    /// The hash of anything, which no other index has the same.
+    /// A hash that differs between versions of the index.
     #[inline]
     pub(crate) fn hash(&self, it: impl Hash) -> u64 {
         self.hasher.hash_one(it)
@@ -91,19 +93,17 @@ impl<S: BuildHasher> NameIndex<S> {
 }
 
 impl<S: BuildHasher> NameIndex<S> {
-    /// The name is wanted from now on.
     pub fn insert(&mut self, name: &DnsName) {
         let (names, hash) = self.place(name);
         names.insert(hash, name);
     }
 
-    /// The name is not wanted any more.
     pub fn remove(&mut self, name: &DnsName) {
         let (names, hash) = self.place(name);
         names.remove(hash, name);
     }
 
-    /// Where a name stands, and its hash there.
+    /// The part of the set that holds a name, and its hash there.
     fn place(&mut self, name: &DnsName) -> (&mut Names, u64) {
         let wire = dns::Name::from(name);
         let hashes = Qname::from(&wire).hashes(&self.hasher);
@@ -156,7 +156,7 @@ impl Names {
         }
     }
 
-    /// The name of which `part` is `wanted`.
+    /// The entry with this name in its part.
     #[inline]
     fn find(
         &self,
@@ -174,7 +174,7 @@ impl Names {
     }
 }
 
-/// By bits that the tables themselves do not use.
+/// Uses bits of the hash that the tables themselves do not use.
 #[inline]
 fn part_of(hash: u64) -> usize {
     (hash >> 40) as usize % PARTS
@@ -235,7 +235,8 @@ mod tests {
         }
     }
 
-    /// A reader keeps a name that its index lacks. Once every reader uses the new index, no reader keeps the name any more.
+    /// A reader with an old index caches the answer of a name that the index lacks. Once every
+    /// reader uses the new index, none does.
     #[test]
     fn a_reader_with_an_earlier_index_is_waited_for() {
         let shared = SharedIndex::default();
@@ -295,7 +296,7 @@ mod tests {
         }
     }
 
-    /// All names have the same hash.
+    /// A hasher that gives all names the same hash.
     #[derive(Default)]
     struct One;
 

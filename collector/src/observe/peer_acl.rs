@@ -1,4 +1,7 @@
-//! Who may speak: over TCP and TLS the DNS servers of the cluster, and who is allowed by address.
+//! Access control for dnstap peers. Over TCP and TLS, the DNS servers of the cluster and allowed
+//! networks may stream.
+//!
+//! A peer is *known* while it may stream.
 
 use std::{future::pending, net::IpAddr, sync::Arc};
 
@@ -10,19 +13,22 @@ use super::dns_servers::{DnsServers, Placement, Proven};
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]
 pub struct PeerAcl {
-    /// Whoever reaches a socket may speak (`--insecure-listen`).
+    /// Every peer may stream (`--insecure-listen`).
     pub anyone: bool,
-    /// Networks whose addresses may (`--allow-peer`).
+    /// Networks whose hosts may stream (`--allow-peer`).
     pub allowed: Arc<[IpNet]>,
-    /// The DNS servers of the cluster may speak in any condition. On the host network they need TLS and the secret.
+    /// The DNS servers of the cluster, which may stream even if they are not ready. On the host
+    /// network they need TLS and the secret.
     pub servers: Option<DnsServers>,
-    /// Those on the host network may without (`--insecure-host-network`).
+    /// DNS servers on the host network may stream without TLS and secret
+    /// (`--insecure-host-network`).
     pub insecure_host_network: bool,
 }
 
 impl PeerAcl {
-    /// What holds for a peer of this listener. Who reaches a unix socket was let in by its file; who reaches a loopback address
-    /// is on this host, and is only asked for if `--allow-peer` says so. `has_secret`: every event has to show the secret.
+    /// The status of a new peer. A unix socket is protected by its file mode. A peer at a loopback
+    /// address is on this host, and is checked only against `--allow-peer`. `has_secret`: every
+    /// event must show the secret.
     pub(super) fn standing(
         &self,
         listener: &ListenAddress,
@@ -63,13 +69,13 @@ impl PeerAcl {
     }
 }
 
-/// Whether a peer may speak, which may change while it is connected.
+/// Whether a peer is known, which may change while it is connected.
 #[derive(Debug)]
 pub(super) struct PeerStatus {
     is_known: bool,
     has_shown_secret: bool,
     placement: Placement,
-    /// What it depends on; nothing if it does not change.
+    /// The listing that decides; `None` if the status is final.
     listed: Option<Listed>,
 }
 
@@ -81,17 +87,18 @@ struct Listed {
     proven: Option<Proven>,
 }
 
-/// What a stream from the address of a DNS server on the host network has to do, which may be another pod's.
+/// The requirement for a stream from a DNS server's address on the host network: another pod may
+/// have the same address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum OnHostNetwork {
     Speaks,
-    /// It may speak when one of its events has shown the secret.
+    /// Known once one of its events has shown the secret.
     ShowsSecret,
     IsRefused,
 }
 
 impl PeerStatus {
-    /// Of a peer that may speak for good.
+    /// A peer that is always known.
     pub(super) fn trusted() -> Self {
         Self {
             is_known: true,
@@ -101,54 +108,56 @@ impl PeerStatus {
         }
     }
 
-    /// Whether it may speak, as of the last look.
+    /// As of the last refresh.
     pub(super) fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Whether it may not speak because it is a DNS server on the host network, as of the last look.
+    /// Whether it is unknown because it is a DNS server on the host network, as of the last
+    /// refresh.
     pub(super) fn is_refused_on_host_network(&self) -> bool {
         !self.is_known && self.placement == Placement::HostNetwork
     }
 
-    /// Whether it may speak as soon as it shows the secret.
+    /// Whether it becomes known by showing the secret.
     pub(super) fn awaits_secret(&self) -> bool {
         self.is_refused_on_host_network() && self.may_prove_itself()
     }
 
-    /// Whether it matters, now or later, that it shows the secret.
+    /// Whether showing the secret matters, now or later.
     pub(super) fn may_prove_itself(&self) -> bool {
         let listed = self.listed.as_ref();
         !self.has_shown_secret
             && listed.is_some_and(|it| it.on_host_network == OnHostNetwork::ShowsSecret)
     }
 
-    /// It showed the secret, over this connection. Returns whether it may speak now and could not before.
+    /// Records that this connection showed the secret. Returns whether that made the peer known.
     pub(super) fn show_secret(&mut self) -> bool {
         self.has_shown_secret = true;
         self.look()
     }
 
-    /// It did not show the secret in time.
+    /// Records that the peer did not show the secret in time.
     pub(super) fn refuse(&self) {
         if let Some(listed) = &self.listed {
             listed.servers.refuse(listed.address);
         }
     }
 
-    /// Whether there is any way for it to become known.
+    /// Whether it can become known at all.
     pub(super) fn may_change(&self) -> bool {
         self.listed.is_some()
     }
 
-    /// Looks again if the endpoints or the Nodes changed; cheap if they did not. Returns whether the answer is another one.
+    /// Checks again if the endpoints or the Nodes changed; cheap if they did not. Returns whether
+    /// the status changed.
     pub(super) fn refresh(&mut self) -> bool {
         let listed = self.listed.as_ref();
         let has_changed = listed.is_some_and(|listed| listed.servers.has_changed());
         has_changed && self.look()
     }
 
-    /// Waits until the endpoints or the Nodes change. May be cancelled.
+    /// Waits until the endpoints or the Nodes change. Cancel safe.
     pub(super) async fn changed(&mut self) {
         match &mut self.listed {
             Some(listed) => listed.servers.changed().await,

@@ -1,4 +1,4 @@
-//! Whose streams observations came in, as numbers: two bytes for each address that is known, and none for a frame.
+//! Numbers the peers, so that each stored address can refer to the stream that had it in two bytes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use super::connection_limits::Key;
 use crate::observation::Provenance;
 
-/// The peers that have spoken in this process's life. Clones share them.
+/// The peers of this process so far. Clones share them.
 ///
-/// A number is never given to another peer, so that nobody is said to have spoken who has not; beyond
-/// [`Provenance::PEERS`] they are not told apart.
+/// A number is never reused, so no address is attributed to a wrong peer. Beyond
+/// [`Provenance::PEERS`], peers share one number.
 #[derive(Clone, Debug, Default)]
 pub struct PeerIds(Arc<Mutex<Peers>>);
 
@@ -21,7 +21,7 @@ struct Peers {
 }
 
 impl PeerIds {
-    /// What is seen in the streams of this peer.
+    /// The source of observations in the streams of this peer.
     pub(super) fn of(&self, key: Key) -> Provenance {
         let mut peers = self.0.lock();
         if let Some(number) = peers.numbers.get(&key) {
@@ -36,7 +36,7 @@ impl PeerIds {
         Provenance::peer(number)
     }
 
-    /// Where that is, in words that `seen` stands before.
+    /// A phrase that follows the word `seen`.
     pub fn describe(&self, source: Provenance) -> String {
         let key = source
             .number()
@@ -76,7 +76,7 @@ mod tests {
             Provenance::peer(2),
         ];
         let words: std::collections::BTreeSet<_> = others.map(|it| peer_ids.describe(it)).into();
-        // A number that nobody has is some stream.
+        // A number without a peer is an unspecified stream.
         assert_eq!(words.len(), others.len() - 1);
     }
 

@@ -1,5 +1,5 @@
-//! From a dnstap frame to an observation: what every event goes through. No IO, and no allocation for an event that is neither
-//! wanted nor remembered.
+//! From a dnstap frame to an observation: the path of every event. It does no IO, and allocates
+//! only for events that are wanted or cached.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -28,36 +28,35 @@ use crate::{
     query_origin::{OwnQueries, QueryOrigin},
 };
 
-/// What events are held against.
+/// The state that events are matched against.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The wanted names.
     pub names: &'a NameIndex,
-    /// Which addresses may come in.
+    /// Refuses addresses that are never programmed.
     pub guards: &'a Guards,
-    /// The time of receipt.
+    /// The clock for times of receipt.
     pub clock: &'a Clock,
-    /// Where answers go that nobody wants yet.
+    /// The cache for answers of names that no rule wants yet.
     pub remembered: &'a AnswerCache,
     /// The look-ups of all collectors, which the DNS server reports like any client's.
     pub own: &'a OwnQueries,
-    /// What an event must show in `extra`, if anything.
+    /// The secrets of which every event must show one in `extra`.
     pub secrets: Option<&'a Secrets>,
-    /// Which new names under wildcards are taken in.
+    /// Limits the rate of new names under wildcards.
     pub new_names: &'a NewNames,
 }
 
-/// The past of a stream, as far as its next events depend on it.
+/// The past of a stream that its next events depend on.
 #[derive(Debug)]
 pub struct StreamHistory {
-    /// Where what the stream says is seen.
+    /// The source of the stream's observations.
     pub(super) source: Provenance,
     dedup: Repeats,
     lag: Lateness,
 }
 
 impl Default for StreamHistory {
-    /// Of events of which it is not known who sent them.
+    /// For events without a known peer.
     fn default() -> Self {
         Self {
             source: Provenance::STREAM,
@@ -68,7 +67,7 @@ impl Default for StreamHistory {
 }
 
 impl StreamHistory {
-    /// For a stream, whose repeated answers are left out. The [default](Self::default) takes each.
+    /// For a stream: repeated answers are left out. The [default](Self::default) keeps them.
     pub(super) fn of_stream(source: Provenance) -> Self {
         Self {
             source,
@@ -77,17 +76,17 @@ impl StreamHistory {
         }
     }
 
-    /// When an answer that is read `at` a time was given, by the clock of its receipt.
+    /// The time of an answer by the collector's clock, if it is read `at`.
     fn given(&mut self, answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
         answered_at.map_or(at, |answered_at| self.lag.given(answered_at, at))
     }
 }
 
-/// Addresses that are taken from one answer, as many as a name may have. A message has room for 4,000, and what waits for the
-/// controller must be bounded in bytes too.
+/// The most addresses taken from one answer, as many as a name may have. A message has room for
+/// 4,000, but the memory of the queue must be bounded.
 pub const MAX_ADDRESSES: usize = 1000;
 
-/// A good answer to a question for addresses.
+/// A successful answer to an A or AAAA query.
 #[derive(Debug)]
 struct Asked<'a> {
     event: dnstap::ClientResponse<'a>,
@@ -95,7 +94,7 @@ struct Asked<'a> {
     family: Family,
 }
 
-/// The observation that a data frame is. Each outcome is counted.
+/// The observation of a data frame, if it is one. Counts the outcome.
 #[inline]
 pub fn observe(
     frame: &[u8],
@@ -122,7 +121,7 @@ pub fn observe(
     }
 }
 
-/// The same for an event that no CoreDNS sent.
+/// [`observe`] for an event that no CoreDNS sends; out of line.
 #[cold]
 #[inline(never)]
 fn observe_unusual(
@@ -136,7 +135,8 @@ fn observe_unusual(
     take(judge(event, context)?, context, history, counts)
 }
 
-// In line, and what few events come to is out of line and takes what it needs by value: so all of this is done in registers.
+// The common path is inlined. Rare paths are functions of their own and take arguments by value, so
+// the common one stays in registers.
 
 #[inline(always)]
 fn judge<'a>(
@@ -150,7 +150,7 @@ fn judge<'a>(
         return Err(Outcome::WrongSecret);
     }
     let message = event.message.ok_or(Outcome::NoMessage)?;
-    // Most responses are failures: they end before their question is read.
+    // Most responses are failures: they end before their question is decoded.
     let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;
     if !header.is_response() || header.opcode() != dns::OPCODE_QUERY {
         return Err(Outcome::BadMessage);
@@ -188,7 +188,7 @@ fn take(
     Err(Outcome::NotWanted)
 }
 
-/// The observation that an answer for a wanted name is.
+/// The observation of an answer for a wanted name.
 #[inline(never)]
 fn take_wanted(
     found: Match<'_>,
@@ -206,7 +206,7 @@ fn take_wanted(
     let client = client(event, context)?;
     let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
     let message = event.message.unwrap_or_default();
-    // Without a client's address the collector cannot tell a repeat from another client's answer.
+    // Without the client's address, a repeat looks like another client's answer.
     let mark = client.map(|_| AnswerHash::new(message, answered_at, at, context.names));
     if mark.is_some_and(|mark| history.dedup.has(mark)) {
         return Err(Outcome::Repeated);
@@ -244,7 +244,7 @@ fn take_wanted(
     {
         return Err(Outcome::NewName);
     }
-    // One with refused addresses is told of each time.
+    // An answer with refused addresses is reported each time.
     if let (Some(mark), None) = (mark, refused) {
         history.dedup.keep(mark);
     }
@@ -261,10 +261,10 @@ fn take_wanted(
     })
 }
 
-/// Keeps the answer for a rule that is still to come.
+/// Caches the answer for a later rule.
 fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory) {
     let question = asked.response.question();
-    // Not when it was read: after a pause answers of many seconds are read in one.
+    // Not the time of reading: after a pause, one read has answers of many seconds.
     let answered_at = asked.event.time().and_then(timestamp);
     let given = history.given(answered_at, context.clock.now());
     let message = asked.event.message.unwrap_or_default();
@@ -311,7 +311,7 @@ fn remember_new(
     }
 }
 
-/// The address of the client, if the event has one. Queries of collectors are no client's.
+/// The address of the client, if the event has one. The collectors' own queries have no client.
 fn client(
     event: dnstap::ClientResponse<'_>,
     context: Context<'_>,

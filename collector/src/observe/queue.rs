@@ -1,4 +1,5 @@
-//! The queue between the readers and the controller, bounded in bytes; no peer may fill more than a part of it.
+//! The queue between the readers and the controller, bounded in bytes. No peer may fill more than a
+//! share of it.
 
 use std::{mem::size_of, net::IpAddr, sync::Arc, vec};
 
@@ -7,22 +8,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::observation::Observation;
 
-/// The part of the queue that one peer may fill is this fraction of it.
+/// One peer may fill the queue's size divided by this.
 const PEER_SHARE: usize = 4;
 
-/// Observations that wait, and the room they take.
 #[derive(Debug)]
 struct Waiting {
     observations: Vec<Observation>,
     _room: [OwnedSemaphorePermit; 2],
 }
 
-/// Why an observation is lost.
+/// Why an observation is dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Full {
-    /// The queue.
     Queue,
-    /// The part of it that is the peer's.
+    /// The peer's share of the queue.
     Share,
 }
 
@@ -34,7 +33,7 @@ pub struct Sender {
     share: usize,
 }
 
-/// What one peer may fill of the queue. Clones share it.
+/// One peer's share of the queue. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     room: Arc<Semaphore>,
@@ -42,7 +41,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Whether nothing of the peer's waits.
+    /// Whether none of the peer's observations wait.
     pub(super) fn is_unused(&self) -> bool {
         self.room.available_permits() == self.size
     }
@@ -52,12 +51,12 @@ impl Share {
 #[derive(Debug)]
 pub struct Receiver {
     waiting: mpsc::Receiver<Waiting>,
-    /// What is left of those that were taken last.
+    /// The rest of the last batch.
     taken: vec::IntoIter<Observation>,
 }
 
-/// A queue for so many bytes of observations. One of an answer with a few addresses takes about 200 bytes, and one with the most
-/// there can be 24 kB.
+/// A queue for so many bytes of observations. A typical observation with a few addresses takes
+/// about 200 bytes, the largest 24 kB.
 pub fn channel(bytes: usize) -> (Sender, Receiver) {
     let smallest = size_of::<Waiting>();
     let bytes = bytes.clamp(smallest, Semaphore::MAX_PERMITS);
@@ -74,7 +73,7 @@ pub fn channel(bytes: usize) -> (Sender, Receiver) {
     (sender, receiver)
 }
 
-/// About how much memory it takes, in bytes.
+/// The approximate memory of an observation in bytes.
 pub(super) fn size(observation: &Observation) -> usize {
     let addresses = &observation.addresses;
     let spilled = if addresses.spilled() {
@@ -86,7 +85,7 @@ pub(super) fn size(observation: &Observation) -> usize {
 }
 
 impl Sender {
-    /// What a peer may fill.
+    /// A new peer's share.
     pub(super) fn share(&self) -> Share {
         Share {
             room: Arc::new(Semaphore::new(self.share)),
@@ -94,8 +93,8 @@ impl Sender {
         }
     }
 
-    /// Hands observations over, all together if there is room for all, or else those for which there is; `lost` gets the names of
-    /// the others. Never waits. Nothing is left in `observations`.
+    /// Queues the observations: all together if they fit, otherwise those that fit. `lost` gets the
+    /// names of the others. Never waits. Empties `observations`.
     pub(super) fn send(
         &self,
         observations: &mut Vec<Observation>,
@@ -141,8 +140,8 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Waits for observations and appends at most `limit` of them to `batch`. Returns how many; 0 if no reader is left. May be
-    /// cancelled.
+    /// Waits for observations and appends at most `limit` of them to `batch`. Returns how many; 0
+    /// if every sender is gone. Cancel safe.
     pub async fn recv_many(&mut self, batch: &mut Vec<Observation>, limit: usize) -> usize {
         if self.taken.as_slice().is_empty() {
             let Some(first) = self.waiting.recv().await else {
@@ -162,7 +161,7 @@ impl Receiver {
         batch.len() - before
     }
 
-    /// The next observation; nothing if no reader is left.
+    /// The next observation, or `None` if every sender is gone.
     #[cfg(test)]
     pub(super) async fn recv(&mut self) -> Option<Observation> {
         let mut batch = Vec::new();
@@ -170,7 +169,7 @@ impl Receiver {
         batch.pop()
     }
 
-    /// How many times something was handed over that waits.
+    /// The number of waiting batches.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
@@ -199,7 +198,6 @@ pub(super) mod tests {
         }
     }
 
-    /// Sends one.
     pub(in crate::observe) fn send(
         sender: &Sender,
         observation: Observation,
@@ -221,7 +219,7 @@ pub(super) mod tests {
             lost += 1;
         });
         assert!(many.is_empty() && (1..sent).contains(&lost), "{lost}");
-        // Few fit at once, and are taken one by one as they came.
+        // The queue is small: observations are taken one by one, in order.
         let mut batch = Vec::new();
         while batch.len() < sent - lost {
             assert_eq!(receiver.recv_many(&mut batch, 1).await, 1);
@@ -254,7 +252,7 @@ pub(super) mod tests {
         let share = (16 << 10) / size(&observation(1));
         assert_eq!(taken, share + 10);
         assert_eq!(batch.len(), taken);
-        // What was taken has left its room.
+        // Taken observations have freed their room.
         assert_eq!(flood(share), None);
     }
 

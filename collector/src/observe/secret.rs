@@ -1,6 +1,8 @@
-//! The secret that DNS servers show in the `extra` field of their events (`extra` in the Corefile's `dnstap` block).
+//! The shared secret that DNS servers send in the `extra` field of their events (`extra` in the
+//! Corefile's `dnstap` block).
 //!
-//! It is what it is: in clear on `tcp://`, and known to whoever can read the ConfigMap with the Corefile.
+//! Its protection is limited: it is in clear text on `tcp://`, and readable in the ConfigMap with
+//! the Corefile.
 
 use std::fmt;
 
@@ -9,25 +11,24 @@ use subtle::{Choice, ConstantTimeEq};
 /// The shortest secret, in characters: 96 random bits take 16 of them.
 const SHORTEST: usize = 16;
 
-/// The longest, so that it is no burden to every event.
+/// The longest, since every event carries it.
 const LONGEST: usize = 256;
 
-/// The values that are taken: two while the DNS servers change over from one to the other.
+/// The accepted values: two while the DNS servers change over from one to the other.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Secrets(Vec<Vec<u8>>);
 
-/// Why a file is none of [`Secrets`]. What is in the file does not stand in it.
+/// Why a file has no valid [`Secrets`]. The text never contains the content of the file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SecretError {
     /// No line, or more than two.
     #[error(
-        "a file with secrets has one line, or two while the secret is changed, and this one {0}"
+        "a file with secrets has one line, or two while the secret is changed; this one has {0}"
     )]
     Lines(usize),
-    /// A character that a Corefile might not keep as it is.
+    /// A character that a Corefile might not preserve.
     #[error("line {0} has a character other than A-Z, a-z, 0-9, `_` and `-`")]
     Alphabet(usize),
-    /// Too short to be secret, or too long.
     #[error("line {0} has not {SHORTEST} to {LONGEST} characters")]
     Length(usize),
 }
@@ -60,7 +61,8 @@ impl Secrets {
         }
     }
 
-    /// Whether this is one of them. How long it takes tells nothing but whether the length is right.
+    /// Whether this is one of them. The time of the comparison reveals only whether the length is
+    /// right.
     pub fn admit(&self, shown: &[u8]) -> bool {
         let none = Choice::from(0);
         let equal = |value: &Vec<u8>| value.as_slice().ct_eq(shown);

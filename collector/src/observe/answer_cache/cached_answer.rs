@@ -1,4 +1,4 @@
-//! The addresses of one name and family in the cache, each with the time of its answer.
+//! The cached addresses of one name and family, each with the time of its answer.
 
 use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -11,21 +11,22 @@ use runtime::clock::Timestamp;
 use super::Answer;
 use crate::observation::{Observation, Provenance};
 
-/// How many addresses of one name are remembered in a family, if its answers change.
+/// The most addresses cached for one name and family if its answers change.
 pub const MAX_ADDRESSES: usize = 24;
 
-/// Bytes for one without name and addresses: it is in a list and in a hash table that may be half empty, in three allocations.
+/// Overhead of an entry without name and addresses: its place in a list and in a hash table that
+/// may be half empty, in three allocations.
 const BYTES: usize = 240;
 
 #[derive(Debug)]
 pub(super) struct CachedAnswer {
-    /// On the wire, in lower case.
+    /// In wire format and lower case.
     name: Box<[u8]>,
     family: Family,
     /// Those of the latest answer first.
     addresses: Vec<Address>,
     client: Option<IpAddr>,
-    /// The hash of the message that was kept last, and its second.
+    /// The hash of the message that was cached last, with its second.
     pub(super) said: Option<u64>,
 }
 
@@ -57,7 +58,7 @@ impl CachedAnswer {
         &self.name
     }
 
-    /// The name above it.
+    /// The parent domain.
     pub(super) fn parent(&self) -> Option<&[u8]> {
         let label = usize::from(*self.name.first()?);
         self.name.get(1 + label..)
@@ -67,11 +68,12 @@ impl CachedAnswer {
         BYTES + self.name.len() + self.addresses.capacity() * size_of::<Address>()
     }
 
-    /// The latest expiry of an address wins, and those of the latest answers stay.
+    /// Merges an answer: the latest expiry of an address wins, and the addresses of the latest
+    /// answers stay.
     pub(super) fn take(&mut self, answer: &Answer<'_>, max_ttl: Duration) {
         self.client = answer.client;
         let most = u32::try_from(max_ttl.as_secs()).unwrap_or(u32::MAX);
-        // The first of an answer ends up first.
+        // Reversed, so that the first address of the answer ends up first.
         for (ip, ttl) in answer.addresses.iter().take(MAX_ADDRESSES).rev() {
             let new = Address {
                 ip: *ip,
@@ -88,7 +90,7 @@ impl CachedAnswer {
         self.addresses.truncate(MAX_ADDRESSES);
     }
 
-    /// What is not expired, by the times of its answers.
+    /// The addresses that are not expired, grouped by the times of their answers.
     pub(super) fn observations(
         &self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! What is remembered, and for how long.
+//! Which answers the cache keeps, and for how long.
 
 use std::collections::BTreeMap;
 
@@ -176,7 +176,7 @@ fn an_address_counts_for_the_longest_ttl_from_its_own_answer() {
     );
     assert_eq!(recall(&remembered, www, 60), ["www.example.com. 2.2.2.2"]);
     assert!(recall(&remembered, www, 110).is_empty());
-    // A shorter TTL later ends later than what is bounded.
+    // The later answer with the shorter TTL expires after the earlier one with the capped TTL.
     keep_at(&remembered, www, "1.1.1.1", 3600, 200);
     keep_at(&remembered, www, "1.1.1.1", 30, 250);
     assert_eq!(recall(&remembered, www, 279).len(), 1);
@@ -283,7 +283,7 @@ fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
     assert!(new(&name, Family::V6, b"xxanswer", 0).is_some());
     let other = dns::Name::from_text("other.example.com").unwrap();
     assert!(new(&other, Family::V4, b"xxanswer", 0).is_some());
-    // What is kept of it otherwise is no message.
+    // A kept answer without a message does not count as that message.
     remembered.keep(&answer);
     assert!(new(&name, Family::V4, b"xxanswer", 0).is_some());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a read came to: counted and told, once for all its frames.
+//! After each read: adds its counts to the metrics, and reports it once for all its frames.
 
 use metrics::counter;
 use tracing::warn;
@@ -7,7 +7,6 @@ use super::Reader;
 use crate::observe::metrics::Outcome;
 
 impl Reader<'_> {
-    /// Gives the counts over, once a read.
     pub(super) fn flush(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         let frames = self.data_frames - std::mem::replace(&mut self.told_frames, self.data_frames);
@@ -41,7 +40,8 @@ impl Reader<'_> {
             self.warned_no_message = true;
             warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
         }
-        // Whoever connects could raise Events: what a peer says before it is known is told when it is.
+        // Any host may connect, and must not raise Events: reports about an unknown peer wait until
+        // it is known.
         if self.standing.is_known() && self.counts.has_rebindings() {
             let (rebindings, answers) = self.counts.take_rebindings();
             self.ingest.rebindings.tell(rebindings, answers);

@@ -1,4 +1,4 @@
-//! For how long a stream is waited for, and for how long it is not read.
+//! Deadlines of a stream, and pauses in reading it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Reader;
 use crate::observe::error::Error;
 
 impl Reader<'_> {
-    /// When a read is too late. `partial`: a frame has begun.
+    /// The deadline of the next read. `partial`: a frame has begun.
     fn read_deadline(&self, partial: bool) -> Option<Instant> {
         let limits = &self.ingest.limits;
         if self.frames.phase() != Phase::Streaming {
@@ -22,7 +22,7 @@ impl Reader<'_> {
         }
     }
 
-    /// When the peer has to be known, if it is not. One that has only to show the secret may be silent.
+    /// When an unknown peer must be known. A peer that only has to show the secret may be silent.
     pub(super) fn known_by(&self) -> Option<Instant> {
         if !self.lacks_secret && self.standing.awaits_secret() {
             return None;
@@ -31,13 +31,13 @@ impl Reader<'_> {
             .map(|since| since + self.ingest.limits.unknown)
     }
 
-    /// When a read is too late, or when the peer has to be known.
+    /// The earlier one of the deadlines of the next read and of an unknown peer.
     pub(super) fn deadline(&self, partial: bool) -> Option<Instant> {
         let due = self.read_deadline(partial).into_iter();
         due.chain(self.known_by()).min()
     }
 
-    /// Nothing was read.
+    /// Checks the deadline of a read that brought nothing.
     pub(super) fn look_at_time(&self, partial: bool) -> Result<(), Error> {
         let limits = &self.ingest.limits;
         if self
@@ -56,7 +56,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads nothing for so long. The peer may become known meanwhile, or have to go.
+    /// Pauses reading. The peer may become known meanwhile, or be closed.
     pub(super) async fn rest(&mut self, pause: Duration) -> Result<(), Error> {
         let end = Instant::now() + pause;
         while Instant::now() < end {
@@ -67,7 +67,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// How long not to read on, after so many frames in all before the last read.
+    /// How long to pause. `before`: the number of frames before the last read.
     pub(super) fn pause(&self, before: u64) -> Option<Duration> {
         let frames = u32::try_from(self.data_frames - before).unwrap_or(u32::MAX);
         let pause = self.permit.pause(frames)?;

@@ -49,7 +49,7 @@ impl Peer {
         Self::with(1 << 20, |_| {})
     }
 
-    /// A queue of so many bytes, and what else differs.
+    /// A peer with a queue of so many bytes; `change` changes the rest.
     fn with(queue: usize, change: impl FnOnce(&mut Ingest)) -> Self {
         let (stream, other) = duplex(4096);
         let (sender, observations) = queue::channel(queue);
@@ -281,12 +281,12 @@ async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
     peer.open().await;
     peer.shutdown.cancel();
     let frame = data(&another_wanted_frame());
-    // It ends with an error once the reader has gone.
+    // The write fails once the reader has gone.
     while peer.stream.write_all(&frame).await.is_ok() {}
     peer.reader.await.unwrap().unwrap();
 }
 
-/// Events that show this in `extra`.
+/// A frame of events with this `extra`.
 fn frame_with(extra: &str) -> Vec<u8> {
     let mut event = pb::Dnstap::decode(another_wanted_frame().as_slice()).unwrap();
     event.extra = Some(extra.as_bytes().to_vec());
@@ -307,13 +307,13 @@ fn listed(addresses: &[&str]) -> Option<Endpoints> {
     ))
 }
 
-/// DNS servers that are on the pod network.
+/// DNS servers on the pod network.
 fn servers(endpoints: watch::Receiver<Option<Endpoints>>) -> Option<DnsServers> {
     let networks = watch::channel(Some(Arc::default())).1;
     Some(DnsServers::new(endpoints, networks))
 }
 
-/// A peer that is known when this says so.
+/// A peer that becomes known once the sender lists its endpoint.
 fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
     let (sender, receiver) = watch::channel(None);
     let peer = Peer::with(1 << 20, |ingest| {
@@ -345,7 +345,7 @@ async fn a_peer_that_does_not_become_known_is_closed_and_nothing_of_it_counts() 
     let opened = Instant::now();
     endpoints.send_replace(listed(&["192.0.2.7:53"]));
     let frame = data(&another_wanted_frame());
-    // It does not matter that it never pauses.
+    // The peer never pauses, and is closed all the same.
     while peer.stream.write_all(&frame).await.is_ok() {
         tokio::time::advance(Duration::from_millis(100)).await;
     }
@@ -363,7 +363,7 @@ async fn a_stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
     let here = || listed(&["192.0.2.1:53"]);
     endpoints.send_replace(here());
     peer.open().await;
-    // As when an endpoint moves from one slice to another.
+    // The endpoint is gone for a moment, as when it moves to another EndpointSlice.
     endpoints.send_replace(listed(&[]));
     tokio::time::advance(Duration::from_secs(10)).await;
     peer.send(&data(&another_wanted_frame())).await;
@@ -393,7 +393,7 @@ async fn what_waits_for_a_peer_to_become_known_is_bounded() {
     while peer.observations.recv().await.is_some() {
         counted += 1;
     }
-    // 64 KiB, at some 200 bytes each.
+    // 64 KiB, at about 200 bytes each.
     assert!((100..400).contains(&counted), "{counted}");
     assert_eq!(peer.reader.await.unwrap().unwrap(), 10_000);
 }
@@ -417,7 +417,7 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
         }
     };
     peer.open().await;
-    // Each is followed by the good one, so that it is seen whether it was taken.
+    // The good event follows the bad ones, and shows whether they were taken.
     let expect = async |peer: &mut Peer, bad: &[&str], good: &str| {
         for extra in bad {
             peer.send(&frame_with(extra)).await;

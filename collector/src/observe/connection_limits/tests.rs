@@ -122,7 +122,7 @@ async fn a_peer_that_comes_back_may_send_no_more_than_one_that_stays() {
     assert_eq!(fill(&again), 0);
     assert_eq!(again.pause(100), Some(Duration::from_millis(100)));
     assert_eq!(fill(&take("192.0.2.2:1")), share);
-    // What it owed is forgotten with it.
+    // Its debt is forgotten with it.
     drop(again);
     tokio::time::advance(Duration::from_secs(2)).await;
     for _ in 0..2 * share {

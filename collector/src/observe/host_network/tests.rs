@@ -46,7 +46,7 @@ struct World {
 }
 
 impl World {
-    /// DNS servers 1 to 9, of which those of 1 to 8 are on the host network.
+    /// DNS servers 1 to 9, of which 1 to 8 are on the host network.
     fn start(services: &[&str]) -> Self {
         let (endpoints, listed) = watch::channel(endpoints(&[1, 2, 3, 4, 5, 6, 7, 8, 9]));
         let (networks, found) = watch::channel(nodes(&[1, 2, 3, 4, 5, 6, 7, 8]));
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// The next Event, and how long it took to come.
+    /// The next Event, and the time until it came.
     async fn told(&mut self) -> (Report, Duration) {
         let start = Instant::now();
         let report = self.reports.next().await;
@@ -97,7 +97,7 @@ async fn dns_servers_that_dial_together_are_one_event_on_each_service() {
         assert!(report.note.contains(all), "{}", report.note);
         assert!(report.note.ends_with("--insecure-host-network"));
     }
-    // They dial again and again, and one more comes: the Event is told again later.
+    // They dial again and again, and one more comes: the Event is repeated later.
     for _ in 0..AGAIN.as_secs() / 10 - 10 {
         for last in 1..=8 {
             world.servers.refuse(ip(last));
@@ -114,7 +114,7 @@ async fn dns_servers_that_dial_together_are_one_event_on_each_service() {
 async fn a_refusal_is_over_when_the_server_streams_in_order_leaves_or_is_silent_for_long() {
     let world = World::start(&["kube-system/kube-dns"]);
     let settled = async || {
-        // The task looks when something changes.
+        // The task runs when something changes.
         sleep(Duration::from_secs(1)).await;
         world.servers.refused()
     };
@@ -138,7 +138,7 @@ async fn while_nobody_is_refused_nothing_is_told() {
     world.networks.send_replace(Some(Arc::default()));
     sleep(AGAIN).await;
     assert!(world.reports.try_next().is_none());
-    // A server that mends itself before the first Event.
+    // This server moves off the host network before the first Event.
     world.networks.send_replace(nodes(&[1]));
     world.servers.refuse(ip(1));
     sleep(GATHER / 2).await;

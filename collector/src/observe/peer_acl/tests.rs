@@ -96,7 +96,7 @@ async fn endpoints_in_any_condition_may_speak_as_long_as_they_are_listed() {
     sender.send_replace(endpoints(&["10.0.0.2:53"]));
     assert!(standing.refresh() && !standing.is_known());
     assert!(is_known(&peer_acl, "tcp://0.0.0.0:1", "10.0.0.2:9"));
-    // A process on this host may speak on a loopback address.
+    // A process on this host may stream to a loopback address.
     assert!(is_known(&peer_acl, "tcp://127.0.0.1:1", "127.0.0.1:9"));
 }
 
@@ -114,7 +114,7 @@ async fn a_dns_server_on_the_host_network_takes_tls_and_the_secret_or_a_flag() {
     };
     for (listener, has_secret, expected) in [
         ("tcp://0.0.0.0:1", false, false),
-        // There the secret is in clear.
+        // On `tcp://` the secret would be in clear text.
         ("tcp://0.0.0.0:1", true, false),
         ("tls://0.0.0.0:1", false, false),
         ("tls://0.0.0.0:1", true, true),
@@ -143,7 +143,7 @@ async fn a_dns_server_on_the_host_network_takes_tls_and_the_secret_or_a_flag() {
         ..peer_acl.clone()
     };
     assert!(standing(&named, "tcp://0.0.0.0:1", false).is_known());
-    // Another Node is no DNS server, and is not told of as one.
+    // Another Node's address is no DNS server, and is not reported as one.
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
     let other = peer_acl.standing(&listener, &peer("192.0.2.2:5"), true);
     assert!(!other.is_known() && !other.is_refused_on_host_network());
@@ -160,7 +160,7 @@ async fn who_may_speak_follows_the_nodes() {
     };
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
     let mut standing = peer_acl.standing(&listener, &peer("192.0.2.1:5"), false);
-    // Whose address it is may come at any moment.
+    // While nothing is listed, the address may still turn out to be a DNS server's.
     assert!(!standing.is_known() && !standing.is_refused_on_host_network());
     let mut turn = async |networks| {
         sender.send_replace(networks);

@@ -35,7 +35,7 @@ struct Event {
     kind: pb::message::Type,
     message: Message,
     dns: Option<Vec<u8>>,
-    /// Of the time when it was given.
+    /// Of the time of the answer.
     nanoseconds: u32,
 }
 
@@ -96,14 +96,14 @@ fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
     });
     let (observation, _) = run(&event.encode_to_vec());
     assert!(observation.is_some());
-    // An event of a kind that is not there yet is none of ours.
+    // A message type of a future dnstap version is ignored.
     event.message.as_mut().unwrap().r#type = 81;
     let (observation, counts) = run(&event.encode_to_vec());
     assert!(observation.is_none());
     assert_eq!(counts.pending(Outcome::BadEvent), 0);
 }
 
-/// A frame that a wanted name's observation comes of.
+/// The frame of an answer for a wanted name.
 pub(crate) fn wanted_frame() -> Vec<u8> {
     frame(&response(
         "www.example.com.",
@@ -111,7 +111,7 @@ pub(crate) fn wanted_frame() -> Vec<u8> {
     ))
 }
 
-/// The same with another address each time: a stream is not listened to twice for one answer.
+/// The same with another address each time, since repeats of one answer are dropped.
 pub(crate) fn another_wanted_frame() -> Vec<u8> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let address = Ipv4Addr::from(0x0102_0000 + NEXT.fetch_add(1, Relaxed));
@@ -121,7 +121,7 @@ pub(crate) fn another_wanted_frame() -> Vec<u8> {
     ))
 }
 
-/// The same with an address that is never opened.
+/// The same with an address that the guards refuse.
 pub(crate) fn refused_frame() -> Vec<u8> {
     frame(&response(
         "www.example.com.",
@@ -161,13 +161,13 @@ fn an_answer_counts_from_when_it_was_given_also_after_a_pause() {
     let [observed, remembered] = heard_after_a_pause(&[&wanted].into_iter().collect());
     assert_eq!(observed, expected);
     assert!(remembered.is_empty());
-    // No rule has the name yet. The answer is remembered with the time when it was last given.
+    // No rule wants the name yet. The answer is cached with the time of its latest repeat.
     let [observed, remembered] = heard_after_a_pause(&NameIndex::default());
     assert!(observed.is_empty());
     assert_eq!(remembered, expected[1..]);
 }
 
-/// What comes of an event of a stream.
+/// The observation of an event in a stream.
 fn hear(
     event: &Event,
     names: &NameIndex,
@@ -190,7 +190,7 @@ fn hear(
     observe(&frame, context, history, counts)
 }
 
-/// When an answer and two after a pause were given, of those that are wanted and of those that are remembered.
+/// The times of an answer, and of two after a pause, as observed and as cached.
 fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
     let start = Timestamp::from_millis(1_800_000_000_500);
     let clock = Clock::manual(start);
@@ -215,7 +215,7 @@ fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
         observations.extend(heard);
     };
     says("192.0.2.1", 500_000_000, 0);
-    // Read half a minute later, and given within two seconds.
+    // Read half a minute later, with answers two seconds apart.
     says("192.0.2.1", 1_100_000_000, 30);
     says("192.0.2.2", 2_100_000_000, 30);
     let wanted = DnsName::parse("www.example.com").unwrap();
@@ -251,21 +251,21 @@ fn what_a_stream_has_just_said_is_not_said_again() {
     assert!(says(&answer(), 0, &names, &mut history));
     assert!(!says(&answer(), 1, &names, &mut history));
     assert!(!says(&again, 99, &names, &mut history));
-    // What holds none is told all.
+    // A history without slots drops no repeat.
     assert!(says(&again, 99, &names, &mut StreamHistory::default()));
     // Other addresses, or another time.
     let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
     assert!(says(&other, 99, &names, &mut history));
     assert!(says(&again, 100, &names, &mut history));
     assert!(!says(&answer(), 199, &names, &mut history));
-    // What was given during a pause is read at once.
+    // Answers of a pause are read at once.
     let mut later = answer();
     later.nanoseconds += 100_000_000;
     assert!(says(&later, 199, &names, &mut history));
-    // The rule may have gone and come back.
+    // The rule may have been removed and added again.
     names = index();
     assert!(says(&answer(), 199, &names, &mut history));
-    // What is refused in part is counted each time.
+    // A partly refused answer is counted each time.
     let refused = response(
         "www.example.com.",
         &[
@@ -468,7 +468,7 @@ fn new_names_under_a_wildcard_are_taken_in_as_fast_as_a_client_may_bring_them_an
     known.insert(&DnsName::parse("c.example.com").unwrap());
     assert_eq!(outcomes("c.example.com."), (1, 1), "known since");
     assert_eq!(outcomes("d.example.com."), (0, 2));
-    // It is asked for again when there is budget: what was refused is no repeat.
+    // It counts when it is queried again within the rate: a refused answer is no repeat.
     clock.set(Timestamp::from_millis(1_800_000_001_000));
     assert_eq!(outcomes("d.example.com."), (1, 2));
     let wildcard = DnsName::parse("*.example.com").unwrap();

@@ -1,4 +1,4 @@
-//! What a reader tells of flush probes.
+//! How a reader reports flush probes.
 
 use super::*;
 use crate::flush::{
@@ -16,7 +16,6 @@ fn mark() -> Mark {
     }
 }
 
-/// The event of a probe, as a data frame.
 fn probe(extra: &str) -> Vec<u8> {
     let mut sent = Vec::new();
     template("flush.cluster.local").write(1, &mark(), &mut sent);
@@ -33,7 +32,6 @@ fn connect(change: impl FnOnce(&mut Ingest)) -> (Peer, Told) {
     (peer, told)
 }
 
-/// Lets the reader read what was sent.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -61,7 +59,7 @@ async fn a_probe_is_told_with_the_time_of_its_first_octet_and_is_no_flow_of_the_
     assert_eq!((flow.flowed(), flow.moved()), (before, Some(began)));
     assert!(told.seen.is_empty());
     tokio::time::advance(Duration::from_millis(100)).await;
-    // What brings the end of a probe was not pushed by it.
+    // The read that brings the end of a probe was not caused by that probe.
     peer.send(&[tail, &data(&another_wanted_frame())].concat())
         .await;
     settle().await;

@@ -1,4 +1,4 @@
-//! What peers can do that nobody knows yet.
+//! Limits of unknown peers.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ struct Stranger {
     loss_tracker: LossTracker,
 }
 
-/// Of a program that has run for a while.
+/// The process has run for a while, so a new stream is no gap.
 async fn stranger() -> Stranger {
     let loss_tracker = LossTracker::default();
     tokio::time::advance(Duration::from_secs(3600)).await;
@@ -99,7 +99,7 @@ async fn who_is_read_slowly_becomes_known_or_has_to_go_in_time_all_the_same() {
     const FRAMES: usize = 20;
     for is_listed in [true, false] {
         let (endpoints, listed) = watch::channel(None);
-        // A frame a second: what comes is enough for twenty.
+        // One frame a second against observations worth twenty.
         let (sender, mut observations) = queue::channel(1 << 20);
         let limits = MaxConnections {
             connections: 8,
@@ -166,7 +166,7 @@ async fn on_the_host_network_who_shows_the_secret_over_tls_speaks_and_others_are
     for peer in [&mut server, &mut other] {
         peer.open().await;
     }
-    // For an hour no client asks the DNS server.
+    // For an hour no client queries the DNS server.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     other.send(&frame_with("0123456789abcdeg").repeat(9)).await;
     server.send(&frame_with(SECRET)).await;
@@ -179,7 +179,7 @@ async fn on_the_host_network_who_shows_the_secret_over_tls_speaks_and_others_are
         of.map(|it| it.connections).sum::<usize>()
     };
     assert_eq!((connections(true), connections(false)), (1, 1));
-    // The other one takes all seats that it may have, and is read slowly.
+    // The other peer takes all its connections, and its reads are throttled.
     let _third = dial();
     assert_eq!((connections(true), connections(false)), (1, 2));
     let start = Instant::now();
