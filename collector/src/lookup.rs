@@ -1,10 +1,12 @@
-//! Look-ups of the collector's own: a name in, what the DNS servers say of it out.
+//! The collector's own look-ups: names in, the answers of the DNS servers out.
 //!
-//! - `schedule`: when which name is looked up; `gap_backfill`: when all names are, as events may have been lost.
-//! - The task [`run`]: which servers are asked, and how.
+//! - `schedule`: when a name is looked up. `gap_backfill`: when all names are, as events may have
+//!   been lost.
+//! - The task [`run`]: which servers are queried, and how.
 //!
-//! A and AAAA are asked apart and at the same time, over UDP, and over TCP where the answer does not fit. No server holds up another's
-//! names: each has a limit of queries in flight, and one that is silent is left alone while others answer.
+//! A and AAAA are queried separately and at the same time. Queries use UDP, then TCP if the answer
+//! does not fit. One server cannot delay the names of another: each has a limit of queries in
+//! flight, and a silent server is skipped while others answer.
 
 mod ask;
 mod auxiliary_servers;
@@ -55,43 +57,44 @@ use crate::{
     failure::Failure, guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries,
 };
 
-/// How many requests wait between the controller and the look-ups at most.
+/// The most requests that wait between the controller and the look-ups.
 pub const QUEUE: usize = 16;
 
-/// How many names are looked up at the same time by default.
+/// The default number of names looked up at the same time.
 pub const CONCURRENCY: usize = 256;
 
 /// The limits of look-ups.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many names are looked up at the same time, at least 1.
+    /// Names looked up at the same time, at least 1.
     pub concurrency: usize,
-    /// How many queries may be in flight at one server, at least 1. A and AAAA are two.
+    /// Queries in flight to one server, at least 1. A name takes two, A and AAAA.
     pub per_server: usize,
-    /// How many servers are asked for a name with two or more known addresses. Each server may have an upstream, or a place in a
-    /// rotation, of its own: what one of them gives its pods, the others may not know.
+    /// Servers queried for a name with two or more known addresses. Each server may have its own
+    /// upstream, or its own position in a rotation, so one may give addresses that another does
+    /// not.
     pub fanout: usize,
-    /// A datagram without an answer is sent again after this. A server that has answered nothing at all for this long is
-    /// silent.
+    /// A datagram without an answer is sent again after this time. A server that answers nothing
+    /// for this long is silent.
     pub resend: Duration,
-    /// How long one server has to answer a question.
+    /// The time that one server has for one query.
     pub timeout: Duration,
-    /// How long a look-up goes on after the first NOERROR, for the other family and for other servers. More than `resend`,
-    /// so that one lost datagram is no loss.
+    /// How long a look-up continues after the first NOERROR, for the other family and for other
+    /// servers. More than `resend`, so that one lost datagram loses no answer.
     pub patience: Duration,
-    /// How long a look-up takes at most, from its first question that is sent.
+    /// The longest time of a look-up, from its first query.
     pub total: Duration,
-    /// Who is told of answers with addresses that are refused.
+    /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
-    /// Servers that are asked beside the others.
+    /// Servers queried in addition to the others.
     pub auxiliary_servers: Option<AuxiliaryServers>,
 }
 
 impl Config {
-    /// The room at so many servers.
+    /// The capacity of so many servers.
     fn room(&self, servers: usize) -> Room {
         let all = self.concurrency.max(1);
-        // A name is two questions.
+        // A name takes two queries.
         let at_servers = servers
             .max(1)
             .saturating_mul(self.per_server / 2)
@@ -106,13 +109,13 @@ impl Config {
     }
 }
 
-/// Servers that are asked for every name beside the others. What they say adds addresses, and nothing else: neither their failure nor
-/// what they do not know means anything.
+/// Additional servers for every name. Their answers only add addresses: a failure or a missing
+/// address at one of them has no effect.
 #[derive(Clone, Debug)]
 pub struct AuxiliaryServers {
-    /// They; all of them are asked.
+    /// All of them are queried.
     pub servers: watch::Receiver<Servers>,
-    /// What they said.
+    /// Their answers.
     pub rounds: mpsc::Sender<LookupResult>,
 }
 
@@ -132,20 +135,21 @@ impl Default for Config {
     }
 }
 
-/// What the task is fed.
+/// The inputs of the task.
 #[derive(Debug)]
 pub struct Inputs {
-    /// The servers to ask. Look-ups wait for the first list; an empty one that is sent fails them all. A closed channel keeps
-    /// its last list.
+    /// The servers to query. Look-ups wait for the first list; an empty list fails them all. If the
+    /// channel closes, the last list stays.
     pub servers: watch::Receiver<Servers>,
-    /// The names to look up, each once until its round has come. Their namespaces take turns.
+    /// The names to look up. A name comes again only after its result. Namespaces take turns.
     pub requests: mpsc::Receiver<Request>,
 }
 
-/// Looks up each requested name once, and sends what came of it into `rounds`, in the order in which they end. A name
-/// that waits for `rounds` to take it counts as under way. `own` is told of every socket.
+/// Looks up each requested name once and sends the results into `rounds`, in the order in which
+/// they end. A look-up counts as running until `rounds` has room for its result. `own` records
+/// every socket.
 ///
-/// Runs until `shutdown`, which drops what is under way.
+/// Runs until `shutdown`, which aborts running look-ups.
 ///
 /// # Errors
 /// A look-up panicked.
@@ -179,7 +183,7 @@ impl Resolver {
     async fn run(self, mut inputs: Inputs, shutdown: &CancellationToken) -> anyhow::Result<()> {
         let this = Arc::new(self);
         let mut lists_come = true;
-        // Before the first list nobody knows whom to ask, which is no failure of a name.
+        // Names wait for the first list of servers: its absence is no failure of theirs.
         let mut listed = inputs.servers.has_changed().unwrap_or(true);
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         listed |= pool.count().0 > 0;
@@ -215,7 +219,7 @@ impl Resolver {
                 this.begin(turn, &pool, &mut rounds);
             }
         }
-        // The controller has ended, and says why itself. What is under way ends too.
+        // The controller has ended, and reports the reason itself. Running look-ups end too.
         while let Some(ended) = rounds.join_next().await {
             check(ended)?;
         }
@@ -238,7 +242,7 @@ impl Resolver {
         });
     }
 
-    /// Tells that nobody was asked for a name, as too many others of its namespace waited.
+    /// Reports a name as failed without a query, since too many others of its namespace wait.
     fn give_up(self: &Arc<Self>, request: Request, tasks: &mut JoinSet<()>) {
         let this = Arc::clone(self);
         let now = self.clock.now();
@@ -251,12 +255,11 @@ impl Resolver {
             finished: now,
         };
         tasks.spawn(async move {
-            // Without a reader, the controller has ended, and says why itself.
+            // The send fails if the controller has ended, which reports the reason itself.
             let _ = this.rounds.send(result).await;
         });
     }
 
-    /// Returns why the look-up failed, if it did.
     async fn result(&self, request: Request, pool: &Pool) -> Option<Failure> {
         let began = Instant::now();
         let late = self.clock.now().since(request.due);
@@ -269,12 +272,12 @@ impl Resolver {
             counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
             debug!(name = %result.name, %failure, "look-up failed");
         }
-        // Without a reader, the controller has ended, and says why itself.
+        // The send fails if the controller has ended, which reports the reason itself.
         let _ = self.rounds.send(result).await;
         failed
     }
 
-    /// Asks the servers beside the others, too.
+    /// Queries the additional servers for the name.
     fn ask_beside(
         self: &Arc<Self>,
         asking: Option<&mut auxiliary_servers::Asking>,
@@ -284,7 +287,7 @@ impl Resolver {
         let Some((pool, rounds)) = asking.and_then(auxiliary_servers::Asking::pool) else {
             return;
         };
-        // Who is silent holds up nobody but his like.
+        // Limited apart from the other look-ups: slow additional servers delay only each other.
         if besides.len() >= self.config.concurrency.max(1) {
             counter!("collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
             return;
@@ -304,17 +307,17 @@ impl Resolver {
             counter!("collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
                 .increment(1);
             if result.observations().next().is_some() {
-                // Without a reader, the controller has ended, and says why itself.
+                // The send fails if the controller has ended, which reports the reason itself.
                 let _ = rounds.send(result).await;
             }
         });
     }
 
-    /// Asks the silent servers whose time has come, beside the look-up that does without them. What they answer is of no
-    /// interest, only that they do.
+    /// Queries each silent server whose retry is due, beside the look-up that skips it. The result
+    /// counts only as a sign of life.
     fn retry_silent(self: &Arc<Self>, pool: &Arc<Pool>, name: &DnsName, retries: &mut JoinSet<()>) {
         let (all, silent) = pool.show();
-        // If all are silent, the look-ups themselves ask them.
+        // If all are silent, the look-ups themselves query them.
         if silent == 0 || silent == all {
             return;
         }

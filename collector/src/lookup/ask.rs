@@ -1,4 +1,4 @@
-//! One look-up: A and AAAA, asked apart and at the same time, of as many servers as it takes.
+//! One look-up: A and AAAA in parallel, at as many servers as needed.
 
 use std::sync::Arc;
 
@@ -18,12 +18,13 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// How many more servers are asked, one after the other, when the first ones gave no answer.
+/// The most further servers, one after the other, if the first ones gave no answer.
 const MOVES: usize = 2;
 
-/// Looks the name up. It ends when every question is answered or has failed; a while ([`Config::patience`]) after the
-/// first answer, so that what is known need not wait for what is slow; and in any case [`Config::total`] after the first
-/// question was sent. Waiting for room at a server is not the name's failure.
+/// Looks the name up. It ends when every query has an answer or has failed. After the first answer
+/// it waits no longer than [`Config::patience`], so a slow server does not delay the result. It
+/// ends in any case [`Config::total`] after the first query. Waiting for a permit of a server does
+/// not count as the name's time.
 pub(super) async fn look_up(
     request: Request,
     exchange: &Exchange,
@@ -65,7 +66,7 @@ pub(super) async fn look_up(
     }
 }
 
-/// How many of the servers are asked at first. Those that are silent are spared, unless all are.
+/// The number of servers for the first queries. Silent servers are skipped, unless all are silent.
 fn servers_at_first(known: usize, servers: &[Arc<Upstream>], config: &Config) -> usize {
     let wanted = if known < 2 {
         servers.len().min(1)
@@ -78,7 +79,7 @@ fn servers_at_first(known: usize, servers: &[Arc<Upstream>], config: &Config) ->
     }
 }
 
-/// A question that is under way.
+/// A query in flight.
 struct Asked {
     family: Family,
     server: Arc<Upstream>,
@@ -95,14 +96,14 @@ impl Asked {
     }
 }
 
-/// Sends the questions of a look-up.
+/// Sends the queries of a look-up.
 #[derive(Clone, Copy)]
 struct Ask<'a> {
     exchange: &'a Exchange,
     pool: &'a Pool,
     v4: &'a Question,
     v6: &'a Question,
-    /// Told when a question is sent.
+    /// Notified when a query is sent.
     sending: &'a Notify,
 }
 
@@ -126,13 +127,13 @@ impl Ask<'_> {
     }
 }
 
-/// A family's part of a look-up.
+/// The queries of one family.
 #[derive(Default)]
 struct Part {
     tally: Tally,
-    /// Questions under way.
+    /// Queries in flight.
     open: usize,
-    /// How many more servers were asked.
+    /// The number of further servers so far.
     moves: usize,
 }
 
@@ -150,7 +151,7 @@ impl Parts {
         }
     }
 
-    /// Asks the `first` of the servers, over TCP too if it says so, and others as it must.
+    /// Queries the `first` servers, over TCP too if requested, and further servers as needed.
     async fn fill(
         &mut self,
         servers: &[Arc<Upstream>],
@@ -201,7 +202,7 @@ impl Parts {
 }
 
 impl Part {
-    /// Takes a reply in. Returns what to ask next because of it.
+    /// Adds a reply. Returns the follow-up query if the reply needs one.
     fn take(
         &mut self,
         asked: Asked,
@@ -212,13 +213,13 @@ impl Part {
     ) -> Option<Asked> {
         let udp = asked.transport == Transport::Udp;
         match reply {
-            // What came is as good as any answer. What did not come over UDP, TCP brings; with nothing at hand, only TCP
-            // can tell whether there is anything.
+            // The addresses of a truncated answer count, and TCP brings the rest. An empty
+            // truncated answer needs TCP to show whether there is any address.
             Ok(answer) if udp && answer.truncated => {
                 self.tally.add_part(Some(answer), clock.now());
                 return Some(over_tcp(asked));
             }
-            // A datagram larger than it may be arrives cut.
+            // A datagram larger than the buffer arrives cut off and cannot be decoded.
             Err(Failure::BadReply) if udp => {
                 self.tally.add_part(None, clock.now());
                 return Some(over_tcp(asked));

@@ -1,4 +1,4 @@
-//! The servers that are asked beside the others.
+//! The pool of the additional servers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Config, pool::Pool, result::LookupResult, servers::Servers};
 
-/// Whom to ask, and whom to tell.
 pub(super) struct Asking {
     servers: watch::Receiver<Servers>,
     rounds: mpsc::Sender<LookupResult>,
@@ -15,7 +14,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// As configured, if anything is.
+    /// As configured, if there are any.
     pub(super) fn new(config: &Config) -> Option<Self> {
         let auxiliary_servers = config.auxiliary_servers.clone()?;
         let mut servers = auxiliary_servers.servers;
@@ -28,7 +27,7 @@ impl Asking {
         })
     }
 
-    /// The servers as they are now, if there are any.
+    /// The current servers, and where their results go; `None` without servers.
     pub(super) fn pool(&mut self) -> Option<(Arc<Pool>, mpsc::Sender<LookupResult>)> {
         if self.servers.has_changed().unwrap_or(false) {
             let servers = Arc::clone(&self.servers.borrow_and_update());

@@ -1,4 +1,4 @@
-//! Names in the order in which they are looked up: those that are known by time, the others in turns of their namespaces.
+//! The order of due names: names with addresses by time, the others in turns of their namespaces.
 
 use std::collections::BTreeSet;
 
@@ -8,38 +8,37 @@ use runtime::clock::Timestamp;
 use super::round_robin::{Group, RoundRobin};
 use crate::clients::Namespace;
 
-/// While many names are due, one in so many is a name of which nothing is known. Those that are known must be asked again
-/// before anything new is seen of them, however many new ones there are.
+/// While names of both kinds are due, one in this many is a new name. New names must not delay
+/// refreshes: an address that is not refreshed expires.
 const NEW_IN: u32 = 4;
 
-/// Names of which nothing is known are looked up one in so many microseconds, 2,500 in a second. What is looked up together
-/// expires together, and the jitter is only a second: ten thousand names at full speed would be due again at a rate that no
-/// core keeps up with. A store takes longer to make so many objects anyway.
+/// New names are looked up one per so many microseconds, 2,500 a second. Names looked up together
+/// expire together, and the jitter is only one second. Without this limit, ten thousand names would
+/// all be due again faster than one core can look them up. The store takes longer to create so many
+/// objects anyway.
 pub(super) const NEW_INTERVAL: i64 = 400;
 
-/// After a pause they may be so many microseconds ahead of that: fifty at once.
+/// After a pause, new names may be this many microseconds ahead of the rate: fifty at once.
 pub(super) const NEW_BURST: i64 = 49 * NEW_INTERVAL;
 
-/// Names that wait to be looked up.
 #[derive(Debug, Default)]
 pub(super) struct DueNames {
     /// Names with addresses.
     known: BTreeSet<(Timestamp, DnsName)>,
-    /// Names of which no address is known.
+    /// Names without a known address.
     unknown: RoundRobin,
-    /// When the next of them may be taken, in microseconds since the Unix epoch.
+    /// When the next new name may be taken, in microseconds since the Unix epoch.
     next_new: i64,
-    /// How many were taken while names of both kinds were due.
+    /// Names taken while both kinds were due.
     taken: u32,
 }
 
-/// Where a name stands among them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct QueuePosition {
-    /// Nothing is known of it, and it has its turn with this namespace's.
+    /// The group of a name without a known address.
     pub(super) unknown: Option<Group>,
     pub(super) due: Timestamp,
-    /// When its wildcard's rate lets it, if that is later.
+    /// The time that the rate of its wildcard allows, if that is later than `due`.
     pub(super) turn: Timestamp,
 }
 
@@ -50,7 +49,7 @@ impl QueuePosition {
 }
 
 impl DueNames {
-    /// Of these namespaces the one that has fewest names of which nothing is known.
+    /// The namespace with the fewest new names.
     pub(super) fn least(&self, namespaces: &[Namespace]) -> Group {
         self.unknown.least(namespaces)
     }
@@ -69,7 +68,7 @@ impl DueNames {
         }
     }
 
-    /// Takes the name whose turn it is, with whether nothing is known of it.
+    /// Takes the next name, and whether it is a new one.
     pub(super) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, bool)> {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
         loop {
@@ -84,20 +83,20 @@ impl DueNames {
             if !is_unknown {
                 return Some((self.known.pop_first()?.1, false));
             }
-            // Otherwise those that were due were taken out.
+            // The known names that were due are taken already.
             if let Some((name, _)) = self.unknown.pop(now) {
                 return Some((name, true));
             }
         }
     }
 
-    /// A name of which nothing is known is looked up now: the next one has to wait.
+    /// Delays the next new name by the interval.
     pub(super) fn count_new(&mut self, now: Timestamp) {
         let now = now.as_millis().saturating_mul(1000);
         self.next_new = self.next_new.max(now - NEW_BURST) + NEW_INTERVAL;
     }
 
-    /// When [`DueNames::pop`] has something, or may have.
+    /// The earliest time at which [`DueNames::pop`] may return a name.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let next = self.next_known().into_iter().chain(self.next_unknown());
         next.min()
@@ -108,12 +107,11 @@ impl DueNames {
     }
 
     fn next_unknown(&self) -> Option<Timestamp> {
-        // Rounded up: before that it is too early.
+        // Rounded up: an earlier call would return nothing.
         let let_at = Timestamp::from_millis(self.next_new.saturating_add(999).div_euclid(1000));
         self.unknown.first().map(|at| let_at.max(at))
     }
 
-    /// Nothing waits any more.
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.unknown.clear();

@@ -1,4 +1,4 @@
-//! One question to one server: sent, awaited and read.
+//! One query to one server: sent, awaited and decoded.
 
 use std::{io, time::Duration};
 
@@ -36,13 +36,12 @@ use crate::{
     query_origin::OwnQueries,
 };
 
-/// The size of datagrams that servers may send us, in octets: they pass any network without fragments (RFC 9715).
+/// The EDNS payload size: datagrams of this size pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;
 
-/// How often a datagram is sent: once, and once more if no answer came.
+/// A query over UDP is sent once more if no answer comes.
 const SENDINGS: u8 = 2;
 
-/// What is asked.
 pub(super) struct Question {
     name: dns::Name,
     query: Query,
@@ -50,7 +49,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Nothing if hickory cannot write the name; it can write every [`DnsName`].
+    /// `None` if hickory cannot encode the name; it can encode every [`DnsName`].
     pub(super) fn new(name: &DnsName, family: Family) -> Option<Self> {
         let (record_type, qtype) = match family {
             Family::V4 => (RecordType::A, dns::TYPE_A),
@@ -64,7 +63,7 @@ impl Question {
         })
     }
 
-    /// A request with an identifier of its own.
+    /// A request with a fresh identifier.
     fn request(&self, resend: Duration) -> DnsRequest {
         let mut options = DnsRequestOptions::default();
         options.use_edns = true;
@@ -74,7 +73,7 @@ impl Question {
         DnsRequest::from_query(self.query.clone(), options)
     }
 
-    /// Whether it is this that a reply answers.
+    /// Whether the reply is for this question.
     fn is_of(&self, reply: &dns::Response<'_>) -> bool {
         let question = reply.question();
         question.name == self.name
@@ -83,7 +82,6 @@ impl Question {
     }
 }
 
-/// Sends questions.
 pub(super) struct Exchange {
     provider: Provider,
     guards: SharedGuards,
@@ -99,8 +97,9 @@ impl Exchange {
         }
     }
 
-    /// Asks one server, within its limits of time and of queries in flight, and tells `sending` when the server has room for
-    /// the question. Gives up early when the server is silent and another of the `pool` is not.
+    /// Queries one server within its limits of time and of queries in flight. Notifies `sending`
+    /// when the server has a permit for the query. Gives up early if the server is silent and
+    /// another of the `pool` is not.
     pub(super) async fn ask(
         &self,
         pool: &Pool,
@@ -119,7 +118,8 @@ impl Exchange {
         };
         sending.notify_one();
         let sent = Instant::now();
-        // What answers over UDP is alive, whatever becomes of TCP.
+        // Only the server's usual transport shows whether it is alive: a server that answers over
+        // UDP may have broken TCP.
         let tells = transport == upstream.transport();
         let silence = async {
             sleep(self.config.resend).await;
@@ -154,7 +154,7 @@ impl Exchange {
         }
     }
 
-    /// Asks a silent server once, only to find out whether it answers again.
+    /// Queries a silent server once, to find out whether it answers again.
     pub(super) async fn retry(&self, upstream: &Upstream, name: &DnsName) {
         let Some(question) = Question::new(name, Family::V4) else {
             return;
@@ -180,7 +180,7 @@ impl Exchange {
         self.read(question, &response.map_err(|error| failure(&error))?)
     }
 
-    /// hickory binds a socket with a port of the system's random choice for each sending, and ignores what has another
+    /// hickory binds a socket with a random port for each sending. It ignores replies with another
     /// identifier or question.
     async fn send_udp(
         &self,
@@ -190,13 +190,13 @@ impl Exchange {
         let mut client = UdpClientStream::builder(upstream.server.address, self.provider.clone())
             .with_timeout(Some(self.config.timeout))
             .with_max_retries(SENDINGS)
-            // The system's choice keeps out of the ports that are reserved on the host.
+            // The kernel's choice avoids ports that are reserved on the host.
             .with_os_port_selection(true)
             .build();
         client.send_message(request).first_answer().await
     }
 
-    /// hickory ignores what has another identifier; the question is for us to compare.
+    /// hickory ignores replies with another identifier; comparing the question is up to the caller.
     async fn send_tcp(
         &self,
         upstream: &Upstream,
@@ -215,13 +215,13 @@ impl Exchange {
         upstream.connections.ask(&dial, &request, fits).await
     }
 
-    /// Reads the octets with the reader that reads dnstap's, so that both mean the same.
+    /// Decodes with the same decoder as dnstap events, so that both give the same addresses.
     fn read(&self, question: &Question, response: &DnsResponse) -> Result<Answer, Failure> {
         let reply = dns::Response::parse(response.as_buffer()).map_err(|_| Failure::BadReply)?;
         if !reply.is_response() || reply.opcode() != dns::OPCODE_QUERY || !question.is_of(&reply) {
             return Err(Failure::BadReply);
         }
-        // The upper bits stand in the OPT record, which our reader leaves alone.
+        // The upper bits are in the OPT record, which the decoder does not read.
         let rcode = u16::from(response.metadata.response_code);
         let guards = self.guards.load();
         let mut addresses = Addresses::new();
@@ -267,7 +267,7 @@ fn failure(error: &NetError) -> Failure {
         NetError::Io(error) => Failure::Network(error.kind()),
         NetError::Proto(_) => Failure::BadReply,
         NetError::Busy => Failure::Network(io::ErrorKind::ResourceBusy),
-        // What remains are texts about connections that ended.
+        // The remaining errors are texts about closed connections.
         _ => Failure::Network(io::ErrorKind::ConnectionAborted),
     }
 }

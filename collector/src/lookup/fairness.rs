@@ -1,8 +1,9 @@
-//! Whose turn it is. There is only so much room at a server, and a name that nobody answers for takes all the time that a look-up may have.
+//! Shares the capacity for look-ups between namespaces. Capacity at a server is limited, and an
+//! unresponsive name holds its part of it for the longest time.
 //!
-//! Turns go round the namespaces whose rules have the names: the one that has fewest look-ups under way comes first. How many it may
-//! have grows with each answer and shrinks with each look-up that nobody answered. Names that nobody answered for the last time
-//! wait for each other, and no other name for them.
+//! The next look-up belongs to the namespace with the fewest running ones. A namespace may run more
+//! look-ups after each answer, and fewer after each look-up without one. Names whose last look-up
+//! had no answer share a small pool, so they delay only each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,16 +18,16 @@ use tokio::time::Instant;
 use super::result::Request;
 use crate::clients::Namespace;
 
-/// How many names that nobody answered for are remembered. A name that is forgotten has its turn with the others once.
+/// The most unresponsive names remembered. A forgotten name runs once like a responsive one.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
-/// Of names of which nothing is known one has its turn after so many others.
+/// One in this many look-ups of a namespace is for a new name, if names with addresses wait too.
 const NEW_IN: u32 = 4;
 
-/// A namespace whose look-ups take longer has no more room for it.
+/// A namespace whose look-ups take longer does not get more capacity.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// So many requests of a namespace wait at most.
+/// The most requests of one namespace that wait.
 const MOST_WAITING: usize = 8_192;
 
 /// A request that may begin.
@@ -34,26 +35,26 @@ const MOST_WAITING: usize = 8_192;
 pub(super) struct Turn {
     pub(super) request: Request,
     of: Option<Namespace>,
-    /// Whether it takes one of the places for names that nobody answered for.
+    /// Whether it counts against the pool of unresponsive names.
     unanswered: bool,
     began: Instant,
 }
 
-/// How many look-ups may be under way.
+/// The most look-ups that may run at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// In all.
     pub(super) all: usize,
-    /// Of a namespace before any answer.
+    /// For a namespace before its first answer.
     pub(super) least: usize,
-    /// Of a namespace; the rest is for others.
+    /// For one namespace; the rest is left to others.
     pub(super) most: usize,
-    /// Of names that nobody answered for.
+    /// For unresponsive names.
     pub(super) unanswered: usize,
 }
 
 impl Room {
-    /// Of a namespace before any answer. Names that are nobody's are told from no others.
+    /// For a namespace before its first answer. Names without a known namespace are one group,
+    /// which has no limit of its own.
     fn least(self, of: Option<Namespace>) -> usize {
         of.map_or(self.all, |_| self.least)
     }
@@ -69,21 +70,22 @@ pub(super) struct Turns {
     running: usize,
     running_unanswered: usize,
     unanswered: LruCache<DnsName, ()>,
-    /// Those with something that waits or is under way, or whose room is not that of a new one.
+    /// Namespaces with waiting or running look-ups, or with a limit that differs from the initial
+    /// one.
     groups: BTreeMap<Option<Namespace>, Group>,
-    /// Those of them that may begin one, by how many they have under way, and by when they last began one.
+    /// The groups that may begin a look-up, by running look-ups and then by the time of their last
+    /// start.
     ready: BTreeSet<Ready>,
-    /// The same for names that nobody answered for.
+    /// The same for unresponsive names.
     ready_unanswered: BTreeSet<Ready>,
     begun: u64,
 }
 
 type Ready = (usize, u64, Option<Namespace>);
 
-/// The names of a namespace.
 #[derive(Debug, Default)]
 struct Group {
-    /// Names of which addresses are known.
+    /// Names with known addresses.
     known: VecDeque<Request>,
     new: VecDeque<Request>,
     unanswered: VecDeque<Request>,
@@ -98,7 +100,7 @@ impl Group {
         self.known.len() + self.new.len() + self.unanswered.len()
     }
 
-    /// What waits in vain first.
+    /// The request to drop first: an unresponsive name, then a new one.
     fn oldest(&mut self) -> Option<Request> {
         let unanswered = self.unanswered.pop_front();
         unanswered
@@ -130,7 +132,6 @@ impl Turns {
         }
     }
 
-    /// There is room for so many from now on.
     pub(super) fn resize(&mut self, room: Room) {
         self.room = room;
         for of in self.groups.keys().copied().collect::<Vec<_>>() {
@@ -140,10 +141,10 @@ impl Turns {
         }
     }
 
-    /// Takes a request, and gives one back for which there is no room. Each name comes once: the controller asks for none again before
-    /// it was told of the last time.
+    /// Queues a request. Returns a request that is dropped if too many wait. The controller sends a
+    /// name again only after its result.
     pub(super) fn take(&mut self, request: Request) -> Option<Request> {
-        // A name of several namespaces is of the one that keeps it waiting least.
+        // A name of several namespaces goes to the one with the fewest look-ups.
         let load = |of: &Namespace| {
             let group = self.groups.get(&Some(*of));
             group.map_or(0, |group| group.running + group.waiting())
@@ -162,7 +163,7 @@ impl Turns {
         })
     }
 
-    /// A look-up is over; was there no answer of any server in time?
+    /// Ends a look-up. `is_unanswered`: no server answered in time.
     pub(super) fn ended(&mut self, turn: Turn, is_unanswered: bool) {
         self.running = self.running.saturating_sub(1);
         if turn.unanswered {
@@ -184,7 +185,6 @@ impl Turns {
         });
     }
 
-    /// The next request that may begin.
     pub(super) fn next(&mut self) -> Option<Turn> {
         if self.running >= self.room.all {
             return None;
@@ -215,7 +215,7 @@ impl Turns {
         })
     }
 
-    /// Changes a group, and its place among those that are ready.
+    /// Changes a group, and updates its place in the ready queues.
     fn change<T>(&mut self, of: Option<Namespace>, change: impl FnOnce(&mut Group) -> T) -> T {
         let room = self.room.least(of);
         let group = self.groups.remove(&of);
@@ -287,7 +287,7 @@ mod tests {
             self.left_out.extend(left_out);
         }
 
-        /// Begins what may begin, and returns its names' first labels.
+        /// Begins look-ups until the limit, and returns the first labels of their names.
         fn begin(&mut self) -> Vec<String> {
             let mut begun = Vec::new();
             while let Some(turn) = self.fairness.next() {
@@ -298,7 +298,7 @@ mod tests {
             begun
         }
 
-        /// Everything that is under way ends, of names whose first letter is this without an answer.
+        /// Ends all running look-ups. Names with this first letter had no answer.
         fn end(&mut self, silent: char) {
             for turn in std::mem::take(&mut self.running) {
                 let is_silent = turn.request.name.as_str().starts_with(silent);
@@ -335,12 +335,12 @@ mod tests {
         asking.ask("n", 0, &["team"]);
         assert_eq!(asking.begin(), ["k", "n"]);
         asking.end('s');
-        // Those that nobody answered for have places of their own.
+        // Unresponsive names have a pool of their own.
         asking.ask("s0", 0, &["silent"]);
         asking.ask("s1", 0, &["silent"]);
         let begun = asking.begin();
         assert_eq!(begun.len(), 2, "{begun:?}");
-        // A name that others use too has its turn with theirs.
+        // A name that another namespace uses too is queued with that namespace.
         asking.ask("shared", 1, &["silent", "team"]);
         assert_eq!(asking.begin(), ["shared"]);
         asking.end('s');
@@ -383,7 +383,7 @@ mod tests {
         let left_out = asking.left_out.iter().map(|it| it.name.as_str());
         let expected = ["n0.example.com.", "n1.example.com.", "n2.example.com."];
         assert_eq!(left_out.collect::<Vec<_>>(), expected);
-        // There are fewer servers.
+        // The list of servers has become shorter.
         asking.fairness.resize(Room { most: 2, ..ROOM });
         assert_eq!(asking.begin().len(), 2);
         asking.end('-');

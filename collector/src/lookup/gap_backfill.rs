@@ -1,4 +1,4 @@
-//! Asking again for what was missed.
+//! Looks up all wanted names again after events may have been lost.
 
 use std::time::Duration;
 
@@ -9,39 +9,37 @@ use tracing::info;
 
 use super::schedule::LookupScheduler;
 
-/// Every wanted name is asked for again over so long.
+/// The look-ups of all names are spread over this time.
 const OVER: Duration = Duration::from_secs(10);
 
-/// Streams that break again and again cause this many rounds one after the other ...
+/// The most backfills in a row, for streams that break again and again.
 const ROUNDS: u32 = 5;
 
-/// ... and then one in so long.
+/// The interval of backfills after that.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// When all wanted names are asked for again.
 #[derive(Debug, Default)]
 pub(crate) struct GapBackfill {
-    /// Anything may have been missed, and is still to be asked for.
+    /// Events may have been lost, and the backfill has not begun.
     is_owed: bool,
-    /// When the last round is over.
+    /// The end of the last backfill.
     over: Timestamp,
-    /// When as many rounds as there can be may follow each other again.
+    /// When [`ROUNDS`] backfills in a row are allowed again.
     rested: Timestamp,
 }
 
 impl GapBackfill {
-    /// Anything may have been missed.
     pub(crate) fn owe(&mut self) {
         self.is_owed = true;
     }
 
-    /// When the next round may begin, if there is one to be.
+    /// When the next backfill may begin, if one is due.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let allowed = self.rested.before(INTERVAL * (ROUNDS - 1));
         self.is_owed.then(|| self.over.max(allowed))
     }
 
-    /// Begins to ask for every wanted name again: for the one that was seen last first, as pods use it now.
+    /// Schedules look-ups of all wanted names. The names seen last come first: pods use them now.
     pub(crate) fn begin<'a>(
         &mut self,
         wanted: impl Iterator<Item = (Timestamp, &'a DnsName)>,
@@ -60,7 +58,7 @@ impl GapBackfill {
         names.sort_by_key(|(seen, _)| std::cmp::Reverse(*seen));
         info!(
             names = names.len(),
-            "events may have been missed: asking again"
+            "dnstap events may have been lost: looking up all wanted names again"
         );
         counter!("collector_lookups_repeated_total", "reason" => "gap")
             .increment(names.len() as u64);
@@ -70,7 +68,8 @@ impl GapBackfill {
         }
     }
 
-    /// The clock was set, or the lead has changed. What was still to be asked for is forgotten, and owed.
+    /// The clock was set, or the lead changed: look-ups that were still scheduled are dropped, and
+    /// the backfill is due again.
     pub(crate) fn gap(&mut self, now: Timestamp, was_asking: bool) {
         self.is_owed |= was_asking;
         self.over = self.over.min(now);

@@ -1,4 +1,4 @@
-//! The servers with what is known of them: who answers, who is silent, and how much is under way at each.
+//! The servers and their state: responsive or silent, and the queries in flight at each.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,12 @@ use tracing::{info, warn};
 use super::{servers::Server, tcp::Connections};
 use crate::failure::Failure;
 
-/// A silent server is tried again after this long, then after twice as long, and so on ...
+/// A silent server is tried again after this time. The pause doubles with each failure ...
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// ... up to this.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How a question is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Transport {
     Udp,
@@ -27,7 +26,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// A word for metric labels.
+    /// The value of the metric label.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -36,20 +35,19 @@ impl Transport {
     }
 }
 
-/// A server.
 pub(super) struct Upstream {
     pub(super) server: Server,
-    /// One for each query that may be in flight.
+    /// One permit for each query that may be in flight.
     pub(super) permits: Semaphore,
     pub(super) connections: Connections,
-    /// Whether it let a query go unanswered, and answered none since.
+    /// Whether a query went unanswered, and none was answered since.
     silent: watch::Sender<bool>,
     health: Mutex<Health>,
 }
 
 struct Health {
     last_answer: Option<Instant>,
-    /// When to try it again while it is silent, and how long to wait after that.
+    /// When to try it again while it is silent, and the pause after that.
     retry_at: Instant,
     pause: Duration,
 }
@@ -69,7 +67,7 @@ impl Upstream {
         }
     }
 
-    /// How it is asked at first.
+    /// The transport of the first query.
     pub(super) fn transport(&self) -> Transport {
         if self.server.tcp_only {
             Transport::Tcp
@@ -82,7 +80,6 @@ impl Upstream {
         *self.silent.borrow()
     }
 
-    /// It answered something.
     pub(super) fn answered(&self) {
         self.health.lock().last_answer = Some(Instant::now());
         if self.is_silent() && self.silent.send_replace(false) {
@@ -90,8 +87,8 @@ impl Upstream {
         }
     }
 
-    /// A query that was sent then has no answer yet. That may be the name's fault, so the server is only silent if it has
-    /// answered nothing else since.
+    /// A query that was sent then has no answer yet. The name may be the cause, so the server
+    /// counts as silent only if it has answered nothing else since.
     pub(super) fn unanswered_since(&self, sent: Instant) {
         if self
             .health
@@ -103,7 +100,7 @@ impl Upstream {
         }
     }
 
-    /// It does not answer, or nobody is there.
+    /// The server gave no answer, or refused the connection.
     pub(super) fn fell_silent(&self, why: Failure) {
         let mut health = self.health.lock();
         if self.is_silent() {
@@ -112,11 +109,11 @@ impl Upstream {
         health.pause = FIRST_PAUSE;
         health.retry_at = Instant::now() + health.pause;
         drop(health);
-        warn!(server = %self.server.address, reason = %why, "others are asked in its place");
+        warn!(server = %self.server.address, reason = %why, "the DNS server does not answer: look-ups use the other servers");
         self.silent.send_replace(true);
     }
 
-    /// Whether it is time to try the silent server once; the next time is later.
+    /// Whether a retry of the silent server is due. If so, schedules the next one.
     fn take_retry(&self, now: Instant) -> bool {
         let mut health = self.health.lock();
         if !self.is_silent() || now < health.retry_at {
@@ -128,14 +125,13 @@ impl Upstream {
     }
 }
 
-/// The servers that may be asked.
 #[derive(Default)]
 pub(super) struct Pool {
     upstreams: Vec<Arc<Upstream>>,
 }
 
 impl Pool {
-    /// The servers of a new list. What was known of those that stay is kept.
+    /// The pool for a new list. Servers that stay keep their state.
     pub(super) fn with(&self, servers: &[Server], per_server: usize) -> Self {
         let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(servers.len());
         for server in servers {
@@ -149,13 +145,13 @@ impl Pool {
         Self { upstreams }
     }
 
-    /// How many there are, and how many of them are silent.
+    /// The number of all servers and of silent ones.
     pub(super) fn count(&self) -> (usize, usize) {
         let silent = self.upstreams.iter().filter(|it| it.is_silent());
         (self.upstreams.len(), silent.count())
     }
 
-    /// [`Pool::count`], which the metrics show.
+    /// [`Pool::count`], after setting the metrics.
     pub(super) fn show(&self) -> (usize, usize) {
         let (all, silent) = self.count();
         gauge!("collector_lookup_servers").set(all as f64);
@@ -163,7 +159,8 @@ impl Pool {
         (all, silent)
     }
 
-    /// All of them at random, but those that are silent last, and those that have no room just before.
+    /// All servers in random order. Servers without a free permit come after the others, silent
+    /// ones last.
     pub(super) fn shuffled(&self) -> Vec<Arc<Upstream>> {
         let mut upstreams = self.upstreams.clone();
         fastrand::shuffle(&mut upstreams);
@@ -171,13 +168,13 @@ impl Pool {
         upstreams
     }
 
-    /// The silent servers that it is time to try again.
+    /// The silent servers whose retry is due.
     pub(super) fn take_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
         let silent = self.upstreams.iter();
         silent.filter(move |it| it.take_retry(now)).cloned()
     }
 
-    /// Waits until the server is silent while another is not: then there is no use in waiting for it.
+    /// Waits until this server is silent while another is not: waiting for it is then pointless.
     pub(super) async fn better_elsewhere(&self, upstream: &Upstream) {
         let mut silent = upstream.silent.subscribe();
         // The sender lives as long as the server.

@@ -1,4 +1,5 @@
-//! The sockets that hickory asks through: each is in the record of our own queries from before its first packet on.
+//! The sockets of hickory's queries. Each is recorded as the collector's own before its first
+//! packet.
 
 use std::{
     future::Future,
@@ -22,7 +23,8 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
 use crate::query_origin::{OwnQueries, OwnSocket};
 
-/// Opens sockets on tokio. The background tasks of its connections end when the last clone is dropped.
+/// Opens sockets on tokio. The background tasks of its connections end when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub(super) struct Provider {
     handle: TokioHandle,
@@ -50,15 +52,16 @@ impl RuntimeProvider for Provider {
         self.handle.clone()
     }
 
-    /// The socket is connected, though hickory does without: so the system drops what others send, tells at once that
-    /// nobody listens, and the local address is known. Linux takes `sendto` on it as long as it names the same peer.
+    /// The socket is connected, which hickory does not need. The kernel then drops packets of other
+    /// hosts, reports a closed port at once, and knows the local address. Linux accepts `sendto` on
+    /// it for the same peer.
     fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> Opening<UdpSocket> {
         let own = self.own.clone();
         Box::pin(async move {
             let socket = Arc::new(net::UdpSocket::bind(own.source(server).unwrap_or(local)).await?);
             socket.connect(server).await?;
             let _own = own.open(socket.local_addr()?);
-            // A query that is sent a second time has another socket.
+            // Counted here, since a resent query has another socket.
             counter!("collector_lookup_queries_total", "transport" => "udp").increment(1);
             let failure = Mutex::new(Box::pin(failure_of(Arc::clone(&socket)).fuse()) as Failing);
             Ok(UdpSocket {
@@ -69,7 +72,7 @@ impl RuntimeProvider for Provider {
         })
     }
 
-    /// `limit` plays no part: whoever asks has a time-out for the whole exchange.
+    /// Ignores `limit`: the caller has a time-out for the whole exchange.
     fn connect_tcp(
         &self,
         server: SocketAddr,
@@ -96,7 +99,8 @@ pub(super) struct UdpSocket {
 
 type Failing = Pin<Box<dyn Future<Output = io::Error> + Send>>;
 
-/// Waits until the network says that nobody is there. To tokio, such news alone does not make a socket readable.
+/// Waits until the network reports an error. For tokio, an ICMP error alone does not make a socket
+/// readable.
 async fn failure_of(socket: Arc<net::UdpSocket>) -> io::Error {
     loop {
         if let Err(error) = socket.ready(Interest::ERROR).await {
@@ -105,7 +109,7 @@ async fn failure_of(socket: Arc<net::UdpSocket>) -> io::Error {
         match socket.take_error() {
             Ok(Some(error)) | Err(error) => return error,
             Ok(None) => {
-                // So it was a false alarm, and the next one is waited for.
+                // A false alarm: clears the readiness and waits for the next one.
                 let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                 let _ = socket.try_io(Interest::ERROR, nothing);
             }

@@ -1,4 +1,4 @@
-//! What is asked and what comes of it.
+//! Requests for look-ups, and their results.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -15,46 +15,45 @@ use crate::{
     observation::{Addresses, Observation, Provenance},
 };
 
-/// A name to look up.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// The name; of a wildcard, its own name, `*` and all.
+    /// The name. For a wildcard, the wildcard itself, with `*`.
     pub name: DnsName,
-    /// How many addresses of it are known. With 0 or 1 one server is asked, with more as many as
-    /// [`Config::fanout`](super::Config::fanout) says.
+    /// The number of known addresses. With 0 or 1 one server is queried, with more
+    /// [`Config::fanout`](super::Config::fanout) servers.
     pub known: usize,
-    /// It is asked for over TCP beside UDP: there may be more addresses than a datagram has shown.
+    /// Query over TCP in addition to UDP: there may be more addresses than a datagram holds.
     pub over_tcp: bool,
-    /// When it was to be looked up. Whoever sends it waits for nothing else: what is later is lateness.
+    /// When the look-up was due. The controller sends the request at that time, so any delay from
+    /// then on is counted as lateness.
     pub due: Timestamp,
-    /// Some of the namespaces whose rules have it. Nobody's where that is not known.
+    /// Some of the namespaces whose rules use it; empty if they are unknown.
     pub namespaces: SmallVec<[Namespace; 4]>,
 }
 
-/// What became of one family's questions.
+/// The result for one family.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FamilyOutcome {
     /// At least one server gave an address.
     Addresses {
-        /// Those of all servers, each once with its largest TTL, in order, past the guards.
+        /// The addresses of all servers that pass the guards, sorted. Each has its largest TTL.
         addresses: Addresses,
-        /// The collector's clock when the last of them came.
+        /// The collector's clock when the last one came.
         at: Timestamp,
-        /// A server gave its whole answer. If not, each answer was cut off, and TCP did not bring the rest: there may be more
-        /// addresses, so the missing ones were not asked for.
+        /// A server gave its whole answer. Otherwise every answer was truncated and TCP failed, so
+        /// an address that is missing here may still exist.
         complete: bool,
     },
-    /// Every server that answered said that there is no address, at least one of them NOERROR.
+    /// Every server that answered said that there is no address, at least one with NOERROR.
     NoData,
-    /// A server said NOERROR and none gave an address that the guards admit, but not all said that there is none: the guards
-    /// refused addresses, or another server answered with an error.
+    /// A server said NOERROR, and no address passed the guards, but not all servers said that there
+    /// is none. The guards refused addresses, or another server answered with an error.
     Inconclusive,
     /// No server said NOERROR.
     Failed(Failure),
 }
 
 impl FamilyOutcome {
-    /// Why the questions failed, if they did.
     fn failure(&self) -> Option<Failure> {
         match self {
             Self::Failed(failure) => Some(*failure),
@@ -68,35 +67,31 @@ impl FamilyOutcome {
     }
 }
 
-/// One look-up of a name: A and AAAA, at one server or more.
+/// One look-up of a name: A and AAAA, at one or more servers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LookupResult {
-    /// The name.
     pub name: DnsName,
-    /// The collector's clock when the first question was sent.
+    /// The collector's clock at the first query.
     pub started: Timestamp,
-    /// The collector's clock when it was over.
+    /// The collector's clock at the end.
     pub finished: Timestamp,
-    /// What became of the questions for A.
     pub v4: FamilyOutcome,
-    /// What became of the questions for AAAA.
     pub v6: FamilyOutcome,
 }
 
 impl LookupResult {
-    /// Why the round failed, if it did: no server said NOERROR for either family.
+    /// The reason of the failure, if no server said NOERROR for either family.
     pub fn failed(&self) -> Option<Failure> {
         let (v4, v6) = (self.v4.failure()?, self.v6.failure()?);
         Some(v4.weightier(v6))
     }
 
-    /// How it failed, if it failed in one family.
+    /// The reason of the failure, if one family failed.
     pub fn worst(&self) -> Option<Failure> {
         let failures = [self.v4.failure(), self.v6.failure()];
         failures.into_iter().flatten().reduce(Failure::weightier)
     }
 
-    /// The outcome of a family.
     pub fn family(&self, family: Family) -> &FamilyOutcome {
         match family {
             Family::V4 => &self.v4,
@@ -104,7 +99,7 @@ impl LookupResult {
         }
     }
 
-    /// What was learned: at most one observation a family, with no client.
+    /// The results as observations: at most one a family, without a client.
     pub fn observations(&self) -> impl Iterator<Item = Observation> {
         Family::ALL.into_iter().filter_map(|family| {
             let FamilyOutcome::Addresses { addresses, at, .. } = self.family(family) else {
@@ -124,26 +119,24 @@ impl LookupResult {
         })
     }
 
-    /// How long it took, by the collector's clock.
+    /// The duration by the collector's clock.
     pub fn duration(&self) -> Duration {
         self.finished.since(self.started)
     }
 }
 
-/// What a server's reply says.
+/// The content of a server's reply.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Answer {
     /// The response code, with the bits that EDNS adds.
     pub(super) rcode: u16,
-    /// Whether something did not fit.
     pub(super) truncated: bool,
-    /// The addresses that the guards admit; none if the response code is not NOERROR.
+    /// The addresses that pass the guards; none if the response code is not NOERROR.
     pub(super) addresses: Addresses,
-    /// Whether the guards refused an address.
     pub(super) refused: bool,
 }
 
-/// What one family has so far.
+/// The replies for one family so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     addresses: Addresses,
@@ -152,12 +145,12 @@ pub(super) struct Tally {
     failure: Option<Failure>,
     /// The guards refused an address.
     refused: bool,
-    /// Answers over UDP that were cut off, and of which TCP has not brought the rest.
+    /// Truncated answers over UDP whose rest has not come over TCP.
     cut_off: usize,
 }
 
 impl Tally {
-    /// Takes in what a server said, or why it said nothing.
+    /// Adds a server's answer, or the reason why there is none.
     pub(super) fn add(&mut self, reply: Result<Answer, Failure>, now: Timestamp) {
         match reply {
             Ok(answer) if answer.rcode == u16::from(dns::RCODE_NOERROR) => {
@@ -169,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// Takes in what a server said before its answer was cut off, if that can be read. It is asked for the rest over TCP.
+    /// Adds the part of a truncated answer that can be decoded. A query over TCP follows.
     pub(super) fn add_part(&mut self, answer: Option<Answer>, now: Timestamp) {
         self.cut_off += 1;
         if let Some(answer) = answer {
@@ -177,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// TCP has brought the rest of an answer that was cut off.
+    /// TCP brought the rest of a truncated answer.
     pub(super) fn completed(&mut self) {
         self.cut_off = self.cut_off.saturating_sub(1);
     }
@@ -197,17 +190,17 @@ impl Tally {
         );
     }
 
-    /// Whether a server said NOERROR, and all that there is to say.
+    /// Whether a server gave a whole NOERROR answer.
     pub(super) fn noerror(&self) -> bool {
         self.noerror
     }
 
-    /// Whether another server could say more: nobody said NOERROR or NXDOMAIN.
+    /// Whether another server could add anything: none said NOERROR or NXDOMAIN.
     pub(super) fn open(&self) -> bool {
         !self.noerror && self.failure != Some(Failure::NXDOMAIN)
     }
 
-    /// The outcome; without any reply at all it is `silent`.
+    /// The outcome; `silent` if there was no reply at all.
     pub(super) fn finish(mut self, silent: Failure) -> FamilyOutcome {
         if !self.addresses.is_empty() {
             self.addresses

@@ -1,4 +1,5 @@
-//! Names as they are due, in turns that go round the namespaces whose rules have them: thousands of names of one hold up no other's.
+//! Due names, served round-robin over the namespaces whose rules use them: thousands of names of
+//! one namespace do not delay another.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,25 +11,24 @@ use runtime::clock::Timestamp;
 
 use crate::clients::Namespace;
 
-/// The namespace that a name counts for. Names that no rule has count together.
+/// The namespace that a name counts for. Names that no rule uses form one group.
 pub(crate) type Group = Option<Namespace>;
 
-/// The names.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
     groups: HashMap<Group, Names>,
-    /// Those of which no name was due at the last look, by when the first is.
+    /// Groups without a due name at the last call, by the time of their first name.
     waiting: BTreeSet<(Timestamp, Group)>,
-    /// The others, by when they had their last turn.
+    /// The other groups, by their last turn.
     ready: BTreeSet<(u64, Group)>,
     turns: u64,
 }
 
-/// The names of a group, of which there is one at least.
+/// The names of a group, at least one.
 #[derive(Debug)]
 struct Names {
     names: BTreeSet<(Timestamp, DnsName)>,
-    /// Whose turn it was when the group had its last one, or came.
+    /// The turn number of the group's last turn, or of its arrival.
     last_turn: u64,
     state: GroupState,
 }
@@ -40,7 +40,7 @@ enum GroupState {
 }
 
 impl RoundRobin {
-    /// Of these namespaces the one that has fewest names here.
+    /// The namespace with the fewest names here.
     pub(crate) fn least(&self, namespaces: &[Namespace]) -> Group {
         let names = |it: &&Namespace| self.groups.get(&Some(**it)).map_or(0, |it| it.names.len());
         namespaces.iter().min_by_key(names).copied()
@@ -75,7 +75,7 @@ impl RoundRobin {
         }
     }
 
-    /// When the first may be due. It may be later, if names were removed.
+    /// When the first name may be due. It may be later, if names were removed.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         match self.ready.first() {
             Some(_) => Some(Timestamp::default()),
@@ -83,7 +83,6 @@ impl RoundRobin {
         }
     }
 
-    /// Takes a name that is due.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(DnsName, Group)> {
         while let Some((first, group)) = self.waiting.first().copied()
             && first <= now
@@ -175,7 +174,7 @@ mod tests {
             [Some(three), Some(one), Some(two)]
         );
         assert_eq!(next(2), Some(one));
-        // One that comes again and again has no more turns than others.
+        // A group that comes back gets no more turns than others.
         for i in 2000..2010 {
             queue.insert(at(3), name(i), three);
             let both = [(); 2].map(|()| queue.pop(at(3)).unwrap().1);

@@ -1,4 +1,5 @@
-//! When which name is looked up: names that are known in the order of time, and names that are not in turns of their namespaces.
+//! When names are looked up: names with addresses in order of time, new names in turns of their
+//! namespaces.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,84 +18,83 @@ use super::{
 };
 use crate::clients::Namespace;
 
-/// A look-up comes at most this long after the expiry it is for.
+/// A look-up begins at most this long after the expiry of the address.
 const MAX_JITTER: Duration = Duration::from_secs(1);
 
-/// A wildcard's own name that gave nothing is looked up again after this.
+/// The wait after a look-up of a wildcard itself that found no address.
 const WILDCARD_RETRY: Duration = Duration::from_secs(30 * 60);
 
-/// A wildcard's names are looked up one in so much time: 100 in a second ...
+/// The interval of look-ups for the names of one wildcard: 100 a second ...
 const WILDCARD_INTERVAL: Duration = Duration::from_millis(10);
 
-/// ... but after a pause so much at once.
+/// ... with this burst after a pause.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Clients that get cut-off answers all the time cause a look-up this often, and a look-up that gets one is tried again after
-/// this.
+/// The least time between look-ups that truncated answers cause, whether to clients or to the
+/// collector.
 const HURRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A name is looked up at most this often, whatever its addresses, its TTLs and the grace are.
+/// The least time between look-ups of a name, whatever its addresses, TTLs and grace.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A look-up has its turn with those of so many namespaces that use the name.
+/// The most namespaces that are considered for the turn of a name.
 pub(crate) const MOST_NAMESPACES: usize = 1_024;
 
-/// Names that are asked for since an answer was lost, and of which nothing else is known: more are not worth their memory, as a
-/// wildcard has far fewer names, of which it is asked for 100 in a second.
+/// The most names that are here only because an answer was lost. A wildcard has far fewer names,
+/// and its names are looked up at 100 a second.
 const MAX_LOST: usize = 4_096;
 
-/// The names to look up.
 #[derive(Debug, Default)]
 pub(crate) struct LookupScheduler {
     /// Whether names are looked up: this collector leads, and has a resolver.
     is_active: bool,
     names: HashMap<DnsName, Lookup>,
-    /// How many of these were lost, and nothing else was said of them.
+    /// The number of names that are here only because an answer was lost.
     lost: usize,
     queue: DueNames,
-    /// The time when it was last told, which is some time ago.
+    /// The time of the last call that had one.
     now: Timestamp,
-    /// Names of which no address is known that are due at once, and wait for the time to be told again.
+    /// New names that are due at once. They enter the queue with the next call that has the time.
     arrived: BTreeSet<DnsName>,
-    /// When the next look-up for a wildcard's names may be.
+    /// When the next look-up for a name of a wildcard is allowed.
     budgets: HashMap<DnsName, Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookup {
     position: Option<QueuePosition>,
-    /// Of a name that has [arrived](LookupScheduler::arrived).
+    /// The group while the name is in [`LookupScheduler::arrived`].
     group: Group,
-    /// A look-up is under way: the name waits for it.
+    /// A look-up is in progress: the name is not in the queue.
     running: bool,
-    /// What it gives does not count.
+    /// The result of the current look-up is to be ignored.
     discarded: bool,
-    /// Look-ups in a row that gave no address.
+    /// Look-ups in a row that found no address.
     barren: u32,
     not_before: Timestamp,
-    /// When the last one was over.
+    /// When the last one ended.
     done: Timestamp,
-    /// It is due at once, whatever else is said.
+    /// Due at once, whatever [`LookupScheduler::reschedule`] says.
     hurried: bool,
-    /// Its next look-up asks over TCP, too: there may be more addresses than a datagram has shown.
+    /// The next look-up also uses TCP: there may be more addresses than a datagram holds.
     over_tcp: bool,
-    /// It is only here since its answer was lost.
+    /// The name is here only because its answer was lost.
     lost: bool,
 }
 
-/// When a name is to be looked up next, as far as what is known of it tells.
+/// When a name is to be looked up next, by its state.
 #[derive(Clone, Debug)]
 pub(crate) enum NextLookup {
-    /// Nothing is known of it, and these namespaces have it in rules: at once, or when it has waited for long enough.
+    /// The name is new, and in rules of these namespaces. It is due at once, or after its back-off.
     Initial(SmallVec<[Namespace; 4]>),
-    /// When its first address expires. The look-up is spread over a part of the grace.
+    /// Due when its first address expires. The jitter is a part of the grace.
     Refresh { at: Timestamp, grace: Duration },
-    /// Nothing asks for it. If it is forgotten, nothing is remembered of its look-ups.
+    /// No look-up is needed. If the name is forgotten, its back-off goes too.
     Never { is_forgotten: bool },
 }
 
 impl LookupScheduler {
-    /// Whether names are looked up from now on. Every name must be rescheduled then.
+    /// Turns look-ups on or off. The caller must reschedule every name then.
     pub(crate) fn set_active(&mut self, is_active: bool) {
         self.is_active = is_active;
     }
@@ -103,7 +103,6 @@ impl LookupScheduler {
         self.is_active
     }
 
-    /// Sets when the name is looked up.
     pub(crate) fn reschedule(&mut self, name: &DnsName, next: NextLookup) {
         match next {
             NextLookup::Initial(namespaces) => self.enqueue_initial_lookup(name, &namespaces),
@@ -112,7 +111,7 @@ impl LookupScheduler {
         }
     }
 
-    /// The name is to be looked up at `at`. A name whose look-ups give nothing waits longer each time.
+    /// Sets the time of the look-up. The back-off of a name without answers may delay it.
     fn set(&mut self, name: &DnsName, at: Timestamp, grace: Duration) {
         let lookup = self.names.entry(name.clone()).or_default();
         self.lost -= usize::from(std::mem::take(&mut lookup.lost));
@@ -125,8 +124,7 @@ impl LookupScheduler {
         }
     }
 
-    /// Nothing is known of the name, which these namespaces have in rules: it is to be looked up at once, or when it has waited for long
-    /// enough.
+    /// The name is new, and in rules of these namespaces: due at once, or after its back-off.
     fn enqueue_initial_lookup(&mut self, name: &DnsName, namespaces: &[Namespace]) {
         let group = self.queue.least(namespaces);
         let lookup = self.names.entry(name.clone()).or_default();
@@ -147,14 +145,14 @@ impl LookupScheduler {
         }
     }
 
-    /// The name is not to be looked up, unless it was asked for whatever else is said; if it is `forgotten`, nothing is remembered
-    /// of it.
+    /// Cancels the look-up, unless it is hurried. If `forgotten`, the back-off of the name goes
+    /// too.
     fn unset(&mut self, name: &DnsName, forgotten: bool) {
         if self.names.get(name).is_some_and(|lookup| lookup.hurried) {
             return;
         }
         self.put(name, None, None);
-        // One that is under way is forgotten when it is over, so that it is not asked for twice.
+        // A running look-up keeps its entry until it ends, so that no second one starts beside it.
         let is_running = self.names.get(name).is_some_and(|lookup| lookup.running);
         if forgotten && !is_running {
             let lookup = self.names.remove(name);
@@ -163,7 +161,8 @@ impl LookupScheduler {
         }
     }
 
-    /// The name is to be looked up now, whatever it waits for, or a while after it just was.
+    /// Makes the name due now regardless of its back-off, but not within [`HURRY_INTERVAL`] after
+    /// its last look-up.
     pub(crate) fn hurry(&mut self, name: &DnsName, now: Timestamp) {
         let ready = |lookup: &&mut Lookup| !lookup.running && !lookup.hurried;
         if let Some(lookup) = self.names.get_mut(name).filter(ready) {
@@ -175,21 +174,21 @@ impl LookupScheduler {
         }
     }
 
-    /// The next look-up of the name, or the one after that which is under way, asks over TCP, too.
+    /// The next look-up of the name uses TCP too.
     pub(crate) fn use_tcp(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.over_tcp = true;
         }
     }
 
-    /// Whether a name that was just taken is to be asked for over TCP, too.
+    /// Whether the look-up that just began uses TCP too.
     pub(crate) fn takes_tcp(&mut self, name: &DnsName) -> bool {
         let lookup = self.names.get_mut(name);
         lookup.is_some_and(|lookup| std::mem::take(&mut lookup.over_tcp))
     }
 
-    /// The name is to be looked up at `at` or, if it just was, a while after that; whether or not anything is known of it. What
-    /// is due earlier stays.
+    /// Makes the name due at `at`, whether or not it is known, but not within [`HURRY_INTERVAL`]
+    /// after its last look-up. An earlier time stays.
     pub(crate) fn ask(&mut self, name: &DnsName, at: Timestamp) {
         let is_due = |due: Timestamp| due <= at;
         if self.due(name).is_some_and(is_due) {
@@ -199,7 +198,8 @@ impl LookupScheduler {
         self.hurry(name, at);
     }
 
-    /// The same now for a name whose answer was lost. Returns false if it is one too many of those of which nothing is known.
+    /// [`LookupScheduler::ask`] for a name whose answer was lost. Returns false if there are too
+    /// many of these.
     pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
         if !self.names.contains_key(name) {
             if self.lost >= MAX_LOST {
@@ -217,19 +217,20 @@ impl LookupScheduler {
         true
     }
 
-    /// The name was evicted. What a look-up gives that is under way would bring it back, with no client that asked for it.
+    /// The name was evicted. The result of a running look-up would bring it back, with no client
+    /// that queried it.
     pub(crate) fn discard(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.discarded = lookup.running;
         }
     }
 
-    /// Whether what the look-up gives that is under way does not count.
+    /// Whether the result of the running look-up is to be ignored.
     pub(crate) fn is_discarded(&self, name: &DnsName) -> bool {
         self.names.get(name).is_some_and(|lookup| lookup.discarded)
     }
 
-    /// A client got addresses for the name: what our own look-ups gave before no longer counts.
+    /// A client got addresses for the name, so the back-off of failed look-ups ends.
     pub(crate) fn reset_backoff(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.discarded = false;
@@ -241,15 +242,16 @@ impl LookupScheduler {
         }
     }
 
-    /// The clock was set, or nothing could be looked up for a while: nothing is due by the old time, and nothing waits for it.
-    /// Every name must be set anew. Returns whether any was to be asked for again, whatever it waits for: that is forgotten.
+    /// The clock was set, or look-ups were impossible for a while: all times and back-offs are
+    /// dropped. The caller must reschedule every name. Returns whether any name was hurried: that
+    /// is dropped too.
     pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
         let was_asking = self.names.values().any(|lookup| lookup.hurried);
         self.queue.clear();
         self.arrived.clear();
         self.budgets.clear();
         self.now = now;
-        // Nobody sets these anew.
+        // The caller does not reschedule these.
         self.names.retain(|_, lookup| !lookup.lost);
         self.lost = 0;
         for lookup in self.names.values_mut() {
@@ -261,7 +263,7 @@ impl LookupScheduler {
         was_asking
     }
 
-    /// Takes the name out of its queue and puts it in at another time, or nowhere.
+    /// Moves the name to another time in the queue, or removes it.
     fn put(&mut self, name: &DnsName, due: Option<Timestamp>, unknown: Option<Group>) {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
@@ -272,7 +274,7 @@ impl LookupScheduler {
         let old = std::mem::replace(&mut lookup.position, new);
         if let Some(old) = old {
             self.queue.remove(old, name);
-            // A turn that is not used is for others.
+            // Gives back the turn of its wildcard if it is not used.
             let budget = name
                 .wildcard()
                 .and_then(|above| self.budgets.get_mut(&above));
@@ -285,7 +287,7 @@ impl LookupScheduler {
         }
     }
 
-    /// Names that are due at once are so from now on.
+    /// Moves the names that are due at once into the queue.
     fn arrive(&mut self, now: Timestamp) {
         self.now = now;
         for name in std::mem::take(&mut self.arrived) {
@@ -294,13 +296,15 @@ impl LookupScheduler {
         }
     }
 
-    /// Whether [`LookupScheduler::pop`] may have something. Names that are due at once are due from this call on.
+    /// Whether [`LookupScheduler::pop`] may return a name. Names that are due at once get this
+    /// time.
     pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
         self.arrive(now);
         self.next().is_some_and(|at| at <= now)
     }
 
-    /// Takes the next name whose time has come, with when that was. `found_by` tells which wildcard alone wants it.
+    /// Takes the next due name, with its due time. `found_by` gives the wildcard if no rule has the
+    /// name itself.
     pub(crate) fn pop(
         &mut self,
         now: Timestamp,
@@ -316,7 +320,8 @@ impl LookupScheduler {
                 let turn = (*budget).max(now.before(BURST));
                 *budget = turn + WILDCARD_INTERVAL;
                 if turn > now {
-                    // In the order in which they were due, and for good: who is put off again and again is never asked.
+                    // The turn is fixed in order of due times: if it were assigned again later, a
+                    // name could starve.
                     let position = QueuePosition { turn, ..position };
                     lookup.position = Some(position);
                     self.queue.insert(position, name);
@@ -332,8 +337,8 @@ impl LookupScheduler {
         }
     }
 
-    /// The look-up of the name is over. Without an address the next one waits: 30 min for a wildcard's own name, which
-    /// few zones have; 5 s ten times and then up to 2 min for others.
+    /// The look-up has ended. Without an address the name backs off. A wildcard itself waits 30
+    /// min, since few zones have one. Other names wait 5 s ten times, then up to 2 min.
     pub(crate) fn done(&mut self, name: &DnsName, fruitful: bool, now: Timestamp) {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
@@ -355,31 +360,30 @@ impl LookupScheduler {
         }
     }
 
-    /// When [`LookupScheduler::pop`] has something, or may have.
+    /// The earliest time at which [`LookupScheduler::pop`] may return a name.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let arrived = (!self.arrived.is_empty()).then(Timestamp::default);
         self.queue.next().into_iter().chain(arrived).min()
     }
 
-    /// When the name is looked up; long ago if that is at once.
+    /// When the name is due; the epoch if it is due at once.
     pub(crate) fn due(&self, name: &DnsName) -> Option<Timestamp> {
         let position = self.names.get(name)?.position;
         let at_once = || self.arrived.contains(name).then(Timestamp::default);
         position.map(QueuePosition::at).or_else(at_once)
     }
 
-    /// Look-ups of the name in a row that gave no address.
     pub(crate) fn barren(&self, name: &DnsName) -> u32 {
         self.names.get(name).map_or(0, |lookup| lookup.barren)
     }
 
-    /// Names that are waiting or under way.
+    /// Names that wait or are looked up now.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
 }
 
-/// After look-ups that gave nothing: 5 s ten times, then doubling up to 2 min.
+/// The back-off: 5 s ten times, then doubling up to 2 min.
 fn retry_after(barren: u32) -> Duration {
     let doublings = (barren + 1).saturating_sub(10).min(5);
     (Duration::from_secs(5) * 2_u32.pow(doublings)).min(Duration::from_secs(120))
@@ -390,7 +394,8 @@ fn jitter(name: &DnsName, at: Timestamp, grace: Duration) -> Duration {
     spread(name, at, MAX_JITTER.min(grace / 4))
 }
 
-/// A part of the range, in whole milliseconds. The same for the same time, so that computing it again moves nothing.
+/// A share of the range in whole milliseconds, derived from name and time: computing it again gives
+/// the same.
 pub(crate) fn spread(name: &DnsName, at: Timestamp, range: Duration) -> Duration {
     let millis = u64::try_from(range.as_millis()).unwrap_or(u64::MAX - 1);
     Duration::from_millis(FixedState::default().hash_one((name, at)) % (millis + 1))

@@ -1,4 +1,4 @@
-//! The DNS servers to ask, and where the list of them comes from.
+//! The DNS servers to query, and the sources of the list.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,26 +18,25 @@ use tracing::{info, warn};
 
 use super::spec::{DNS_PORT, ResolverSpec, is_host};
 
-/// The file that says whom the host, or the pod, asks.
+/// The resolver configuration of the host or the pod.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// How often the file is read. It is often a bind mount, whose replacement no file system event tells.
+/// The interval of reading the file. It is often a bind mount, whose replacement raises no file
+/// system event.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// More of the file is not read, in octets.
+/// The most octets read of the file.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// A DNS server.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Server {
-    /// Its address and port.
     pub address: SocketAddr,
-    /// Whether it is only asked over TCP, never over UDP.
+    /// Whether it is queried over TCP only.
     pub tcp_only: bool,
 }
 
 impl Server {
-    /// A server that is asked over UDP, and over TCP where the answer does not fit.
+    /// A server that is queried over UDP first.
     pub fn udp(address: SocketAddr) -> Self {
         Self {
             address,
@@ -46,28 +45,25 @@ impl Server {
     }
 }
 
-/// The servers that may be asked now. Whoever knows them sends them into a [`watch`] channel; their order means nothing.
+/// The servers to query now, in a [`watch`] channel; their order has no meaning.
 pub type Servers = Arc<[Server]>;
 
-/// A list of servers that needs no Kubernetes.
+/// A list of servers from outside Kubernetes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ServerSource {
-    /// Always these.
     Fixed(Servers),
-    /// The `nameserver` lines of a file (resolv.conf(5)), as it is at the time.
+    /// The `nameserver` lines of a file (resolv.conf(5)), followed as it changes.
     ResolvConf {
-        /// The file.
         path: PathBuf,
-        /// Whether the servers are asked over TCP alone, whatever the file's options say.
+        /// Whether the servers are queried over TCP only, whatever the file's options say.
         tcp_only: bool,
-        /// How often the file is read.
         interval: Duration,
     },
 }
 
 impl ServerSource {
-    /// Where the servers of a `--resolver` come from; nothing for those that another task has to find (`kube`), and for
-    /// `none`.
+    /// The source for a `--resolver`; `None` for `kube`, where another task finds the servers, and
+    /// for `none`.
     pub fn of(spec: &ResolverSpec) -> Option<Self> {
         let file = |tcp_only| Self::ResolvConf {
             path: RESOLV_CONF.into(),
@@ -84,8 +80,8 @@ impl ServerSource {
         }
     }
 
-    /// Sends the list, and again whenever it changes, until `shutdown`. A file that cannot be read, or names no server,
-    /// leaves the list as it is, with a warning.
+    /// Sends the list, and again whenever it changes, until `shutdown`. If the file cannot be read
+    /// or names no server, it warns and leaves the list as it is.
     ///
     /// # Errors
     /// None.
@@ -111,7 +107,7 @@ impl ServerSource {
                 };
                 let mut ticks = interval(every);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                // Also if there is none: who waits for the list shall know.
+                // The first list is sent even if it is empty, since look-ups wait for it.
                 file.read(&servers).await;
                 servers.send_modify(|_| ());
                 while shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -123,11 +119,10 @@ impl ServerSource {
     }
 }
 
-/// The file that is read again and again.
 struct ResolvConf {
     path: PathBuf,
     tcp_only: bool,
-    /// What was there at the last reading, or why it could not be read: nothing is said twice.
+    /// The content at the last reading, or why reading failed: the same is not logged twice.
     seen: Option<Result<Vec<u8>, String>>,
 }
 
@@ -139,14 +134,16 @@ impl ResolvConf {
         }
         let path = self.path.display();
         match &read {
-            Err(error) => warn!(%path, error, "the DNS servers cannot be read, those known stay"),
+            Err(error) => {
+                warn!(%path, error, "cannot read the file of DNS servers: look-ups keep using the last list")
+            }
             Ok(content) => {
                 let (found, malformed) = parse(&String::from_utf8_lossy(content), self.tcp_only);
                 for (line, error) in malformed {
                     warn!(%path, line, error, "line skipped");
                 }
                 if found.is_empty() {
-                    warn!(%path, "no DNS server is named, those known stay");
+                    warn!(%path, "the file names no DNS server: look-ups keep using the last list; add a `nameserver` line");
                 } else {
                     let found: Servers = found.into();
                     if send_if_changed(servers, Arc::clone(&found)) {
@@ -166,7 +163,8 @@ impl ResolvConf {
     }
 }
 
-/// The servers of a resolv.conf(5), each once, and its malformed lines by number, counted from 1, with what is wrong.
+/// The servers of a resolv.conf(5) without duplicates, and the errors of malformed lines by line
+/// number.
 fn parse(text: &str, tcp_only: bool) -> (Vec<Server>, Vec<(usize, String)>) {
     let (mut addresses, mut malformed) = (Vec::new(), Vec::new());
     let mut use_tcp = tcp_only;
@@ -181,7 +179,7 @@ fn parse(text: &str, tcp_only: bool) -> (Vec<Server>, Vec<(usize, String)>) {
                 Ok(address) => addresses.push(address),
                 Err(error) => malformed.push((number, error)),
             },
-            // The last `options` line need not repeat what an earlier one said: options add up.
+            // `options` lines add up: a later one does not reset an earlier one.
             Some("options") => use_tcp |= words.any(|word| word == "use-vc"),
             _ => {}
         }
@@ -195,15 +193,15 @@ fn parse(text: &str, tcp_only: bool) -> (Vec<Server>, Vec<(usize, String)>) {
 
 fn parse_nameserver(word: Option<&str>) -> Result<SocketAddr, String> {
     let text = word.ok_or("`nameserver` without an address")?;
-    // With a numeric scope (`fe80::1%2`) it is a socket address, but no IP address.
+    // With a numeric scope (`fe80::1%2`) it parses as a socket address only.
     let address = match text.parse::<IpAddr>() {
         Ok(address) => SocketAddr::new(address, DNS_PORT),
         Err(_) => format!("[{text}]:{DNS_PORT}")
             .parse()
-            .map_err(|_| format!("`{text}` is no IP address"))?,
+            .map_err(|_| format!("`{text}` is not an IP address"))?,
     };
     if !is_host(address.ip()) {
-        return Err(format!("`{text}` can be no DNS server"));
+        return Err(format!("`{text}` cannot be a DNS server's address"));
     }
     Ok(address)
 }

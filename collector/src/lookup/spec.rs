@@ -1,4 +1,4 @@
-//! The flag that says which servers to ask: `--resolver`.
+//! The flag with the servers to query: `--resolver`.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6},
@@ -8,36 +8,38 @@ use std::{
 /// The port of a DNS server (RFC 1035 section 4.2).
 pub(super) const DNS_PORT: u16 = 53;
 
-/// Whom to ask: `--resolver`.
+/// The value of `--resolver`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ResolverSpec {
     /// `kube`: the pods behind the cluster's DNS service.
     Kube,
     /// `resolv.conf`: the name servers of `/etc/resolv.conf`.
     ResolvConf,
-    /// `resolv.conf-tcp`: the same, over TCP alone.
+    /// `resolv.conf-tcp`: the same, over TCP only.
     ResolvConfTcp,
-    /// `10.0.0.10:53,[fd00::1]`: these, each once and at least one; port 53 where none is given.
+    /// `10.0.0.10:53,[fd00::1]`: at least one, without duplicates; the default port is 53.
     Servers(Vec<SocketAddr>),
-    /// `none`: nobody; nothing is looked up.
+    /// `none`: no look-ups.
     None,
 }
 
 /// Why a text is not a [`ResolverSpec`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// There is no server in the list.
+    /// The list is empty.
     #[error(
-        "nothing is given: kube, resolv.conf, resolv.conf-tcp, none, or servers such as 10.0.0.10:53,[fd00::1]"
+        "the value is empty: give kube, resolv.conf, resolv.conf-tcp, none, or servers such as 10.0.0.10:53,[fd00::1]"
     )]
     Empty,
-    /// An element of the list is no address.
+    /// An element is not an address.
     #[error(
-        "`{0}` is no IP address, perhaps with a port: 10.0.0.10, 10.0.0.10:53, [fd00::1], [fd00::1]:53"
+        "`{0}` is not an IP address with an optional port: 10.0.0.10, 10.0.0.10:53, [fd00::1], [fd00::1]:53"
     )]
     Address(String),
-    /// An element of the list is an address that no server can have.
-    #[error("`{0}` can be no DNS server: the address must be one host's, and the port 1 to 65535")]
+    /// No host can have the address of an element.
+    #[error(
+        "`{0}` cannot be a DNS server: the address must be one host's, and the port 1 to 65535"
+    )]
     NoServer(String),
 }
 
@@ -65,7 +67,7 @@ impl FromStr for ResolverSpec {
     }
 }
 
-/// IPv6 needs brackets: in `fd00::1:53` nobody can tell the port from the address.
+/// IPv6 needs brackets: `fd00::1:53` is itself an address.
 fn parse_server(text: &str) -> Result<SocketAddr, SpecError> {
     let error = || SpecError::Address(text.to_owned());
     let server = if let Ok(server) = text.parse::<SocketAddr>() {

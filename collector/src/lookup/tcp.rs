@@ -1,5 +1,6 @@
-//! The TCP connections to a server, used again and again (RFC 7766 section 6.2.1), but each by one query at a time: CoreDNS
-//! answers the queries of a connection one after the other, so a slow name would hold up those behind it.
+//! TCP connections to a server, which are reused (RFC 7766 section 6.2.1), but by one query at a
+//! time. CoreDNS answers the queries of a connection in order, so a slow name would delay those
+//! behind it.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -14,11 +15,11 @@ use parking_lot::Mutex;
 
 use super::provider::Provider;
 
-/// What a new connection needs to know.
+/// The parameters of a new connection.
 pub(super) struct Dial<'a> {
     pub(super) provider: &'a Provider,
     pub(super) server: SocketAddr,
-    /// How long an answer may take.
+    /// The time-out of an answer.
     pub(super) timeout: Duration,
 }
 
@@ -29,18 +30,19 @@ impl Dial<'_> {
     }
 }
 
-/// The connections that nobody uses now. There are never more than there were queries at the same time.
+/// The idle connections, never more than the most queries that ran at once.
 #[derive(Default)]
 pub(super) struct Connections {
     idle: Mutex<Vec<DnsExchange<Provider>>>,
 }
 
 impl Connections {
-    /// Asks, and gives the first answer that `fits`. A connection that the server had closed in the meantime, as it may at
-    /// any time, is made anew; one that brought no answer is not used again.
+    /// Sends the query and returns the first answer that `fits`. If the server has closed a reused
+    /// connection, as it may at any time, the query is sent over a new one. A connection without an
+    /// answer is not reused.
     ///
     /// # Errors
-    /// No connection, none that lasts, or no answer in time.
+    /// No connection, every connection broke, or no answer in time.
     pub(super) async fn ask(
         &self,
         dial: &Dial<'_>,

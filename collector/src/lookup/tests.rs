@@ -1,5 +1,5 @@
-//! Look-ups against servers that do what a test says. Where no time-out is expected, the limits are far; where one is, they
-//! are near.
+//! Look-ups against scripted servers. Limits are long where a test expects no time-out, and short
+//! where it does.
 
 mod answers;
 mod fairness;
@@ -20,7 +20,7 @@ use crate::{
     guards::Guards,
 };
 
-/// For what must come.
+/// For events that must come.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 const A: &str = "192.0.2.1";
@@ -46,7 +46,7 @@ fn hasty() -> Config {
     }
 }
 
-/// A scripted server as the resolver is told of it.
+/// A scripted server as an entry of the list of servers.
 trait AsServer {
     fn server(&self) -> Server;
     fn tcp_server(&self) -> Server;
@@ -75,7 +75,6 @@ fn request(name: &str, known: usize) -> Request {
     }
 }
 
-/// The task under test.
 struct Resolving {
     requests: mpsc::Sender<Request>,
     rounds: mpsc::Receiver<LookupResult>,
@@ -159,7 +158,7 @@ impl Resolving {
     }
 }
 
-/// One look-up of `www.example.com` with nothing known.
+/// One look-up of `www.example.com` without known addresses.
 async fn look_up(config: Config, servers: &[Server]) -> LookupResult {
     let mut resolving = Resolving::start(config, servers);
     let result = resolving.look_up("www.example.com", 0).await;
@@ -200,7 +199,7 @@ fn failure(outcome: &FamilyOutcome) -> Failure {
     }
 }
 
-/// A server that knows one address of each family, with a TTL of 30 s.
+/// A server with one address of each family, with a TTL of 30 s.
 async fn good() -> Scripted {
     Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await
 }

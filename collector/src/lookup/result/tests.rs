@@ -1,4 +1,4 @@
-//! How replies of several servers add up.
+//! How the replies of several servers are combined.
 
 use std::io;
 

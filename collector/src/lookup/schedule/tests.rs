@@ -68,7 +68,7 @@ fn ten_thousand_new_names_hold_up_no_known_one() {
     let is_known = |name: &DnsName| name.as_str().contains("known");
     let known = due.iter().filter(|name| is_known(name)).count();
     assert_eq!((known, due.len()), (300, 350));
-    // Of the known ones, the last had at most a third as many before it.
+    // The last known name came after at most a third as many new ones.
     let last = due.iter().rposition(is_known).unwrap();
     assert!(last < 400, "{last}");
 }
@@ -113,7 +113,7 @@ fn a_new_name_is_held_up_by_three_known_ones_at_most() {
 fn a_wildcards_names_are_looked_up_100_in_a_second_and_all_have_their_turn() {
     let mut schedule = LookupScheduler::default();
     let names = names(1024, "example.com");
-    // Names under another one have nothing to do with it.
+    // Names under another wildcard have a rate of their own.
     let other = name("www.example.org".to_owned());
     for name in &names {
         schedule.set(name, at(0), GRACE);
@@ -121,7 +121,7 @@ fn a_wildcards_names_are_looked_up_100_in_a_second_and_all_have_their_turn() {
     schedule.set(&other, at(0), GRACE);
     let mut count: HashMap<DnsName, usize> = HashMap::new();
     let mut total = 0;
-    // Every name is due again 5 s after it was looked up: twice as many as the rate lets.
+    // Every name is due again 5 s after its look-up: twice as many as the rate allows.
     for millis in 0..120_000_u64 {
         let now = at(millis);
         while let Some((name, due)) = schedule.pop(now, DnsName::wildcard) {
@@ -152,7 +152,7 @@ fn a_turn_that_is_not_used_is_for_others() {
     }
     let at_once = std::iter::from_fn(|| schedule.pop(at(0), DnsName::wildcard)).count();
     assert_eq!(at_once, 101);
-    // The rest are put off, and then seen in clients' answers.
+    // The others are delayed, and then clients' answers have them.
     for name in &names {
         schedule.set(name, at(30_000), Duration::ZERO);
     }

@@ -1,4 +1,4 @@
-//! Lists of servers, and the file that changes.
+//! Lists of servers, and a resolv.conf that changes.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn name_servers_are_read_and_malformed_lines_are_named() {
     assert_eq!(servers, expected.map(|text| server(text, false)));
     let lines: Vec<_> = malformed.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [8, 9, 10]);
-    assert_eq!(malformed[0].1, "`dns.example.com` is no IP address");
+    assert_eq!(malformed[0].1, "`dns.example.com` is not an IP address");
 }
 
 #[test]
@@ -85,7 +85,7 @@ async fn the_file_is_read_again_when_it_changes() {
         interval: Duration::from_millis(1),
     };
     let task = tokio::spawn(source.run(sender, shutdown.clone()));
-    // As editors and kubelets do it.
+    // Replaced by rename, as editors and kubelets do.
     let replace = |text: &str| {
         let new = folder.path().join("new");
         fs::write(&new, text).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked, and how answers are read.
+//! Which queries are sent, and how answers are decoded.
 
 use super::*;
 
@@ -143,7 +143,7 @@ async fn what_another_server_says_in_full_completes_a_truncated_answer_whose_tcp
         Scripted::start(whole).await,
     ];
     let list: Vec<_> = servers.iter().map(Scripted::server).collect();
-    // Whichever is asked first.
+    // Several times, since the order of the servers is random.
     for _ in 0..10 {
         let result = look_up(patient(), &list).await;
         assert!(is_complete(&result.v4) && is_complete(&result.v6));
@@ -160,7 +160,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
     let result = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert!(!is_complete(&result.v4));
-    // Truncated and empty says that there is something, not that there is nothing.
+    // An empty truncated answer means that there are addresses, not that there are none.
     let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
     assert_eq!(failure(&result.v6), refused);
 }
@@ -223,7 +223,7 @@ async fn an_answer_of_64_kib_over_tcp_is_read_whole() {
     assert_eq!(result.v6, FamilyOutcome::NoData);
 }
 
-/// What an attacker or a broken server sends in the place of the answer.
+/// Replies of an attacker or a broken server instead of the answer.
 fn forgeries(asked: &Asked) -> Vec<Say> {
     let evil = ["192.0.2.66", "2001:db8::66"];
     let mut other_id = asked.addresses(&evil, 30);
@@ -288,7 +288,8 @@ async fn forged_replies_are_ignored_over_tcp_too() {
 
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_is_a_failure() {
-    // A chain longer than any resolver follows: hickory reads it, our reader does not.
+    // A chain longer than any resolver follows: hickory decodes it, this project's decoder does
+    // not.
     let server = Scripted::start(|asked| {
         use hickory_proto::rr::{RData, Record, rdata::CNAME};
         let mut reply = asked.reply(ResponseCode::NoError);

@@ -1,4 +1,5 @@
-//! The look-ups of a namespace beside thousands of names of another, whose servers are silent: the controller and the turns, on a simulated clock.
+//! Look-ups of one namespace beside thousands of names of another whose servers are silent, with
+//! the controller and the turns on a simulated clock.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::{
     rules::{RetentionPolicy, Wanted},
 };
 
-/// What a server that answers takes, and a look-up that nobody answers.
+/// The time of a look-up with an answer, and of one without.
 const ANSWER: i64 = 20;
 const SILENCE: i64 = 5000;
 
@@ -23,11 +24,11 @@ struct World {
     clients: Clients,
     wanted: Wanted,
     fairness: Turns,
-    /// What is under way, by when it is over.
+    /// Running look-ups by the time of their end.
     running: BTreeMap<(i64, u64), Turn>,
     count: u64,
     now: i64,
-    /// How late names that are known were asked for.
+    /// The lateness of the refreshes.
     late: Vec<i64>,
     answered: Vec<DnsName>,
 }
@@ -68,7 +69,7 @@ impl World {
         }
     }
 
-    /// A namespace has so many names more in its rules.
+    /// Adds so many names to the rules of a namespace.
     fn want(&mut self, namespace: &str, label: &str, count: usize) {
         let number = self.clients.number(namespace);
         let seconds = Duration::from_secs;
@@ -147,7 +148,7 @@ impl World {
         }
     }
 
-    /// Passes until the name is answered, and returns how many milliseconds that takes.
+    /// Runs until the name has an answer, and returns the milliseconds.
     async fn until_answered(&mut self, name: &str) -> i64 {
         let (name, start) = (DnsName::parse(name).unwrap(), self.now);
         while !self.answered.contains(&name) {
@@ -160,7 +161,7 @@ impl World {
         self.now - start
     }
 
-    /// The refreshes of so many seconds: how late the 99th of a hundred is.
+    /// Runs for so many seconds, and returns the 99th percentile of the lateness of refreshes.
     async fn lateness(&mut self, seconds: i64) -> i64 {
         self.late.clear();
         self.pass(seconds * 1000).await;
@@ -188,7 +189,7 @@ async fn eight_thousand_silent_names_of_a_namespace_hold_up_no_other() {
         "{beside} ms, and {alone} alone"
     );
 
-    // All of them are tried again by now.
+    // All of them have been tried again by now.
     world.want("team", "later", 1);
     let then = world.until_answered("later0.example.com").await;
     assert!(then < 1000, "{then} ms");

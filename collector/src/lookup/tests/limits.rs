@@ -1,4 +1,4 @@
-//! Who is asked, for how long, and how many at the same time.
+//! Limits: the servers queried, the time-outs, and the number of queries at once.
 
 use tokio::net::UdpSocket;
 
@@ -17,7 +17,7 @@ async fn with_nothing_or_one_known_one_server_is_asked() {
     assert_eq!(asked, 4, "two families, twice");
 }
 
-/// Servers each of which knows an address of its own.
+/// Servers that each have an address of their own.
 async fn rotating(count: usize) -> Vec<Scripted> {
     let mut servers = Vec::new();
     for i in 1..=count {
@@ -127,7 +127,8 @@ async fn a_lost_datagram_is_sent_again() {
     assert_eq!(ports.len(), 4, "each sending has a port of its own");
 }
 
-/// A port that nobody listens on and, while the socket lives, nobody can take: the socket hears one peer alone.
+/// A port without a DNS server, which no other process can take while the socket lives: it is
+/// connected to one peer.
 async fn nobody() -> (Server, UdpSocket) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.connect("127.0.0.1:1").await.unwrap();
@@ -305,7 +306,7 @@ async fn a_round_ends_in_time_when_nobody_answers() {
         asked.iter().filter(|asked| **asked > 0).count() >= 2,
         "{asked:?}"
     );
-    // The deadline holds up to what a busy machine adds.
+    // The margin covers a busy machine.
     assert!(
         result.duration() < config.total * 10,
         "{:?}",
@@ -367,7 +368,7 @@ async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
         ..hasty()
     };
     let mut resolving = Resolving::start(config.clone(), &[server.server()]);
-    // Two at a time, so the last ones wait for longer than a look-up takes.
+    // Two run at a time, so the last names wait longer than a look-up may take.
     let slow = 10;
     assert!(config.timeout * slow / 2 > config.total);
     for i in 0..slow {
@@ -419,7 +420,7 @@ async fn names_that_nobody_answered_for_leave_room_for_others() {
         let result = resolving.result().await;
         assert_eq!(result.failed(), Some(Failure::Timeout));
     }
-    // They are known now: the others, which come after all of them, do not wait for them.
+    // They are known as unresponsive now, so the names after them do not wait for them.
     look_up_slow(&resolving).await;
     for i in 0..slow {
         resolving.request(&format!("host{i}.example.com"), 0).await;
@@ -442,7 +443,7 @@ async fn names_that_nobody_answered_for_leave_room_for_others() {
     for _ in before..slow {
         resolving.result().await;
     }
-    // Now they are answered, each one.
+    // Now the server answers each of them.
     look_up_slow(&resolving).await;
     for _ in 0..slow {
         assert_eq!(resolving.result().await.failed(), None);

@@ -1,4 +1,4 @@
-//! What a namespace may take of the room for look-ups.
+//! The capacity that one namespace may take.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn names_whose_servers_are_silent_hold_up_no_other_namespace() {
         let result = resolving.result().await;
         answered += usize::from(result.name.as_str().starts_with("www"));
     }
-    // What is silent takes all of its time.
+    // Silent names take all of their time.
     assert!(began.elapsed() < total, "{:?}", began.elapsed());
     resolving.end().await;
 }

@@ -1,4 +1,4 @@
-//! Servers that come and go, and the end.
+//! Changes of the list of servers, and the end of the task.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ async fn shutdown_ends_what_is_under_way() {
     }
     wait_until("queries are under way", || !hole.asked().is_empty()).await;
     resolving.end().await;
-    // It ended before anything was due to be sent again.
+    // It ended before any datagram was due to be sent again.
     let asked = hole.asked();
     let questions: HashSet<_> = asked.iter().map(|it| (it.name(), it.is_v4())).collect();
     assert_eq!(questions.len(), asked.len());
@@ -90,7 +90,7 @@ async fn without_a_controller_the_task_waits_for_shutdown() {
     timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
 }
 
-/// A look-up at a server, and at one beside it: what both say.
+/// A look-up at a server and at an additional one, and the results of both.
 async fn auxiliary_servers(
     config: Config,
     server: &Scripted,
@@ -106,7 +106,7 @@ async fn auxiliary_servers(
     let result = resolving.look_up("www.example.com", 0).await;
     let queries = |asked: &Asked| asked.name() == "www.example.com.";
     wait_until("the other was asked", || other.count(queries) >= 2).await;
-    // Both families of it are answered, or given up.
+    // Both families have an answer or a failure.
     let said = timeout(Duration::from_secs(1), said.recv()).await;
     resolving.end().await;
     (result, said.ok().flatten())
