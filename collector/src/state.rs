@@ -1,16 +1,20 @@
-//! What is known of the names of one `DNSNameResolver`, and the status that follows from it. No IO: time is a parameter.
+//! The state of the names of one `DNSNameResolver`, and the status derived from it. No IO: time is
+//! a parameter.
 //!
-//! - [`NameState`] takes in [observations](crate::observation::Observation), failed look-ups and the statuses of others, and
-//!   forgets.
-//! - [`StatusUpdate::new`] tells the status that the store should have, if it differs from the one that it has.
+//! - [`NameState`] takes in [observations](crate::observation::Observation), failed look-ups and
+//!   the statuses of other writers, and removes addresses.
+//! - [`StatusUpdate::new`] renders the status that the store should have, if it differs from the
+//!   stored one.
 //!
-//! What is kept: `name_state` (all of an object), `name_list`, `name` (a name and its addresses), `askers` (clients that asked), `stored` (a
-//! status), `removed` (what just left).
+//! State: `name_state` (all of an object), `name_list`, `name` (a name and its addresses), `askers`
+//! (clients that queried a name), `stored` (a status), `removed` (addresses that just left).
 //!
-//! What changes it: `looked_up` and `without_addresses` (look-ups), `additions` (other writers), `removal` (when addresses leave, and what
-//! else removes them), `evict` and `leaving` (limits, and the order in which names leave).
+//! Changes: `looked_up` and `without_addresses` (look-ups), `additions` (other writers), `removal`
+//! (when addresses leave, and every cause of removal), `evict` and `leaving` (limits, and the order
+//! in which names leave).
 //!
-//! What follows: `render` (the next status), `condition` (its reasons), `count`, `update_count`, `address_stats` and `failing_names`.
+//! Results: `render` (the next status), `condition` (its reasons), `count`, `update_count`,
+//! `address_stats` and `failing_names`.
 
 mod additions;
 mod address_stats;
@@ -49,29 +53,31 @@ pub use self::{
     stored::Stored,
 };
 
-/// The bounds within which answers are believed.
+/// The limits of one object and its addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// The floor for every TTL, at least a second; counted in whole seconds, rounded up.
+    /// The floor for every TTL, at least a second, rounded up to whole seconds.
     pub min_ttl: Duration,
     /// The ceiling for every TTL; wins over the floor.
     pub max_ttl: Duration,
     /// How long an address stays after its expiry.
     pub grace: Duration,
-    /// How long an address stays after it was last in an answer, if that is longer.
+    /// How long an address stays after the last answer with it, if that is later.
     pub retain: Duration,
-    /// How long an address stays after it was last in an answer while its name cannot be looked up.
+    /// How long an address stays after the last answer with it while look-ups of its name fail.
     pub max_stale: Duration,
-    /// A regular name under a wildcard that no client asked for in this time is no longer looked up.
+    /// A regular name under a wildcard is no longer looked up if no client queried it in this time.
     pub wildcard_idle: Duration,
-    /// Whether names are looked up at all. If not, addresses leave on their times alone.
+    /// Whether names are looked up at all. Otherwise addresses leave by their times alone.
     pub lookups: bool,
-    /// Addresses of a name. Over it the oldest-seen go.
+    /// Addresses of a name. Beyond it, the addresses seen longest ago go.
     pub addresses_per_name: usize,
-    /// Regular names under a wildcard. Over it names go in an order in which nobody takes the place of others.
+    /// Regular names under a wildcard. Beyond it, names go in the order of [`leaving`], which
+    /// protects each namespace's names from the others.
     pub names_per_wildcard: usize,
-    /// Bytes of an object as the API server stores it, `managedFields` included (etcd's limit is 1.5 MiB a request). It
-    /// is estimated, generously, and beats the two counts above.
+    /// Bytes of an object as the API server stores it, with `managedFields` (etcd's limit is 1.5
+    /// MiB a request). The estimate is generous. This limit takes precedence over the two counts
+    /// above.
     pub object_bytes: usize,
 }
 
@@ -93,7 +99,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The TTL in whole seconds that is used for an answer's.
+    /// An answer's TTL in whole seconds, within the limits.
     pub(crate) fn clamp(&self, ttl: u32) -> u32 {
         let floor = self.min_ttl.as_millis().div_ceil(1000).max(1);
         let ceiling = u128::from(self.max_ttl.as_secs()).clamp(1, i32::MAX as u128);
@@ -101,12 +107,12 @@ impl Limits {
     }
 }
 
-/// How far a stored expiry may be from the true one before it is written again: min(5 s, TTL / 2).
+/// How far a stored expiry may be from the known one before it is written again: min(5 s, TTL / 2).
 fn tolerance(ttl: u32) -> Duration {
     Duration::from_secs(5).min(Duration::from_millis(u64::from(ttl) * 500))
 }
 
-/// Room for one more, and a quarter: most lists have one element for ever.
+/// Reserves room for one more element and a quarter: most lists keep one element for ever.
 pub(crate) fn make_room<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact(1 + list.len() / 4);

@@ -1,4 +1,4 @@
-//! Addresses that are added to a status as it stands, without anything else that is known.
+//! Adds addresses to a stored status without the rest of the state.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -13,31 +13,27 @@ use super::{
     stored::{StoredAddress, StoredName},
 };
 
-/// An address that a client was told.
+/// An address that a client got in an answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Addition {
-    /// The name that was answered with it.
     pub name: DnsName,
-    /// The address.
     pub ip: IpAddr,
     /// Its TTL in seconds, within the limits.
     pub ttl: u32,
-    /// When the client was told.
+    /// The time of the answer.
     pub looked_up: Timestamp,
 }
 
 impl Addition {
-    /// Whether it is this address of this name.
     pub fn is_of(&self, name: &DnsName, ip: IpAddr) -> bool {
         self.ip == ip && self.name == *name
     }
 
-    /// When its TTL is over.
     pub fn expiry(&self) -> Timestamp {
         self.looked_up + Duration::from_secs(self.ttl.into())
     }
 
-    /// When it is over by the times in a status, which are whole seconds.
+    /// The expiry by the times in a status, which are whole seconds.
     pub fn stored_expiry(&self) -> Timestamp {
         self.looked_up.floor_second() + Duration::from_secs(self.ttl.into())
     }
@@ -50,8 +46,8 @@ impl Stored {
         addresses.any(|address| address.ip == ip)
     }
 
-    /// The status with these addresses, each of them as long as every limit of the object is used to less than `share` before.
-    /// Returns how many are added.
+    /// The status with these addresses, and how many were added. An address is added only while
+    /// less than `share` of every limit of the object is used.
     pub fn with_additions<'a>(
         &self,
         additions: impl Iterator<Item = &'a Addition>,
@@ -96,7 +92,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
         }
         return;
     };
-    // The reason why there was none does not hold any more.
+    // The reason for having no address no longer holds.
     if name.addresses.is_empty() {
         name.told = name.told.next(Verdict::Resolved, now);
     }
@@ -105,7 +101,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
     name.addresses = addresses.into();
 }
 
-/// The largest part of a limit that is used, where 1 is all of it.
+/// The largest used part of a limit; 1 is full.
 fn fill(names: &[StoredName], limits: &Limits) -> f64 {
     let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
     let mut bytes = OBJECT_BYTES;
@@ -117,7 +113,7 @@ fn fill(names: &[StoredName], limits: &Limits) -> f64 {
         *of_names.entry(&name.dns_name).or_default() += name.addresses.len();
     }
     let most = of_names.values().max().copied().unwrap_or(0);
-    // A name that is no wildcard's has one entry, far below that limit.
+    // A regular name's object has one entry, far below that limit.
     part(most, limits.addresses_per_name)
         .max(part(names.len(), limits.names_per_wildcard))
         .max(part(bytes, limits.object_bytes))

@@ -1,4 +1,4 @@
-//! What is known of single addresses, for people.
+//! Details of single addresses, for the status page and for `explain`.
 
 use std::net::IpAddr;
 
@@ -9,36 +9,34 @@ use serde::Serialize;
 use super::{Limits, NameList, Stored, removal::removal};
 use crate::observation::Provenance;
 
-/// What is known of an address of a name.
+/// The details of an address of a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressFacts {
-    /// The name that was answered with it.
     pub name: DnsName,
-    /// The address.
     #[serde(rename = "address")]
     pub ip: IpAddr,
     /// The TTL in seconds that gave the latest expiry, within the limits.
     #[serde(rename = "ttlSeconds")]
     pub ttl: u32,
-    /// When it was looked up with that TTL.
+    /// The time of the answer with that TTL.
     pub looked_up: Timestamp,
-    /// When it was last in an answer.
+    /// The time of the last answer with the address.
     pub seen: Timestamp,
-    /// Where that was.
+    /// Where that answer came from.
     #[serde(skip)]
     pub source: Provenance,
-    /// The client that first asked for the name, as far as this process knows.
+    /// The client that first queried the name, as far as this process knows.
     pub first_client: Option<IpAddr>,
-    /// When its TTL is over.
+    /// When its TTL ends.
     pub expires: Timestamp,
-    /// When it goes if it is in no answer until then, or before when it does not go.
+    /// When it is removed if no answer renews it; at the earliest, if `goes_once_looked_up`.
     pub goes: Timestamp,
-    /// It goes only once its name was looked up again.
+    /// It is removed only after a look-up of its name.
     pub goes_once_looked_up: bool,
 }
 
-/// What is known of the addresses that are asked for, in their order.
+/// The details of the addresses that `asked_for` selects, in their order.
 pub fn address_stats<'a>(
     list: &'a NameList,
     limits: &'a Limits,
@@ -67,7 +65,7 @@ pub fn address_stats<'a>(
 }
 
 impl Stored {
-    /// Whether the address stands in the status under the name.
+    /// Whether the status lists the address under the name.
     pub fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
         let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
         names.any(|name| name.addresses.iter().any(|address| address.ip == ip))

@@ -1,30 +1,28 @@
-//! Who asked for a name under a wildcard: what eviction goes by.
+//! The clients that queried a name under a wildcard. Eviction depends on them.
 
 use std::net::IpAddr;
 
 use super::make_room;
 use crate::clients::{Client, Clients, Namespace};
 
-/// So many clients are known of each name.
+/// The most clients kept for each name.
 const MOST: usize = 8;
 
-/// What is known of clients, and which namespaces have a rule for the names of a memory.
+/// Finds the namespaces of clients, and those with a rule for the name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crowd<'a> {
-    /// Whose pods they are; nobody's where that is not known.
+    /// The pods and their namespaces; `None` if they are unknown.
     pub clients: Option<&'a Clients>,
-    /// The namespaces with a rule, in order.
+    /// The namespaces with a rule, sorted.
     pub with_rule: &'a [Namespace],
 }
 
 impl Crowd<'_> {
-    /// The client that has this address.
     pub(crate) fn who(&self, address: IpAddr) -> Client {
         self.clients
             .map_or(Client::NoPod, |clients| clients.who(address))
     }
 
-    /// Whether it is a pod of a namespace without a rule.
     pub(super) fn is_without_rule(&self, client: Client) -> bool {
         match client {
             Client::PodOf(namespace) => self.with_rule.binary_search(&namespace).is_err(),
@@ -33,7 +31,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// The namespace of a pod that has a rule, if it has one.
+    /// The client's namespace, if it is a pod's and has a rule.
     pub(crate) fn with_rule(&self, client: Client) -> Option<Namespace> {
         match client {
             Client::PodOf(namespace) if !self.is_without_rule(client) => Some(namespace),
@@ -41,8 +39,8 @@ impl Crowd<'_> {
         }
     }
 
-    /// The namespaces with a rule of which these clients are pods, each once. They pay for a name that a wildcard found: what others'
-    /// rules bring in is not a namespace's own doing.
+    /// The namespaces with a rule that these clients belong to, without duplicates. A name under a
+    /// wildcard is charged to them only: other namespaces with the rule did not bring the name in.
     pub(crate) fn namespaces(&self, clients: &[IpAddr]) -> Vec<Namespace> {
         let who = clients.iter().map(|client| self.who(*client));
         let mut namespaces: Vec<Namespace> = who.filter_map(|it| self.with_rule(it)).collect();
@@ -51,7 +49,7 @@ impl Crowd<'_> {
         namespaces
     }
 
-    /// Whether these clients, of which there are some, are all pods of namespaces without a rule.
+    /// Whether there are clients, and all are pods of namespaces without a rule.
     pub(crate) fn are_without_rule(&self, clients: &[IpAddr]) -> bool {
         let mut all = clients.iter().map(|client| self.who(*client));
         !clients.is_empty() && all.all(|it| self.is_without_rule(it))
@@ -62,12 +60,12 @@ impl Crowd<'_> {
     }
 }
 
-/// Clients that asked for a name: at most eight, of as many namespaces as possible.
+/// Clients that queried a name: at most eight, of as many namespaces as possible.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Askers(pub(super) Vec<IpAddr>);
 
 impl Askers {
-    /// The first of them.
+    /// The client that queried it first.
     pub(super) fn first(&self) -> Option<IpAddr> {
         self.0.first().copied()
     }
@@ -80,7 +78,8 @@ impl Askers {
         self.0.is_empty()
     }
 
-    /// A client asked. Of a namespace without a rule it displaces none of one that has a rule.
+    /// Adds a client. A client of a namespace without a rule never displaces one whose namespace
+    /// has a rule.
     pub(super) fn add(&mut self, client: IpAddr, crowd: Crowd<'_>) {
         if self.0.contains(&client) {
             return;
@@ -98,7 +97,8 @@ impl Askers {
         let (is_new_with_rule, count) = (crowd.has_rule(new), |who: &Client| {
             known.iter().filter(|it| *it == who).count()
         });
-        // Of the latest it goes first whose namespace has no rule, if the new one's has, or else has most.
+        // Candidates for displacement, latest first: clients without a rule if the new one has a
+        // rule, otherwise clients of the namespace with the most.
         let may_go = |who: &Client| match (is_new_with_rule, crowd.has_rule(*who)) {
             (true, false) => true,
             (false, true) => false,
@@ -115,7 +115,6 @@ impl Askers {
         }
     }
 
-    /// Takes in those of another list.
     pub(super) fn join(&mut self, other: &Self, crowd: Crowd<'_>) {
         for client in other.iter() {
             self.add(client, crowd);
@@ -156,7 +155,7 @@ mod tests {
         let kept = added(&pods, &mixed);
         let expected = [&team[..6], &["three/p", "two/p"]].concat();
         assert_eq!(kept, expected);
-        // Whose namespace has no rule stays while there is room.
+        // Clients of namespaces without a rule stay while there is room.
         let unruled = [&none[..], &["team/p0", "two/p", "three/p"]].concat();
         let kept = added(&pods, &unruled);
         assert_eq!(kept.len(), MOST);

@@ -12,24 +12,23 @@ use runtime::clock::Timestamp;
 use super::name::Verdict;
 use crate::failure::Failure;
 
-/// The reason of a status that tells of the end of the last rule: the object is deleted next.
+/// The reason in the last status of an object without rules, before its deletion.
 pub(super) const NO_RULE: &str = "NoRule";
 
-/// The reason of a status whose name is left out, as its namespaces have too much.
+/// The reason while a name is left out because its namespaces exceed their limits.
 pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 
-/// What the conditions of a name in a status say.
+/// The conditions of a name in a status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ConditionWords {
-    /// There are none.
     Nothing,
-    /// What a collector writes for this verdict, true since then.
+    /// A collector's condition for this verdict, with its transition time.
     Ours(Verdict, Timestamp),
-    /// Something else.
+    /// Conditions of another writer.
     Foreign(Box<[Condition]>),
 }
 
-/// The verdicts that are known again by their words.
+/// The verdicts that can be recognized by their reason.
 const VERDICTS: [Verdict; 14] = [
     Verdict::Resolved,
     Verdict::NoAddress,
@@ -76,10 +75,10 @@ impl ConditionWords {
         }
     }
 
-    /// What is to be told for the verdict, where this is told now: the transition time moves only when the status flips.
+    /// The condition for the verdict now. The transition time moves only when the status flips.
     pub(super) fn next(&self, verdict: Verdict, now: Timestamp) -> Self {
         let Some((status, reason)) = verdict.words() else {
-            // The limit, or the end of the last rule, is over; of look-ups nothing is known.
+            // The name is no longer left out or without rules, and no look-up has ended since.
             return match self {
                 Self::Ours(Verdict::LimitExceeded | Verdict::NoRule, _) => Self::Nothing,
                 told => told.clone(),
@@ -94,7 +93,7 @@ impl ConditionWords {
         }
     }
 
-    /// Whether another status, or another reason, is told.
+    /// Whether the status or the reason differs.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let words = |told: &Self| {
             told.degraded()
@@ -103,7 +102,7 @@ impl ConditionWords {
         self != other && words(self) != words(other)
     }
 
-    /// What it tells if a collector wrote it.
+    /// The verdict, if a collector wrote the condition.
     pub(super) fn verdict(&self) -> Verdict {
         match self {
             Self::Ours(verdict, _) => *verdict,
@@ -111,7 +110,7 @@ impl ConditionWords {
         }
     }
 
-    /// The reason why the name is degraded, if it is.
+    /// The reason of a `Degraded` condition that is true.
     pub(super) fn reason(&self) -> Option<Cow<'static, str>> {
         let (status, reason, _) = self.degraded()?;
         (status == "True" && !reason.is_empty()).then_some(reason)
@@ -136,7 +135,7 @@ impl ConditionWords {
 }
 
 impl Verdict {
-    /// The status and the reason of the condition, if there is to be one.
+    /// The status and the reason of the condition, if the verdict has one.
     fn words(self) -> Option<(&'static str, Cow<'static, str>)> {
         match self {
             Self::Unknown => None,
@@ -150,7 +149,6 @@ impl Verdict {
         }
     }
 
-    /// The message of the condition.
     fn message(self) -> Cow<'static, str> {
         match self {
             Self::Unknown => "".into(),
@@ -158,7 +156,7 @@ impl Verdict {
             Self::Failing(failure) => failure.to_string().into(),
             Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
             Self::Expired => "the addresses expired and no answer renewed them".into(),
-            Self::Refused => "the guards refuse the addresses that were known".into(),
+            Self::Refused => "the guards refuse the addresses that the name had".into(),
             Self::LimitExceeded => {
                 "the namespaces that use the name have too many addresses or names: it is left out"
                     .into()
@@ -182,7 +180,7 @@ fn condition(verdict: Verdict, since: Timestamp) -> Option<Condition> {
     })
 }
 
-/// As the API has times; it stores whole seconds.
+/// The API's time type, which stores whole seconds.
 pub(super) fn time(at: Timestamp) -> Time {
     Time(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! How many addresses there are, and how many of them there would be on the terms of each namespace.
+//! Counts addresses, also as they would be under the retention of each namespace.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,22 +11,22 @@ use super::{
 };
 use crate::clients::Namespace;
 
-/// So many terms of a name are told apart. A namespace with further ones pays as if it had the longest.
+/// The most retentions of a name that are counted apart. A further namespace is charged as if it
+/// had the longest.
 pub const MAX_OWN_TERMS: usize = 8;
 
-/// How many addresses there are.
+/// A number of addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Count {
-    /// All of them.
     pub all: usize,
     /// What they take in a stored object, with the name if a wildcard found it.
     pub bytes: usize,
-    /// Those that would be kept on each of the shorter terms, in the order of [`Kept::own`].
+    /// Those that remain under each of the shorter retentions, in the order of [`Kept::own`].
     on_own: [usize; MAX_OWN_TERMS],
 }
 
 impl From<usize> for Count {
-    /// So many on the longest terms. How many there would be on shorter ones is not known.
+    /// A count under the longest retention. The counts under shorter ones are unknown.
     fn from(all: usize) -> Self {
         Self {
             all,
@@ -37,7 +37,7 @@ impl From<usize> for Count {
 }
 
 impl Count {
-    /// Those that would be kept on the terms of this namespace.
+    /// Those that remain under the retention of this namespace.
     pub fn of(&self, namespace: Namespace, own: &[OwnLimits]) -> usize {
         let mut counts = own.iter().zip(self.on_own);
         let own = counts.find(|(own, _)| own.namespaces.binary_search(&namespace).is_ok());
@@ -45,28 +45,26 @@ impl Count {
     }
 }
 
-/// The bounds that namespaces would have a name within, if others did not ask for longer ones.
+/// The limits that some namespaces would have for a name if no other asked for longer retention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnLimits {
-    /// These bounds.
     pub limits: Arc<Limits>,
-    /// The namespaces, in order.
+    /// Sorted.
     pub namespaces: Box<[Namespace]>,
 }
 
-/// On which terms addresses are kept.
+/// The limits under which addresses are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
-    /// The longest, which hold.
+    /// The longest, which apply.
     pub limits: &'a Limits,
     /// The shorter ones of some namespaces.
     pub own: &'a [OwnLimits],
-    /// When it is asked.
     pub now: Timestamp,
 }
 
 impl Kept<'_> {
-    /// The addresses of the name that all this is of: not of names that a wildcard found.
+    /// The addresses of the object's own name, without names that a wildcard found.
     pub fn own(&self, list: &NameList) -> Count {
         let Some(own) = list.name(&list.spec) else {
             return Count::default();

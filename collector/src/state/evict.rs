@@ -1,4 +1,5 @@
-//! Circuit breakers: what goes when a name, a wildcard or an object is full. Only what the leader evicts leaves a status.
+//! Eviction when a name, a wildcard or an object reaches a limit. Only evictions of the leader
+//! leave a status.
 
 use std::net::IpAddr;
 
@@ -12,36 +13,39 @@ use super::{
     removal::Cause,
 };
 
-/// What an address costs in a stored object, with the place that it has in `managedFields`: 139 bytes, twice its text and
-/// its TTL. Measured on kube-apiserver 1.36 as 173 bytes for one of 14 characters.
+/// The size of an address in a stored object, with its entry in `managedFields`: 139 bytes, its
+/// text twice, and its TTL. Measured on kube-apiserver 1.36: 173 bytes for an address of 14
+/// characters.
 const ADDRESS_V4_BYTES: usize = 190;
 /// The same of an IPv6 address, the most that any costs.
 pub const ADDRESS_V6_BYTES: usize = 240;
-/// The same for a name with its condition, but for its text.
+/// The size of a name with its condition, without its text.
 const NAME_BYTES: usize = 700;
-/// Everything else of an object.
+/// The rest of an object.
 pub(super) const OBJECT_BYTES: usize = 4_000;
 
-/// Nobody takes less than this for too large: who says so would empty every set.
+/// The least size that the store's refusal can lower the limit to. Otherwise a store that refuses
+/// everything would empty every address set.
 const NEVER_TOO_LARGE: usize = 64 << 10;
 
-/// A memory may exceed a limit by one part in so many until its status is written: to find out what goes is dear.
+/// The state may exceed a limit by one part in this many until its status is written, since
+/// choosing victims is expensive.
 const SLACK: usize = 8;
 
 fn with_slack(most: usize) -> usize {
     most.saturating_add(most / SLACK)
 }
 
-/// In the order in which addresses go. What stands in the wildcard's own entry too, for as long or longer, goes first: it is no
-/// loss. Those of the object's own name go last.
+/// Sorts addresses in order of eviction. Addresses that the wildcard's own entry has for as long or
+/// longer go first: removing them loses nothing. Those of the object's own name go last.
 type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 
-/// How large an object is, and may be.
+/// The size of an object and its limit.
 #[derive(Clone, Debug)]
 pub struct ObjectSize {
-    /// The store refused an object that was a tenth larger than this.
+    /// The largest size that the store may accept: it refused one a tenth larger.
     most: u32,
-    /// The object is no larger than this, as far as was counted.
+    /// An upper bound of the size, updated as addresses are added.
     at_most: usize,
 }
 
@@ -55,7 +59,8 @@ impl Default for ObjectSize {
 }
 
 impl ObjectSize {
-    /// Whether a limit is exceeded by so much that [`Eviction::enforce`] must not wait for the next write. Cheap.
+    /// Whether a limit is exceeded by more than the slack, so that [`Eviction::enforce`] must not
+    /// wait for the next write. Cheap.
     pub fn is_crowded(&self, list: &NameList, limits: &Limits) -> bool {
         let names = limits.names_per_wildcard;
         (list.spec.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
@@ -68,13 +73,13 @@ impl ObjectSize {
         names || self.at_most.saturating_add(2 * NAME_BYTES) >= self.most(limits)
     }
 
-    /// The bytes of the object as it is stored, at most.
+    /// An upper bound of the stored size in bytes.
     pub fn bytes(&self) -> usize {
         self.at_most.max(OBJECT_BYTES)
     }
 
-    /// How full the object of these names is, as parts of its limits, where 1 is full: the addresses of the fullest name, the names under a
-    /// wildcard, and the bytes of the object.
+    /// The used part of each limit; 1 is full. The limits are the addresses of the fullest name,
+    /// the names under a wildcard, and the bytes of the object.
     pub fn fill(&self, list: &NameList, limits: &Limits) -> [f64; 3] {
         let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
         let most = list.names.iter().map(|name| name.addresses.len()).max();
@@ -90,13 +95,13 @@ impl ObjectSize {
         ]
     }
 
-    /// A name has so many addresses more.
+    /// Adds the size of new addresses of a name.
     pub(super) fn grow(&mut self, dns_name: &DnsName, added: usize) {
         let grown = name_bytes(dns_name) + added * ADDRESS_V6_BYTES;
         self.at_most = self.at_most.saturating_add(grown);
     }
 
-    /// Counts the bytes of the object.
+    /// Recomputes the size of the object.
     pub(super) fn recount(&mut self, list: &NameList) -> usize {
         self.at_most = bytes(list);
         self.at_most
@@ -108,7 +113,7 @@ impl ObjectSize {
     }
 }
 
-/// Takes what is too much out of what is known.
+/// Evicts addresses from a state until it is within its limits.
 pub struct Eviction<'a> {
     state: &'a mut NameState,
     limits: &'a Limits,
@@ -116,7 +121,6 @@ pub struct Eviction<'a> {
 }
 
 impl<'a> Eviction<'a> {
-    /// Of this state, within these limits.
     pub fn new(state: &'a mut NameState, limits: &'a Limits, now: Timestamp) -> Self {
         Self { state, limits, now }
     }
@@ -129,7 +133,8 @@ impl<'a> Eviction<'a> {
         self.state.size.recount(&self.state.list)
     }
 
-    /// Brings the memory back into the limits: before each write, and when it [is crowded](ObjectSize::is_crowded).
+    /// Enforces all limits. Call it before each write, and when the state [is
+    /// crowded](ObjectSize::is_crowded).
     pub fn enforce(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         learned.evicted_addresses += self.enforce_addresses(&mut learned);
@@ -139,7 +144,8 @@ impl<'a> Eviction<'a> {
         learned
     }
 
-    /// The store says that the object is too large: evicts a tenth, and never again lets the object grow beyond what is left.
+    /// The store refused the object as too large: evicts a tenth, and limits the object to the rest
+    /// from now on.
     pub fn shrink(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
         let bytes = bytes(self.list());
         if bytes <= NEVER_TOO_LARGE {
@@ -149,7 +155,7 @@ impl<'a> Eviction<'a> {
         self.enforce(crowd)
     }
 
-    /// Names with more addresses than they may have lose the oldest-seen.
+    /// Removes the addresses seen longest ago from names with too many.
     fn enforce_addresses(&mut self, learned: &mut UpdateEffect) -> usize {
         let mut going = Vec::new();
         for name in &self.list().names {
@@ -158,7 +164,7 @@ impl<'a> Eviction<'a> {
         self.evict(going, learned)
     }
 
-    /// The same for one name with an eighth too many.
+    /// The same for one name, if it is over by more than an eighth.
     pub(super) fn of_name(&mut self, dns_name: &DnsName, learned: &mut UpdateEffect) {
         let mut going = Vec::new();
         let most = with_slack(self.limits.addresses_per_name);
@@ -171,7 +177,7 @@ impl<'a> Eviction<'a> {
         learned.urgent |= evicted > 0;
     }
 
-    /// The addresses of a name that it has too many.
+    /// The addresses of a name beyond its limit.
     fn surplus(&self, name: &Name, going: &mut Vec<(DnsName, IpAddr)>) {
         let surplus = name
             .addresses
@@ -182,7 +188,7 @@ impl<'a> Eviction<'a> {
         }
     }
 
-    /// The addresses of a name that were seen longest ago.
+    /// The addresses of a name seen longest ago.
     fn oldest(&self, name: &Name, count: usize, going: &mut Vec<(DnsName, IpAddr)>) {
         let victims = name.addresses.iter();
         let mut victims: Vec<_> = victims.map(|it| self.victim(name, it)).collect();
@@ -192,7 +198,7 @@ impl<'a> Eviction<'a> {
         going.extend(victims.into_iter().take(count).map(key));
     }
 
-    /// While there are too many regular names under a wildcard, those go that are first in the order of [`Leaving`].
+    /// Removes regular names under a wildcard beyond the limit, in the order of [`Leaving`].
     fn enforce_names(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
         let regular = self
             .list()
@@ -214,8 +220,9 @@ impl<'a> Eviction<'a> {
         surplus
     }
 
-    /// Removes addresses until the object is small enough: those of whole names under a wildcard, in the order of [`Leaving`], and of the
-    /// last name no more than must be; and when there is no such name, those of the object's own that were seen longest ago.
+    /// Removes addresses until the object is small enough. Whole names under a wildcard go first,
+    /// in the order of [`Leaving`], and of the last one only as many addresses as necessary. Then
+    /// the object's own addresses seen longest ago go.
     fn enforce_bytes(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
         let bytes = self.recount();
         let mut excess = bytes.saturating_sub(self.state.size.most(self.limits));
@@ -240,7 +247,7 @@ impl<'a> Eviction<'a> {
         evicted
     }
 
-    /// Returns how many went.
+    /// Returns the number of removed addresses.
     fn evict(&mut self, mut going: Vec<(DnsName, IpAddr)>, learned: &mut UpdateEffect) -> usize {
         if going.is_empty() {
             return 0;
@@ -271,13 +278,19 @@ impl<'a> Eviction<'a> {
     }
 }
 
-/// How large the object of these names is as the API server stores it, `managedFields` included: rather too much than too little.
+/// The estimated size of the object as the API server stores it, with `managedFields`; rather too
+/// large than too small.
 fn bytes(list: &NameList) -> usize {
     OBJECT_BYTES + list.names.iter().map(bytes_of).sum::<usize>()
 }
 
+<<<<<<< HEAD
 /// What a name with its addresses costs in a stored object.
 pub(super) fn bytes_of(name: &Name) -> usize {
+=======
+/// The size of a name with its addresses in a stored object.
+fn bytes_of(name: &Name) -> usize {
+>>>>>>> 19efdcd (collector/state: say in comments why)
     let v4 = name
         .addresses
         .partition_point(|address| address.ip.is_ipv4());

@@ -1,4 +1,4 @@
-//! Which names cannot be looked up, for people.
+//! Names whose look-ups fail, for the status page.
 
 use proto::api::DnsName;
 
@@ -8,15 +8,13 @@ use crate::failure::Failure;
 /// A name whose last look-up failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Failing<'a> {
-    /// The name.
     pub dns_name: &'a DnsName,
-    /// How many look-ups failed since the last answer.
+    /// Failed look-ups since the last answer.
     pub failures: i32,
-    /// How the last one failed; not known if that was before this process's life.
+    /// The last failure; `None` if it was before this process started.
     pub failure: Option<Failure>,
 }
 
-/// The names whose last look-up failed.
 pub fn failing_names(state: &NameState) -> impl Iterator<Item = Failing<'_>> {
     let names = state.list.names.iter();
     let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));

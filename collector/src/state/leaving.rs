@@ -1,16 +1,20 @@
-//! In which order names leave a wildcard that is full, so that nobody takes the place of others.
+//! The order in which names leave a full wildcard. It prevents one namespace from displacing the
+//! names of others.
 //!
-//! 1. Names whose addresses stand in the wildcard's own entry: they are no loss.
-//! 2. Names that only pods of namespaces without a rule for the wildcard asked for.
-//! 3. Names of a status that no client asked for within 90 minutes after it was read.
-//! 4. Names of the namespace that has most. A name counts for each namespace that asked for it, and leaves as one of that which has least:
-//!    who asks for the names of others does not take them along. Clients that are no pods count as one namespace. Of these names those go
-//!    first that fewest namespaces asked for, then those of the client that has most, then those that a client asked for longest ago.
+//! 1. Names whose addresses are also in the wildcard's own entry: removing them loses nothing.
+//! 2. Names that only pods of namespaces without a rule for the wildcard queried.
+//! 3. Names read from a status that no client queried within 90 minutes since.
+//! 4. Names of the namespace with the most. A name counts for each namespace that queried it, but
+//!    leaves as a name of the one with the fewest. So a namespace cannot push out the names of
+//!    others by querying them too. Clients that are not pods count as one namespace. Within a
+//!    namespace, names that the fewest namespaces queried go first. Then come the names of the
+//!    client with the most, and then those queried longest ago.
 //!
-//! After a restart the collector does not know which clients asked for the names of a status. For 90 minutes, as long as there are names without
-//! a known client, only names that came since count for a namespace, and each name that it loses makes up for one of these. Otherwise a namespace
-//! that asks for its old names again would lose them to a client that asks for ever new ones. Names without a known client go when no
-//! other name counts.
+//! After a restart the collector does not know which clients queried the names of a status. For 90
+//! minutes, while there are names without a known client, only names that came since count for a
+//! namespace. Each name that it loses makes up for one of these. Otherwise a namespace that queries
+//! its old names again would lose them to a client that queries ever new ones. Names without a
+//! known client go when no other name counts.
 
 use std::{
     cmp::Reverse,
@@ -23,20 +27,21 @@ use runtime::clock::Timestamp;
 
 use super::{Crowd, NameList, name::Name};
 
-/// A client that uses a name asks for it within this time.
+/// A client that uses a name queries it again within this time.
 const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(90 * 60);
 
 /// The names under a wildcard, in the order in which they leave.
 pub(super) struct Leaving<'a> {
     candidates: Vec<Candidate<'a>>,
-    /// How many of each class are left.
+    /// The remaining names of each class.
     left: [usize; 4],
-    /// What each namespace has, and each client.
+    /// The share of each namespace; `clients` has those of clients.
     groups: Vec<Share>,
     clients: Vec<Share>,
-    /// How many names are left that leave as those of each namespace.
+    /// The remaining names that leave as those of each namespace.
     leaving_as: Vec<usize>,
-    /// Places of candidates by class, group and how many namespaces asked for them; then by client, those first that were seen longest ago.
+    /// Indices of candidates by class, group and number of namespaces that queried them. Then by
+    /// client, those seen longest ago first.
     queues: BTreeMap<(usize, usize, usize), BTreeMap<usize, VecDeque<usize>>>,
 }
 
@@ -45,11 +50,11 @@ const WITHOUT_RULE: usize = 1;
 const NOT_ASKED_AGAIN: usize = 2;
 const WITH_RULE: usize = 3;
 
-/// Of names that nobody asked for, and of those whose namespaces do not matter.
+/// The group of names that no client queried, and of classes that do not consider namespaces.
 const NONE: usize = usize::MAX;
 
-/// How much a namespace or a client has, and how much of it counts. Names from a status do not, as long as there are some without a known
-/// client.
+/// The share of a namespace or a client, and the part of it that counts. Names from a status do not
+/// count while there are some without a known client.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 struct Share {
     counted: usize,
@@ -61,13 +66,13 @@ struct Candidate<'a> {
     class: usize,
     weight: usize,
     counts: bool,
-    /// Who asked for it, by places in the lists; first the namespace as one of which it leaves.
+    /// Indices of the namespaces that queried it; the first is the one as whose name it leaves.
     groups: Box<[usize]>,
     clients: Box<[usize]>,
     is_gone: bool,
 }
 
-/// Gives each thing a place in a list.
+/// Numbers things in order of appearance.
 struct Places<T>(HashMap<T, usize>);
 
 impl<T: Eq + Hash> Places<T> {
@@ -78,7 +83,7 @@ impl<T: Eq + Hash> Places<T> {
 }
 
 impl<'a> Leaving<'a> {
-    /// The names of the list but for its own. `weigh`: how much each takes of what is scarce.
+    /// The names of the list except its own. `weigh`: how much of the scarce resource a name takes.
     pub(super) fn of(
         list: &'a NameList,
         crowd: Crowd<'_>,
@@ -170,7 +175,7 @@ impl<'a> Leaving<'a> {
         if let Some(left) = self.leaving_as.get_mut(group) {
             *left += 1;
         }
-        // Of names that nobody asked for the largest come first, by powers of two.
+        // Among names without a client, the largest come first, by powers of two.
         let rank = match *class == WITH_RULE && groups.is_empty() {
             true => weight.leading_zeros() as usize,
             false => groups.len(),
@@ -200,7 +205,7 @@ impl<'a> Leaving<'a> {
             let fronts = queues
                 .iter()
                 .filter_map(|(client, queue)| Some((client, *queue.front()?)));
-            // The places are in the order of time.
+            // The indices are in the order of time.
             let first = fronts.max_by_key(|(client, place)| (weight(client), Reverse(*place)));
             if let Some((_, place)) = first {
                 return Some(place);
@@ -227,7 +232,7 @@ impl<'a> Leaving<'a> {
 }
 
 impl Candidate<'_> {
-    /// The namespace as one of which the name leaves, if that matters.
+    /// The namespace as whose name it leaves, if the class considers that.
     fn leaves_as(&self) -> Option<usize> {
         let first = self.groups.first().copied();
         first.filter(|_| self.class == WITH_RULE)

@@ -1,30 +1,29 @@
-//! What our own look-ups tell, family by family: only who leads takes it in.
+//! The result of a look-up, family by family. Only the leader applies it.
 
 use runtime::clock::Timestamp;
 
 use crate::failure::Failure;
 
-/// From this many failures in a row on, nothing is extended any more.
+/// After this many failures in a row, addresses are no longer extended.
 pub(super) const FAILURE_THRESHOLD: i32 = 5;
 
-/// What a look-up told of one family.
+/// The result for one family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FamilyResult {
-    /// All its addresses, which were observed.
+    /// An answer with all addresses, which was observed.
     Complete,
     /// Every server that answered said that there is no address.
     Absent,
-    /// Nothing that an address could leave for.
+    /// A result that removes no address.
     Unknown,
 }
 
 /// One look-up of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct LookupSummary {
-    /// What it told of each family, in the order of [`Family::ALL`](proto::api::Family::ALL).
+    /// The result for each family, in the order of [`Family::ALL`](proto::api::Family::ALL).
     pub results: [FamilyResult; 2],
-    /// Why it failed, if no server said NOERROR for either family.
+    /// The reason of the failure, if no server said NOERROR for either family.
     pub failure: Option<Failure>,
-    /// When it began.
     pub started: Timestamp,
 }

@@ -1,6 +1,7 @@
-//! What is known of one DNS name.
+//! The state of one DNS name.
 //!
-//! A hundred thousand of these are kept, most with one address, so lists are sorted and as long as they need to be.
+//! A process has a hundred thousand of these, most with one address. So lists are sorted and have
+//! no spare capacity.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -13,41 +14,44 @@ use crate::{failure::Failure, observation::Provenance};
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     pub(super) dns_name: DnsName,
-    /// In the order of their addresses, each once.
+    /// Sorted by address, without duplicates.
     pub(super) addresses: Vec<Address>,
-    /// When it was last in an answer.
+    /// The time of the last answer.
     pub(super) seen: Timestamp,
-    /// When a client last asked for it: what keeps a name under a wildcard looked up.
+    /// The time of the last query by a client. A name under a wildcard is looked up only while
+    /// clients use it.
     pub(super) sighted: Timestamp,
-    /// Clients that asked, as far as this process knows; of a name that no wildcard brought the first alone.
+    /// Clients that queried it, as far as this process knows. For a name that no wildcard found,
+    /// only the first.
     pub(super) askers: Askers,
-    /// It came from a status, and not from an answer to a client.
+    /// The name came from a status, not from an answer to a client.
     pub(super) is_from_status: bool,
-    /// Look-ups that failed since the last answer.
+    /// Failed look-ups since the last answer.
     pub(super) failures: i32,
     pub(super) verdict: Verdict,
-    /// When the last of our own look-ups that told what there is began, by family, since the last gap.
+    /// The start of the last conclusive look-up of each family since the last gap.
     pub(super) asked: [Timestamp; 2],
-    /// Our own look-ups in a row, by family, in which every server that answered said that there is no address.
+    /// Look-ups in a row, by family, in which every server that answered said that there is no
+    /// address.
     absences: [u8; 2],
-    /// When the last of our own look-ups that failed began, since the last gap.
+    /// The start of the last failed look-up since the last gap.
     pub(super) tried: Timestamp,
 }
 
-/// This many look-ups in a row in which every server that answered said that there is no address close a family.
+/// The number of such look-ups in a row after which a family closes.
 pub(super) const ABSENCES: u8 = 5;
 
-/// What the condition of a name says.
+/// The state of the condition of a name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// Nothing happened in this process's life: what the status says holds.
+    /// No event in this process: the condition in the status stays.
     #[default]
     Unknown,
     /// The last look-up gave an address.
     Resolved,
     /// The last look-up failed.
     Failing(Failure),
-    /// The name exists, and look-ups in a row gave no address of it.
+    /// The name exists, but look-ups in a row gave no address.
     NoAddress,
     /// The addresses expired, and no answer renewed them.
     Expired,
@@ -55,31 +59,32 @@ pub(super) enum Verdict {
     Refused,
     /// No EgressFirewall uses the name any more.
     NoRule,
-    /// The namespaces that use it have too much.
+    /// The namespaces that use it exceed their limits.
     LimitExceeded,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     pub(super) ip: IpAddr,
-    /// The TTL in seconds of the look-up that gave the latest expiry.
+    /// The TTL in seconds of the answer with the latest expiry.
     pub(super) ttl: u32,
-    /// When that was.
+    /// The time of that answer.
     pub(super) looked_up: Timestamp,
-    /// When it was last in an answer, whatever the TTL: what eviction goes by.
+    /// The time of the last answer with the address, whatever its TTL. Eviction goes by it.
     pub(super) seen: Timestamp,
-    /// It is not removed before: answers may have been missed.
+    /// The earliest removal, because answers may have been lost.
     pub(super) not_before: Timestamp,
-    /// The latest expiry that was compared with the status, or that a status had; zero for an address that was in none.
+    /// The latest expiry that was compared with the status, or read from one. Zero for an address
+    /// that was in no status.
     pub(super) rendered: Timestamp,
     /// Where it was last seen.
     pub(super) source: Provenance,
 }
 
-// There are hundreds of thousands of them: where one was seen takes bytes that were padding.
+// There are hundreds of thousands of these. The source takes bytes that were padding.
 const _: () = assert!(size_of::<Address>() == 56);
 
-/// What a name did not have before.
+/// The news that an update brings to a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MergeEffect {
     /// Addresses that were not known.
@@ -89,7 +94,8 @@ pub(super) struct MergeEffect {
 }
 
 impl Name {
-    /// When a client last asked for it. A status does not say so: then it is when the name was last in an answer.
+    /// The time of the last query by a client. A status does not record it, so for a name from a
+    /// status it is the time of the last answer.
     pub(super) fn last_asked(&self) -> Timestamp {
         match self.askers.is_empty() {
             true => self.seen,
@@ -118,7 +124,7 @@ impl Name {
         self.addresses.get(found.ok()?)
     }
 
-    /// Takes in addresses.
+    /// Merges addresses into the sorted list.
     pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>) -> MergeEffect {
         let mut news = MergeEffect::default();
         let before = self.addresses.len();
@@ -138,7 +144,7 @@ impl Name {
             }
         }
         if news.added > 0 {
-            // Two sorted parts at best, which this kind of sort just merges.
+            // At best two sorted runs, which the stable sort only merges.
             self.addresses.sort_by_key(|address| address.ip);
             self.addresses.dedup_by(|again, known| {
                 let same = again.ip == known.ip;
@@ -151,47 +157,48 @@ impl Name {
         news
     }
 
-    /// When the last look-up of our own that told what there is in the family began.
+    /// The start of the last conclusive look-up of the family.
     pub(super) fn asked(&self, family: Family) -> Timestamp {
         *of_family(&self.asked, family)
     }
 
-    /// A look-up of our own that began at `started` told what there is in the family.
+    /// Records a conclusive look-up of the family that began at `started`.
     pub(super) fn answered(&mut self, family: Family, started: Timestamp) {
         let asked = of_family_mut(&mut self.asked, family);
         *asked = started.max(*asked);
     }
 
-    /// Look-ups in a row in which every server that answered said that there is no address in the family.
+    /// Look-ups in a row in which every server that answered said that the family has no address.
     pub(super) fn absences(&self, family: Family) -> u8 {
         *of_family(&self.absences, family)
     }
 
-    /// One more of them. Returns whether they close the family.
+    /// Counts one more of them. Returns whether they close the family.
     pub(super) fn absent(&mut self, family: Family) -> bool {
         let absences = of_family_mut(&mut self.absences, family);
         *absences = absences.saturating_add(1);
         *absences >= ABSENCES
     }
 
-    /// Anything else: the count begins anew.
+    /// Any other result resets the count.
     pub(super) fn not_absent(&mut self, family: Family) {
         *of_family_mut(&mut self.absences, family) = 0;
     }
 
-    /// Whether look-ups have closed every family in which there are addresses.
+    /// Whether look-ups have closed every family that has addresses.
     pub(super) fn is_closing(&self) -> bool {
         let mut families = self.addresses.iter().map(Address::family);
         families.all(|family| self.absences(family) >= ABSENCES)
     }
 
-    /// Whether an address of the family was in no answer for as long as one may be stale.
+    /// Whether an address of the family was in no answer for `max_stale`.
     pub(super) fn is_stale(&self, family: Family, now: Timestamp, limits: &Limits) -> bool {
         let mut addresses = self.addresses.iter();
         addresses.any(|address| address.family() == family && address.is_stale(now, limits))
     }
 
-    /// The addresses of a family that expire about now, and are not too stale, live one more minimum TTL. Returns whether any does.
+    /// Extends the addresses of a family that expire about now, by one minimum TTL, unless they are
+    /// stale. Returns whether any was extended.
     pub(super) fn outlive(&mut self, family: Family, now: Timestamp, limits: &Limits) -> bool {
         let mut any = false;
         for address in &mut self.addresses {
@@ -202,13 +209,14 @@ impl Name {
         any
     }
 
-    /// Time went by unnoticed, or the clock was set: no look-up before counts, nor any time that is still to come.
+    /// Time passed unnoticed, or the clock was set: earlier look-ups do not count, and times in the
+    /// future become now.
     pub(super) fn gap(&mut self, now: Timestamp, grace: Duration) {
         self.asked = <[Timestamp; 2]>::default();
         self.absences = [0; 2];
         self.tried = Timestamp::default();
         self.seen = self.seen.min(now);
-        // Nobody knows who asked meanwhile.
+        // Clients may have queried it during the gap.
         self.sighted = now;
         for address in &mut self.addresses {
             address.looked_up = address.looked_up.min(now);
@@ -219,7 +227,7 @@ impl Name {
 }
 
 impl Address {
-    /// An address that was in an answer.
+    /// An address of an answer.
     pub(super) fn seen(ip: IpAddr, ttl: u32, at: Timestamp) -> Self {
         Self {
             ip,
@@ -236,12 +244,13 @@ impl Address {
         self.looked_up + Duration::from_secs(u64::from(self.ttl))
     }
 
-    /// Whatever else has to happen, it is not removed before.
+    /// The earliest time of removal.
     pub(super) fn earliest_removal(&self, limits: &Limits) -> Timestamp {
         (self.expiry() + limits.grace).max(self.seen + limits.retain)
     }
 
-    /// The same on shorter terms. A TTL that is the floor may have been raised to it.
+    /// The earliest removal under a shorter retention. A TTL at the floor may have been raised to
+    /// it.
     pub(super) fn earliest_removal_on(&self, shorter: &Limits, limits: &Limits) -> Timestamp {
         let floor = limits.clamp(0);
         let ttl = match self.ttl > floor {
@@ -259,17 +268,18 @@ impl Address {
         }
     }
 
-    /// Whether it was in no answer for as long as an address may be stale.
+    /// Whether it was in no answer for `max_stale`.
     fn is_stale(&self, now: Timestamp, limits: &Limits) -> bool {
         self.seen + limits.max_stale <= now
     }
 
-    /// It stays one more TTL and grace from now.
+    /// Keeps it for one more TTL and grace from now.
     pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
         self.not_before = now + Duration::from_secs(u64::from(self.ttl)) + grace;
     }
 
-    /// A look-up failed: what expires about now lives one more minimum TTL, if that is longer. Returns whether it does.
+    /// After a failed look-up, extends an address that expires about now by one minimum TTL.
+    /// Returns whether that is later.
     fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
         let ttl = limits.clamp(0);
         let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
@@ -281,9 +291,9 @@ impl Address {
         extended
     }
 
-    /// The latest expiry wins, and of equal ones the later look-up, so that the order of look-ups does not matter.
+    /// The latest expiry wins, then the later look-up, so the order of look-ups does not matter.
     fn extend(&mut self, other: &Self) {
-        // A status only repeats what somebody saw.
+        // A status only repeats an answer, so another source takes precedence.
         if other.seen > self.seen || (other.seen == self.seen && other.source != Provenance::STATUS)
         {
             self.source = other.source;
@@ -311,7 +321,7 @@ fn of_family_mut<T>([v4, v6]: &mut [T; 2], family: Family) -> &mut T {
     }
 }
 
-/// Gives back the room of what is gone, once that is half.
+/// Shrinks the list once half of its capacity is unused.
 pub(super) fn give_back_room<T>(list: &mut Vec<T>) {
     if list.len() <= list.capacity() / 2 {
         list.shrink_to(list.len() + list.len() / 4);

@@ -1,4 +1,4 @@
-//! The names that one `spec.name` wants, with their addresses.
+//! The names that one `spec.name` matches, with their addresses.
 
 use std::net::IpAddr;
 
@@ -16,11 +16,11 @@ use crate::new_names::KnownNames;
 #[derive(Clone, Debug)]
 pub struct NameList {
     pub(super) spec: DnsName,
-    /// In their order, each once, with at least one address.
+    /// Sorted, without duplicates, each with at least one address.
     pub(super) names: Vec<Name>,
 }
 
-/// All that is known of one name.
+/// A copy of the state of one name.
 #[derive(Clone, Debug)]
 pub struct NameSnapshot(pub(super) Name);
 
@@ -32,38 +32,36 @@ impl NameList {
         }
     }
 
-    /// The name that all this is of.
+    /// The `spec.name` of the object.
     pub fn spec(&self) -> &DnsName {
         &self.spec
     }
 
-    /// Whether no address is known.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// How many addresses are known, each name's counted for itself.
+    /// The number of addresses; an address of two names counts twice.
     pub fn addresses(&self) -> usize {
         self.names.iter().map(|name| name.addresses.len()).sum()
     }
 
-    /// The names with addresses.
     pub fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.names.iter().map(|name| &name.dns_name)
     }
 
-    /// How many addresses of a name are known.
     pub fn addresses_of(&self, dns_name: &DnsName) -> usize {
         self.name(dns_name).map_or(0, |name| name.addresses.len())
     }
 
-    /// When an answer for a name was last seen; long ago if none was.
+    /// The time of the last answer for a name; zero if there was none.
     pub fn last_seen(&self, dns_name: &DnsName) -> Timestamp {
         self.name(dns_name)
             .map_or(Timestamp::default(), |name| name.seen)
     }
 
-    /// The addresses that are not expired, by name and family, with the seconds that they have left and who brought them.
+    /// The addresses that are not expired, by name and family, with their remaining seconds and
+    /// their sources.
     pub fn alive(
         &self,
         now: Timestamp,
@@ -87,22 +85,22 @@ impl NameList {
             })
     }
 
-    /// All that is known of one name, to be [adopted](super::NameState::adopt).
+    /// A copy of one name's state, to be [adopted](super::NameState::adopt) by another object.
     pub fn copy(&self, dns_name: &DnsName) -> Option<NameSnapshot> {
         self.name(dns_name).cloned().map(NameSnapshot)
     }
 
-    /// The clients that asked for a name, as far as they are known.
+    /// The known clients that queried a name.
     pub fn askers_of(&self, name: &DnsName) -> &[IpAddr] {
         self.name(name).map_or(&[], |name| &name.askers.0)
     }
 
-    /// Whether an address is known, of whatever name.
+    /// Whether any name has the address.
     pub fn has_address(&self, ip: IpAddr) -> bool {
         self.names.iter().any(|name| name.address(&ip).is_some())
     }
 
-    /// The name as it is known; a new text if it is not, or nothing if it is no name.
+    /// Parses a name, sharing the text of a known one. `None` if it is no valid name.
     pub(super) fn read_name(&self, text: &str) -> Option<DnsName> {
         let known = |name: &Name| name.dns_name.as_str().cmp(text);
         if self.spec.as_str() == text {
@@ -129,7 +127,7 @@ impl NameList {
             .binary_search_by(|name| name.dns_name.cmp(dns_name))
     }
 
-    /// The name in its place in the list, which it gets if it has none. There is always one.
+    /// The entry of the name, inserted if it is missing. Always `Some`.
     pub(super) fn known_or_new(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
         let place = self.find(dns_name).unwrap_or_else(|place| {
             make_room(&mut self.names);
@@ -139,7 +137,7 @@ impl NameList {
         self.names.get_mut(place)
     }
 
-    /// Forgets the names that have no address left.
+    /// Removes the names without addresses.
     pub(super) fn forget_empty(&mut self, known: Option<&KnownNames>) {
         self.names.retain(|name| {
             if let (true, Some(known)) = (name.addresses.is_empty(), known) {
@@ -150,8 +148,8 @@ impl NameList {
         give_back_room(&mut self.names);
     }
 
-    /// When a name is to be looked up: when its earliest address expires that was not asked for since. Nothing for a name
-    /// without addresses, and for a name under a wildcard that clients have forgotten.
+    /// When a name is due for a look-up: at the first expiry since its last look-up. `None` for a
+    /// name without addresses, and for one under a wildcard that is idle.
     pub fn next_lookup(&self, dns_name: &DnsName, limits: &Limits) -> Option<Timestamp> {
         let name = self.name(dns_name)?;
         let expired = |address: &Address| {
@@ -162,18 +160,19 @@ impl NameList {
         (!self.is_found(name) || at < name.sighted + limits.wildcard_idle).then_some(at)
     }
 
-    /// Whether the name is known only because a wildcard wants it.
+    /// Whether only a wildcard wants the name.
     pub(super) fn is_found(&self, name: &Name) -> bool {
         self.spec != name.dns_name
     }
 
-    /// What is known of a wildcard's own name: the first of all, since `*` comes before any letter, digit or hyphen.
+    /// The entry of the wildcard itself. It is the first one: `*` sorts before letters, digits and
+    /// hyphens.
     pub(super) fn wildcard(&self) -> Option<&Name> {
         let first = self.names.first()?;
         (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
     }
 
-    /// Whether the wildcard's own entry has this address of a regular name for as long, or longer.
+    /// Whether the wildcard's own entry has this address of a regular name for as long or longer.
     pub(super) fn is_covered(&self, address: &Address) -> bool {
         let own = self.wildcard().and_then(|own| own.address(&address.ip));
         own.is_some_and(|own| {

@@ -1,4 +1,4 @@
-//! What is known: each name's addresses, until when, and who brought them.
+//! The state of one object: each name's addresses, their expiry, and their sources.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -16,48 +16,48 @@ use super::{
 };
 use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
 
-/// What is known of everything that one `spec.name` wants.
+/// The state of all names that one `spec.name` matches.
 #[derive(Clone, Debug)]
 pub struct NameState {
     pub(super) list: NameList,
-    /// What there is to say while there are none, if there were any.
+    /// Why there is no address, if there were any.
     pub(super) without_addresses: Option<Box<WithoutAddresses>>,
     pub(super) removed: Removed,
     pub(super) size: ObjectSize,
-    /// Who is told of the names under a wildcard.
+    /// The index of the names under a wildcard, which new-name limits use.
     pub(super) known: Option<KnownNames>,
 }
 
 /// When a status was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum After {
-    /// As it changed: its writer knew the times.
+    /// When it changed, so its times are current.
     Change,
-    /// After a start or a gap: its times may be ten minutes old.
+    /// After a start or a gap, so its times may be ten minutes old.
     Gap,
 }
 
-/// What an observation brought.
+/// The effect of an update on the status.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UpdateEffect {
-    /// The status lacks an address, has one too many, or says wrongly whether the name is degraded.
+    /// The status lacks an address, has one too many, or has a wrong `Degraded` condition.
     pub urgent: bool,
     /// Times in the status are off by more than the tolerance.
     pub times: bool,
-    /// Addresses that were thrown out because a limit was reached.
+    /// Addresses evicted because of a limit.
     pub evicted_addresses: usize,
-    /// Names that were thrown out because a limit was reached.
+    /// Names evicted because of a limit.
     pub evicted_names: usize,
-    /// Names that lost their last address so: there is nothing to look up any more.
+    /// Names that lost their last address by eviction: their look-ups end.
     pub gone: Vec<DnsName>,
-    /// What was thrown out.
+    /// The evicted addresses.
     pub evicted: Vec<(DnsName, IpAddr)>,
-    /// Names of which a status has addresses that were not known: another writer put them there.
+    /// Names for which the status has new addresses, which another writer added.
     pub from_others: Vec<DnsName>,
 }
 
 impl NameState {
-    /// Nothing is known yet of what `spec` wants.
+    /// An empty state.
     pub fn new(spec: DnsName) -> Self {
         Self {
             list: NameList::new(spec),
@@ -68,7 +68,7 @@ impl NameState {
         }
     }
 
-    /// The same, which tells of the names under a wildcard.
+    /// Reports the names under a wildcard to this index.
     #[must_use]
     pub fn telling(self, known: &KnownNames) -> Self {
         Self {
@@ -77,17 +77,15 @@ impl NameState {
         }
     }
 
-    /// The names with their addresses.
     pub fn list(&self) -> &NameList {
         &self.list
     }
 
-    /// How large the object is.
     pub fn size(&self) -> &ObjectSize {
         &self.size
     }
 
-    /// Takes in an answer. The latest expiry of an address wins and never moves back.
+    /// Adds an answer. The latest expiry of an address wins and never moves back.
     pub fn observe(
         &mut self,
         observation: &Observation,
@@ -98,7 +96,7 @@ impl NameState {
         if observation.addresses.is_empty() || !self.list.spec.matches(&observation.name) {
             return learned;
         }
-        // An answer that comes late, as after a pause, opens nothing that is over by now.
+        // A late answer, as after a pause, must not add addresses that have expired by now.
         let given = observation.given.min(observation.at);
         let lives =
             |ttl: u32| given + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
@@ -149,8 +147,9 @@ impl NameState {
         learned
     }
 
-    /// Nothing that was learned by asking counts any more: after a pause, a step of the clock, or a change of leader
-    /// every name is looked up again before anything of it is removed. Times in the future count as now.
+    /// Discards the results of look-ups after a pause, a step of the clock, or a change of leader.
+    /// Every name is then looked up again before any of its addresses leaves. Times in the future
+    /// count as now.
     pub fn gap(&mut self, now: Timestamp, limits: &Limits) {
         for name in &mut self.list.names {
             name.gap(now, limits.grace);
@@ -158,7 +157,7 @@ impl NameState {
         self.removed.gap(now);
     }
 
-    /// Answers may have been missed until now: nothing is removed before one TTL and grace have passed.
+    /// Answers may have been lost until now: no address leaves before one more TTL and grace.
     pub fn hold(&mut self, now: Timestamp, limits: &Limits) {
         for address in self
             .list
@@ -170,20 +169,22 @@ impl NameState {
         }
     }
 
-    /// Clients may have asked for any name without being heard: none is idle yet.
+    /// Queries of clients may have been lost: no name counts as idle.
     pub fn not_idle(&mut self, now: Timestamp) {
         for name in &mut self.list.names {
             name.sighted = now;
         }
     }
 
-    /// Takes in a status from the store: what another collector, an earlier life of this one, or a person wrote.
+    /// Merges a status from the store, written by another collector, an earlier process, or a
+    /// person.
     ///
-    /// Times in the future count as now. After a gap, or where nothing is looked up, an address that was not known lives one more
-    /// TTL and grace from now, since nothing is removed on the strength of stored times alone. What is no address, is refused by the guards, or stands
-    /// under a name that `spec.name` does not want is not taken in, so the next [`StatusUpdate`](super::StatusUpdate) removes it.
+    /// Times in the future count as now. Stored times alone remove nothing: after a gap, or without
+    /// look-ups, a new address stays one more TTL and grace from now. Malformed addresses,
+    /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
+    /// next [`StatusUpdate`](super::StatusUpdate) removes them.
     ///
-    /// A status that tells of the end of the last rule says nothing of addresses.
+    /// A status with the reason `NoRule` says nothing about addresses.
     pub fn absorb(
         &mut self,
         stored: &Stored,
@@ -229,7 +230,7 @@ impl NameState {
         if stored.names.is_empty() {
             return learned;
         }
-        // It goes on where the status says that the object has lost its last address.
+        // The status may record why the object lost its last address: that state continues.
         if self.list.names.is_empty() && self.without_addresses.is_none() {
             let why = WithoutAddresses::of_status(stored, &self.list.spec);
             self.without_addresses = why.map(Box::new);
@@ -237,7 +238,7 @@ impl NameState {
         learned
     }
 
-    /// Returns whether there is an address that was not known.
+    /// Returns whether there was a new address.
     fn absorb_name(
         &mut self,
         dns_name: &DnsName,
@@ -249,12 +250,13 @@ impl NameState {
             return false;
         };
         if name.addresses.is_empty() {
-            // The status does not say which clients asked for it, nor when.
+            // The status does not record which clients queried the name, nor when.
             name.sighted = now;
             name.is_from_status = true;
         }
         for address in &mut addresses {
-            // A status also has what failed look-ups extended; only news says that an address was in an answer again.
+            // A status also has expiries that failed look-ups extended. Only a later expiry than
+            // the known one proves a new answer.
             if let Some(known) = name.address(&address.ip)
                 && address.expiry() <= known.expiry()
             {
@@ -274,8 +276,8 @@ impl NameState {
         news.added > 0
     }
 
-    /// This collector leads from now on and goes on where the last leader was. It takes in again what it had evicted from its own
-    /// memory and the status has; so it does the failures, which only a leader counts.
+    /// Continues the work of the last leader. Addresses that this collector evicted but the status
+    /// has come back. So do failure counts, which only a leader keeps.
     pub fn take_over(
         &mut self,
         stored: &Stored,
@@ -297,7 +299,7 @@ impl NameState {
         learned
     }
 
-    /// Takes in what another object's memory knows of a name that this one wants too.
+    /// Merges another object's state of a name that this one matches too.
     pub fn adopt(&mut self, known: NameSnapshot, crowd: Crowd<'_>) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         let NameSnapshot(known) = known;
@@ -327,7 +329,7 @@ impl NameState {
         learned
     }
 
-    /// Nobody is to know its names any more.
+    /// Removes its names from the index of new names.
     pub fn end(&self) {
         if let Some(known) = &self.known {
             known.take_in(&self.list.spec);
@@ -339,7 +341,7 @@ impl NameState {
         }
     }
 
-    /// A name has so many addresses more.
+    /// Adds new addresses of a name to the size.
     fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
         self.size.grow(dns_name, added);
         if let Some(known) = &self.known {
@@ -347,7 +349,8 @@ impl NameState {
         }
     }
 
-    /// Takes in a look-up of a name. Only a name with addresses, or one that lost them, has failures.
+    /// Applies a look-up of a name. Only a name with addresses, or one that lost them, has
+    /// failures.
     pub fn looked_up(
         &mut self,
         dns_name: &DnsName,
@@ -373,7 +376,7 @@ impl NameState {
             name.failures = name.failures.saturating_add(1);
             name.tried = name.tried.max(started);
         }
-        // While the other family is answered there is no end to the row of failures.
+        // While the other family has answers, the failures in a row do not end.
         let is_extended = failure.is_none() || name.failures < FAILURE_THRESHOLD;
         for (family, result) in Family::ALL.into_iter().zip(results) {
             let closes = match result {

@@ -1,20 +1,21 @@
-//! When an address may leave, and everything that takes addresses away.
+//! When an address may leave, and everything that removes addresses.
 //!
-//! | why an address leaves | by whom | when | by what | what undoes it |
+//! | why an address leaves | by which collector | when | code | undone by |
 //! |---|---|---|---|---|
-//! | its time is over | the leader, while it hears every DNS server that it heard | [`removal`] | [`NameState::expire`] | an answer |
+//! | its time is over | the leader, while it receives every DNS server that it received | [`removal`] | [`NameState::expire`] | an answer |
 //! | DNS servers say NXDOMAIN or NODATA | the leader | after five look-ups in a row (`looked_up` counts them), as soon as its time is over | [`NameState::expire`] | an answer |
-//! | its name cannot be looked up | the leader | after `--max-stale` without an answer | [`NameState::expire`] | an answer |
-//! | clients have forgotten the name under its wildcard | the leader | [`removal`], without a look-up | [`NameState::expire`] | an answer |
-//! | a guard refuses it | each collector, in its memory | when the guard comes | [`NameState::purge`] | the guard goes, and an answer |
-//! | its name, wildcard or object is full | each collector, in its memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
+//! | look-ups of its name fail | the leader | after `--max-stale` without an answer | [`NameState::expire`] | an answer |
+//! | its name under a wildcard is idle | the leader | [`removal`], without a look-up | [`NameState::expire`] | an answer |
+//! | a guard refuses it | each collector, in memory | when the guard changes | [`NameState::purge`] | a change of the guard, and an answer |
+//! | its name, wildcard or object is full | each collector, in memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
 //! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
-//! | the namespaces of its name have too much | each collector, in its memory | once a second (`objects`, `namespace_limits`) | [`NameState::leave_out`], [`NameState::drop_found`] | room again for ten minutes, and an answer |
-//! | the leader removed it | a standby, in its memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
-//! | the last rule of its name ends | the leader | 2 s after the status said `NoRule` | the deletion of the object (`objects`, `writes`) | a rule: the answers are remembered |
+//! | the namespaces of its name exceed their limits | each collector, in memory | once a second (`objects`, `namespace_limits`) | [`NameState::leave_out`], [`NameState::drop_found`] | room again for ten minutes, and an answer |
+//! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
+//! | the last rule of its name ends | the leader | 2 s after it wrote `NoRule` | the deletion of the object (`objects`, `writes`) | a new rule: the answers are cached |
 //!
-//! What a collector takes from its memory leaves a status only if the collector leads. A late watch event does not bring back what
-//! [`Cause::Forgotten`] took: [`Removed`] knows it for a minute.
+//! An address that a collector removes from its state leaves the status only if the collector
+//! leads. A late watch event does not bring back addresses removed as [`Cause::Forgotten`]:
+//! [`Removed`] remembers them for a minute.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -31,19 +32,18 @@ use super::{
 };
 use crate::guards::Guards;
 
-/// What takes addresses away.
+/// Why addresses are removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Cause {
-    /// Their time, or a limit, as of now. A status that still shows them does not bring them back.
+    /// Expiry or a limit, at this time. A status that still has them does not bring them back.
     Forgotten(Timestamp),
-    /// The guards.
     Refused,
-    /// The leader, whose status a standby follows.
+    /// The leader removed them from the status, and a standby follows.
     NotInStatus,
 }
 
 impl NameState {
-    /// Takes addresses away, and the names that have none left. Returns which.
+    /// Removes addresses, and names without any left. Returns what was removed.
     pub(super) fn take_away(
         &mut self,
         cause: Cause,
@@ -74,12 +74,13 @@ impl NameState {
         gone
     }
 
-    /// Forgets the addresses whose time is over, and the names that have none left. Returns what went.
+    /// Removes the addresses whose time is over. Returns what was removed.
     ///
-    /// An address leaves at max(expiry + grace, last seen + retain), and not before its name was looked up again after
-    /// the expiry; without an answer to that look-up, at last seen + `max_stale` at the earliest. A name under a wildcard
-    /// that clients have forgotten is not looked up, so its addresses leave without. After a gap nothing leaves before one TTL
-    /// and grace have passed, since the times of a status may be ten minutes old.
+    /// An address leaves at max(expiry + grace, last seen + retain), but only after a look-up of
+    /// its name since the expiry. If that look-up fails, it leaves at last seen + `max_stale` at
+    /// the earliest. An idle name under a wildcard is not looked up, so its addresses leave without
+    /// a look-up. After a gap no address leaves before one TTL and grace, since the times of a
+    /// status may be ten minutes old.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         self.removed.forget(now);
         let spec = self.list.spec.clone();
@@ -88,7 +89,7 @@ impl NameState {
         })
     }
 
-    /// Forgets the addresses that the guards refuse by now. Returns which, and why.
+    /// Removes the addresses that the guards now refuse. Returns them with the reasons.
     pub fn purge(&mut self, guards: &Guards) -> Vec<(DnsName, IpAddr, &'static str)> {
         let mut purged = Vec::new();
         self.take_away(Cause::Refused, |name, address| {
@@ -99,8 +100,8 @@ impl NameState {
         purged
     }
 
-    /// Forgets the addresses that the status lacks and whose time is over. Only a leader removes addresses from a status; a
-    /// standby follows it.
+    /// Removes the addresses that the status lacks and whose time is over. Only a leader removes
+    /// addresses from a status, and a standby follows it.
     pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
         if stored.is_no_rule(&self.list.spec) {
             return;
@@ -110,14 +111,15 @@ impl NameState {
             address.earliest_removal(limits) <= now
                 && listed.binary_search(&(&name.dns_name, address.ip)).is_err()
         });
-        // A standby counts its bytes only here. By them the budget charges what the leader writes.
+        // A standby computes its size only here. The write budget uses it to charge the leader's
+        // writes.
         self.size.recount(&self.list);
     }
 
-    /// Nothing of the name is kept from now on, as its namespaces have too much. Returns what was known.
+    /// Removes everything of a name whose namespaces exceed their limits. Returns what was removed.
     pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
         let gone = self.take_away(Cause::Forgotten(now), |_, _| true);
-        // Nothing is taken in that could bring one back.
+        // A name that is left out takes in nothing, so the removals need not be remembered.
         self.removed = Removed::default();
         self.without_addresses = Some(Box::new(WithoutAddresses {
             verdict: Verdict::LimitExceeded,
@@ -129,8 +131,9 @@ impl NameState {
         gone
     }
 
-    /// Forgets names that the wildcard found, asking for each in the order in which they leave a full wildcard whether it goes: by who asked
-    /// for it, and how many addresses it has. Returns what went.
+    /// Removes names that the wildcard found. Asks `goes` for each name in the order of
+    /// [`Leaving`], with the clients that queried it and its number of addresses. Returns what was
+    /// removed.
     pub fn drop_found(
         &mut self,
         now: Timestamp,
@@ -148,7 +151,7 @@ impl NameState {
 }
 
 impl NameList {
-    /// When [`NameState::expire`] will next find something, if nothing is learned until then.
+    /// When [`NameState::expire`] will next remove an address, if nothing changes until then.
     pub fn next_removal(&self, limits: &Limits) -> Option<Timestamp> {
         let of_name = |name| {
             let found = self.is_found(name);
@@ -159,7 +162,7 @@ impl NameList {
     }
 }
 
-/// When the address may go; nothing if its name has to be looked up first.
+/// When the address may leave; `None` if its name must be looked up first.
 pub(super) fn removal(
     name: &Name,
     address: &Address,
@@ -175,7 +178,7 @@ pub(super) fn removal(
     }
     let forgotten = found.then(|| name.sighted + limits.wildcard_idle);
     let unanswered = name.failures >= FAILURE_THRESHOLD && name.tried >= address.expiry();
-    // What every server says is not there is waited for until it was said often enough.
+    // While servers say that the address is absent, only the count of such answers decides.
     let is_absent = name.absences(address.family()) > 0;
     let stale = (unanswered && !is_absent).then(|| address.seen + limits.max_stale);
     let at = forgotten.into_iter().chain(stale).min()?;

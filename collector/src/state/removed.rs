@@ -1,5 +1,5 @@
-//! The addresses that were taken away of late: a status that still shows them, as a late watch event does, does not bring
-//! them back.
+//! The addresses removed lately. A status that still has them, such as a late watch event, must not
+//! bring them back.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -8,11 +8,11 @@ use runtime::clock::Timestamp;
 
 use super::name::Address;
 
-/// For how long that is remembered: longer than a stale watch event or a retried write takes.
+/// How long a removal is remembered: longer than a stale watch event or a retried write takes.
 const REMEMBER: Duration = Duration::from_secs(60);
 
-/// How many are remembered at once. Beyond it those are forgotten that no status has shown, and if they are too few the older
-/// half. At worst such an address comes back with a stale status.
+/// The most removals remembered. Beyond it, those that no status has shown are forgotten, and then
+/// the older half. At worst a stale status brings such an address back.
 const MOST: usize = 8192;
 
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,10 @@ pub(super) struct Removed(BTreeMap<(DnsName, IpAddr), Gone>);
 
 #[derive(Clone, Copy, Debug)]
 struct Gone {
-    /// The expiry that it had: a later one is news.
+    /// The address's expiry: a later one is a new answer.
     expiry: Timestamp,
     since: Timestamp,
-    /// A status has shown it, so that a late one may.
+    /// A status has shown the address, so a late one may show it again.
     shown: bool,
 }
 
@@ -33,7 +33,6 @@ impl Removed {
         self.0.len()
     }
 
-    /// The address has gone just now.
     pub(super) fn add(&mut self, dns_name: &DnsName, address: &Address, now: Timestamp) {
         if self.0.len() >= MOST {
             self.0.retain(|_, gone| gone.shown);
@@ -49,29 +48,29 @@ impl Removed {
         self.0.insert((dns_name.clone(), address.ip), gone);
     }
 
-    /// Whether the address was taken away, and what is said of it now is no news since.
+    /// Whether the address was removed, and this expiry is not a new one.
     pub(super) fn has(&self, dns_name: &DnsName, ip: IpAddr, expiry: Timestamp) -> bool {
         let gone = || self.0.get(&(dns_name.clone(), ip));
         !self.0.is_empty() && gone().is_some_and(|gone| expiry <= gone.expiry)
     }
 
-    /// It has come back.
+    /// Forgets a removal after a new answer.
     pub(super) fn forgive(&mut self, dns_name: &DnsName, ip: IpAddr) {
         if !self.0.is_empty() {
             self.0.remove(&(dns_name.clone(), ip));
         }
     }
 
-    /// Forgets those that no late status can show any more.
+    /// Forgets removals that no late status can show any more.
     pub(super) fn forget(&mut self, now: Timestamp) {
         self.0.retain(|_, gone| gone.since + REMEMBER > now);
         if self.0.is_empty() {
-            // An emptied one keeps its room.
+            // An emptied map keeps its capacity.
             self.0 = BTreeMap::new();
         }
     }
 
-    /// The clock was set: nothing went later than now.
+    /// The clock was set: no removal is later than now.
     pub(super) fn gap(&mut self, now: Timestamp) {
         for gone in self.0.values_mut() {
             gone.since = gone.since.min(now);

@@ -1,4 +1,4 @@
-//! From what is known to the status that the store should have.
+//! Renders the state as the status that the store should have.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -19,26 +19,27 @@ use super::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
     next: Stored,
-    /// Addresses (each name's counted for itself) that the stored status lacks.
+    /// New addresses; an address of two names counts twice.
     pub added: usize,
     /// Addresses of the stored status that are gone.
     pub removed: usize,
-    /// Whether a name became degraded, or is no longer.
+    /// Whether a name's `Degraded` condition flipped.
     pub flipped: bool,
-    /// The earliest expiry in the stored status that memory knows to be later.
+    /// The earliest expiry in the stored status that is later in the state.
     pub nearest: Option<Timestamp>,
 }
 
 impl StatusUpdate {
-    /// The status that the store should have instead of `stored`, or nothing if that one will do.
+    /// The status that should replace `stored`, or `None` if that one is good enough.
     ///
-    /// A stored time is replaced only when the expiry that it gives is off by more than min(5 s, TTL / 2). Entries and
-    /// addresses keep their places; new ones go to the end, the wildcard's own to the front. A regular name whose addresses
-    /// all stand in its wildcard's entry, and live no longer, gets no entry of its own, and loses the one that it has once they
-    /// expire together; it stays in memory, and its entry returns when they live longer. An object without any address that had
-    /// some keeps the entry of `spec.name`, which says why.
+    /// A stored time is replaced only if its expiry is off by more than min(5 s, TTL / 2). Entries
+    /// and addresses keep their order. New ones go to the end, but the wildcard's own entry goes to
+    /// the front. A regular name gets no entry if all of its addresses are in its wildcard's entry
+    /// and live no longer. It loses an existing entry once both expire together. The name stays in
+    /// memory, and its entry returns when its addresses live longer. An object that lost its last
+    /// address keeps the entry of `spec.name` with the reason.
     pub fn new(state: &mut NameState, stored: &Stored, now: Timestamp) -> Option<Self> {
-        // A rule that ended and is back is told of at once: nothing of what was said is left.
+        // The rule is back after its end: the whole status with `NoRule` is replaced at once.
         let ended = stored.is_no_rule(&state.list.spec).then(Stored::default);
         let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
         let covered = covered(&state.list, stored);
@@ -55,7 +56,7 @@ impl StatusUpdate {
                 .name(&old.dns_name)
                 .filter(|name| !covered.contains(&name.dns_name) && !done.contains(&name.dns_name));
             let Some(name) = known else {
-                // What the wildcard's own entry has does not leave the object.
+                // An address in the wildcard's own entry does not leave the object.
                 let own = state
                     .list
                     .wildcard()
@@ -75,7 +76,7 @@ impl StatusUpdate {
             }
             let mut added = UpdateCount::default();
             let new = entry(name, None, now, &mut added);
-            // What its own entry had before is nothing new either.
+            // An address that the wildcard's own entry had before is not new.
             let own = stored
                 .names
                 .iter()
@@ -113,21 +114,20 @@ impl StatusUpdate {
         })
     }
 
-    /// Whether it is more than times and counts.
+    /// Whether it has more than changed times and counts.
     pub fn is_urgent(&self) -> bool {
         self.added + self.removed > 0 || self.flipped
     }
 
-    /// The whole new status.
     pub fn status(&self) -> DnsNameResolverStatus {
         self.next.status()
     }
 }
 
-/// The regular names that need no entry because the wildcard's own has all that they have.
+/// The regular names without an entry, because the wildcard's own entry has all of their addresses.
 ///
-/// An earlier expiry is no reason to make an entry, nor to take one away that another writer made. The wildcard's times are
-/// those of the status, not those of this memory.
+/// An earlier expiry is no reason to make an entry, nor to remove one that another writer made. The
+/// wildcard's times are those of the status, not those of the state.
 fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
     let Some(own) = list.wildcard() else {
         return BTreeSet::new();
@@ -151,7 +151,7 @@ fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
     covered.map(|name| name.dns_name.clone()).collect()
 }
 
-/// What the next status says of a name's addresses, in their order.
+/// A name's addresses in the next status, sorted.
 fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
     let mut told: Vec<_> = name.addresses.iter().map(StoredAddress::fresh).collect();
     let old = stored
@@ -172,7 +172,7 @@ fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
     told
 }
 
-/// Whether the status need not tell the address's times anew.
+/// Whether the stored expiry is close enough to the known one.
 fn is_near(stored: &StoredAddress, address: &Address) -> bool {
     let (was, is) = (stored.expiry(), address.expiry());
     was.max(is).since(was.min(is)) <= tolerance(address.ttl)
@@ -209,7 +209,7 @@ fn entry(
     }
 }
 
-/// The stored address, with its old times if they will do.
+/// The stored address, with its old times if they are close enough.
 fn refreshed(stored: &StoredAddress, address: &Address, count: &mut UpdateCount) -> StoredAddress {
     if is_near(stored, address) {
         return *stored;

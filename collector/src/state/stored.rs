@@ -1,4 +1,4 @@
-//! A status as the store has it, in few bytes: one is kept for every object.
+//! A compact form of a stored status: every object has one in memory.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -13,20 +13,20 @@ use super::{
     tolerance,
 };
 
-/// What the status of an object says.
+/// The status of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
     pub(super) names: Box<[StoredName]>,
-    /// The status says it in other words than [`Stored::status`] does, or says more.
+    /// The stored form differs from [`Stored::status`], or has more fields.
     pub(super) irregular: bool,
-    /// Addresses that cannot be read, are there twice, or stand under a name that cannot be read.
+    /// Addresses that are malformed or duplicate, or under a malformed name.
     pub(super) rubbish: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredName {
     pub(super) dns_name: DnsName,
-    /// In the order of the status, each once.
+    /// In the order of the status, without duplicates.
     pub(super) addresses: Box<[StoredAddress]>,
     pub(super) told: ConditionWords,
     pub(super) failures: i32,
@@ -34,7 +34,6 @@ pub(super) struct StoredName {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StoredAddress {
-    /// Canonical.
     pub(super) ip: IpAddr,
     /// In seconds.
     pub(super) ttl: i32,
@@ -42,7 +41,7 @@ pub(super) struct StoredAddress {
 }
 
 impl StoredAddress {
-    /// What is told of the address anew.
+    /// A stored address with current times.
     pub(super) fn fresh(address: &Address) -> Self {
         Self {
             ip: address.ip,
@@ -58,7 +57,7 @@ impl StoredAddress {
 }
 
 impl Stored {
-    /// What the status says. Names that `memory` knows are shared with it.
+    /// Converts a status. Names known to `memory` share its text.
     pub fn new(status: &DnsNameResolverStatus, memory: &NameState) -> Self {
         let mut rubbish = 0;
         let mut names = Vec::with_capacity(status.resolved_names.len());
@@ -86,7 +85,7 @@ impl Stored {
         stored
     }
 
-    /// The status that is written before an object is deleted whose last rule ended.
+    /// The status written before an object without rules is deleted.
     pub fn no_rule(spec: &DnsName, now: Timestamp) -> Self {
         let own = StoredName {
             dns_name: spec.clone(),
@@ -100,13 +99,13 @@ impl Stored {
         }
     }
 
-    /// Whether it tells of the end of the last rule, and nothing of addresses.
+    /// Whether it says that the object has no rule left.
     pub fn is_no_rule(&self, spec: &DnsName) -> bool {
         let own = self.without_addresses(spec);
         own.is_some_and(|own| own.told.reason().is_some_and(|reason| reason == NO_RULE))
     }
 
-    /// Whether it tells that the name is left out, as its namespaces have too much.
+    /// Whether it says that the name is left out because its namespaces exceed their limits.
     pub fn is_over_limit(&self, spec: &DnsName) -> bool {
         let own = self.without_addresses(spec);
         own.is_some_and(|own| {
@@ -116,13 +115,12 @@ impl Stored {
         })
     }
 
-    /// The entry of `spec.name`, if neither it nor any other has an address.
+    /// The entry of `spec.name`, if no entry has an address.
     pub(super) fn without_addresses(&self, spec: &DnsName) -> Option<&StoredName> {
         let own = self.names.iter().find(|name| name.dns_name == *spec)?;
         (self.count().1 == 0).then_some(own)
     }
 
-    /// The status that says it.
     pub fn status(&self) -> DnsNameResolverStatus {
         let address = |address: &StoredAddress| ResolvedAddress {
             ip: address.ip.to_smolstr(),
@@ -140,8 +138,9 @@ impl Stored {
         }
     }
 
-    /// Whether `after`, the next status of the object, lacks an address that `memory` knows to live on while its time here was over:
-    /// somebody removed it who goes by what is stored.
+    /// Whether `after`, the next status of the object, lacks an address that expired in this one
+    /// but has a later expiry in `memory`. Another controller then garbage-collects by stored
+    /// times.
     pub fn was_reaped(&self, after: &Self, memory: &NameState, now: Timestamp) -> bool {
         if after.count().1 >= self.count().1 {
             return false;
@@ -159,13 +158,13 @@ impl Stored {
         })
     }
 
-    /// Whether it has an address of that name.
+    /// Whether the name has an address here.
     pub fn has_name(&self, dns_name: &DnsName) -> bool {
         let mut names = self.names.iter();
         names.any(|it| it.dns_name == *dns_name && !it.addresses.is_empty())
     }
 
-    /// The same without some names, if it has any of them.
+    /// The status without some names, if it has any of them.
     pub fn without(&self, goes: impl Fn(&DnsName) -> bool) -> Option<Self> {
         let goes = |name: &StoredName| goes(&name.dns_name);
         let stay = || self.names.iter().filter(|name| !goes(name));
@@ -176,7 +175,7 @@ impl Stored {
         })
     }
 
-    /// Its addresses in their order.
+    /// Its addresses, sorted.
     pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
         let mut listed = Vec::with_capacity(self.count().1);
         for name in &self.names {
@@ -187,14 +186,14 @@ impl Stored {
         listed
     }
 
-    /// How many names and addresses it has, each name's counted for itself.
+    /// The numbers of names and addresses; an address of two names counts twice.
     pub fn count(&self) -> (usize, usize) {
         let addresses = self.names.iter().map(|name| name.addresses.len()).sum();
         (self.names.len(), addresses)
     }
 }
 
-/// Those that can be read, each once: the later expiry of two.
+/// The valid addresses. Of duplicates the later expiry counts.
 fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
     let read = |address: &ResolvedAddress| {
         Some(StoredAddress {
@@ -210,7 +209,8 @@ fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
     addresses.into_iter().map(|(_, address)| address).collect()
 }
 
-/// When the address expires in the wildcard's own entry and in that of a regular name, and what makes no difference.
+/// The expiry of the address in the wildcard's own entry and in that of a regular name, and the
+/// difference that does not matter.
 pub(super) fn expiries(own: &StoredAddress, address: &Address) -> (Timestamp, Timestamp, Duration) {
     let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
     (

@@ -56,7 +56,7 @@ pub(super) fn join(one: UpdateEffect, mut other: UpdateEffect) -> UpdateEffect {
     }
 }
 
-/// A memory with the status that the store has.
+/// A state, with the status that the store has.
 pub(super) struct Known {
     pub(super) memory: NameState,
     pub(super) stored: DnsNameResolverStatus,
@@ -85,7 +85,7 @@ impl Known {
         self
     }
 
-    /// Takes in an answer and brings the memory into its limits, as before a write.
+    /// Adds an answer and enforces the limits, as before a write.
     pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
         let crowd = Crowd::default();
         let learned = self.memory.observe(observation, &self.limits, crowd);
@@ -96,7 +96,7 @@ impl Known {
         Eviction::new(&mut self.memory, &self.limits, now).enforce(Crowd::default())
     }
 
-    /// Takes in a status that another writer wrote; `stored` stays.
+    /// Merges a status of another writer; `stored` stays.
     pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
         let stored = Stored::new(status, &self.memory);
         let (limits, guards) = (&self.limits, Guards::default());
@@ -106,7 +106,7 @@ impl Known {
         self
     }
 
-    /// Takes in what a look-up told of each family, which did not fail as a whole.
+    /// Applies a look-up that did not fail as a whole.
     pub(super) fn looked_up(
         &mut self,
         asked: &str,
@@ -116,7 +116,7 @@ impl Known {
         self.take_in(asked, results, None, seconds)
     }
 
-    /// Takes in a look-up for which no server said NOERROR, for a reason of its own in each family.
+    /// Applies a look-up without NOERROR, with a failure for each family.
     pub(super) fn failed(
         &mut self,
         asked: &str,
@@ -151,7 +151,7 @@ impl Known {
         self.memory.expire(at(seconds), &self.limits).len()
     }
 
-    /// Writes what there is to write; returns whether there was something.
+    /// Writes the status if it changed; returns whether it did.
     pub(super) fn write(&mut self, seconds: f64) -> bool {
         let stored = Stored::new(&self.stored, &self.memory);
         let change = StatusUpdate::new(&mut self.memory, &stored, at(seconds));
@@ -194,7 +194,7 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
     known.hear(&late);
     let expiries: Vec<_> = known.expiries().into_values().collect();
     assert_eq!(expiries, [at(10.0), at(70.0)]);
-    // All of it is over: a client asked, and that is all.
+    // All addresses have expired, so only the query of the client counts.
     late.given = at(-30.0);
     let learned = known.hear(&late);
     assert_eq!(learned, UpdateEffect::default());
@@ -233,7 +233,7 @@ fn the_same_answer_again_writes_nothing() {
             .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
             .write(0.0)
     );
-    // A cache's answer: the TTL has gone down by what the time went on.
+    // A cached answer: its TTL has decreased by the time that passed.
     assert!(
         !known
             .observe("www.example.com", &[("1.2.3.4", 20)], 10.0)

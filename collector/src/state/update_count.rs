@@ -1,8 +1,8 @@
-//! How a status differs from the stored one.
+//! Counts the differences between the next status and the stored one.
 
 use runtime::clock::Timestamp;
 
-/// What is added, removed and told anew, as far as it was counted.
+/// Added, removed and renewed addresses, as far as they were counted.
 #[derive(Default)]
 pub(super) struct UpdateCount {
     pub(super) added: usize,
@@ -12,7 +12,7 @@ pub(super) struct UpdateCount {
 }
 
 impl UpdateCount {
-    /// A name became degraded, or is no longer, if it is `flipped`.
+    /// Marks that a name's condition flipped.
     pub(super) fn flip_if(&mut self, flipped: bool) {
         self.flipped |= flipped;
     }

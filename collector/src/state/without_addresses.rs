@@ -1,4 +1,5 @@
-//! An object without any address: the entry of its `spec.name` stays and says why, since an empty status says nothing.
+//! Objects without any address. The entry of `spec.name` stays with the reason, since an empty
+//! status does not explain anything.
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -12,17 +13,17 @@ use super::{
     update_count::UpdateCount,
 };
 
-/// What there is to say of an object that lost its last address.
+/// Why an object has no address, after it had some.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WithoutAddresses {
     pub(super) verdict: Verdict,
-    /// Look-ups that failed since the last answer.
+    /// Failed look-ups since the last answer.
     pub(super) failures: i32,
 }
 
 impl NameState {
-    /// Forgets the names that have no address left. `cause` took their last ones, unless look-ups told why. If no name is left
-    /// the object has lost its last address.
+    /// Removes the names without addresses. The reason is `cause`, unless look-ups gave a better
+    /// one. If no name is left, the object has lost its last address.
     pub(super) fn forget_emptied(&mut self, cause: Verdict) {
         let mut emptied = self
             .list
@@ -44,7 +45,8 @@ impl NameState {
         }
     }
 
-    /// There are addresses, and no reason why there are none. New names of a wildcard that is not left out cost their clients' budgets.
+    /// Clears the reason, as there are addresses. A wildcard is then no longer left out, so its new
+    /// names count against the rates of their clients.
     pub(super) fn forget_reason(&mut self) {
         if self.without_addresses.take().is_some()
             && let Some(known) = &self.known
@@ -53,7 +55,7 @@ impl NameState {
         }
     }
 
-    /// The name is not left out any more. Until an answer comes it has no address.
+    /// The name is no longer left out. It has no address until the next answer.
     pub fn take_in(&mut self) {
         if let Some(why) = &mut self.without_addresses
             && why.verdict == Verdict::LimitExceeded
@@ -65,7 +67,7 @@ impl NameState {
         }
     }
 
-    /// Nothing is known of why it has no address, if that is because it was left out.
+    /// Clears the reason if the name was left out.
     pub fn forget_left_out(&mut self) {
         let why = self.without_addresses.as_ref();
         if why.is_some_and(|why| why.verdict == Verdict::LimitExceeded) {
@@ -75,7 +77,7 @@ impl NameState {
 }
 
 impl WithoutAddresses {
-    /// What a status says whose object has lost its last address.
+    /// The reason in a stored status without addresses.
     pub(super) fn of_status(stored: &Stored, spec: &DnsName) -> Option<Self> {
         let own = stored.without_addresses(spec)?;
         own.told.reason()?;
@@ -85,7 +87,7 @@ impl WithoutAddresses {
         })
     }
 
-    /// A look-up of the name gave no address. Returns whether another reason is to be told.
+    /// A look-up of the name gave no address. Returns whether the reason changed.
     pub(super) fn looked_up(&mut self, look_up: LookupSummary) -> bool {
         if self.verdict == Verdict::LimitExceeded {
             return false;
@@ -101,8 +103,8 @@ impl WithoutAddresses {
     }
 }
 
-/// The entry of `spec.name` of a status without any address, if there is anything to say: the object had addresses, as far
-/// as this process or `stored` knows.
+/// The entry of `spec.name` in a status without addresses. `None` if the object never had one, as
+/// far as this process or `stored` shows.
 pub(super) fn own_entry(
     state: &mut NameState,
     stored: &Stored,
@@ -111,7 +113,7 @@ pub(super) fn own_entry(
 ) -> Option<StoredName> {
     let (_, addresses) = stored.count();
     if state.without_addresses.is_none() && addresses > 0 {
-        // What a status has and nothing is known of was not admitted.
+        // The status has addresses, but all were refused when it was read.
         state.without_addresses = Some(Box::new(WithoutAddresses {
             verdict: Verdict::Refused,
             failures: 0,

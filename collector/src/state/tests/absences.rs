@@ -1,4 +1,4 @@
-//! What closes an address for good, and what the status says then, whatever happened before.
+//! Property: which look-ups remove addresses, and the status after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use super::{
     *,
 };
 
-/// Look-ups in a row, by name and family, in which every server that answered said that there is no address; and when the last
-/// look-up was that such a row or an answer let addresses go by.
+/// A model of the look-ups: absences in a row by name and family, and the last time that a result
+/// let addresses leave.
 #[derive(Default)]
 struct Rows {
     absences: BTreeMap<(DnsName, Family), u32>,
@@ -69,7 +69,7 @@ impl Rows {
         self.absences.remove(&(asked.clone(), family));
     }
 
-    /// Nothing is kept of a name without addresses.
+    /// A name without addresses has no counts.
     fn forget_all_but(&mut self, known: &Known) {
         let is_known = |(name, _): &(DnsName, Family)| known.memory.list().addresses_of(name) > 0;
         self.absences.retain(|key, _| is_known(key));
@@ -87,7 +87,7 @@ fn family_of(ip: IpAddr) -> Family {
 fn with_lookups() -> Known {
     let mut known = Known::new(SPEC);
     known.limits.lookups = true;
-    // Only what look-ups tell lets addresses go here.
+    // Makes sure that addresses leave only because of look-ups.
     known.limits.max_stale = Duration::from_secs(1 << 30);
     known.limits.wildcard_idle = Duration::from_secs(1 << 30);
     known
@@ -122,7 +122,7 @@ proptest! {
             now += later;
             known.happen(what, now);
         }
-        // Far behind every expiry.
+        // Long after every expiry.
         now += 1e9;
         let names: Vec<DnsName> = known.memory.list().names().cloned().collect();
         for name in &names {
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// The addresses in the status, whatever their names.
+/// The addresses in the status, of all names.
 fn ips(known: &Known) -> BTreeSet<String> {
     let names = known.stored.resolved_names.iter();
     let addresses = names.flat_map(|entry| &entry.resolved_addresses);

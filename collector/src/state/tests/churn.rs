@@ -1,4 +1,4 @@
-//! Answers that bring ever new addresses, as someone sends who means harm.
+//! Answers with ever new addresses, as an attacker would send them.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn names_that_went_while_a_status_was_written_do_not_come_back_with_it() {
     observe(&mut known, 0..50);
     assert!(known.write(0.1));
     let late = known.stored.clone();
-    // More than are remembered.
+    // More than the removals that are remembered.
     observe(&mut known, 50..20_050);
     known.absorb(&late, 20.1);
     observe(&mut known, 20_050..20_100);

@@ -1,4 +1,4 @@
-//! What goes when a limit is reached.
+//! The order of eviction when a limit is reached.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Failures, staleness, and removal where names are looked up.
+//! Failures, stale addresses, and removal with look-ups.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn known(spec: &str) -> Known {
 }
 
 impl Known {
-    /// Status, reason and count of the first entry.
+    /// Status, reason and failure count of the first entry.
     fn degraded(&self) -> (String, String, i32) {
         let entry = &self.stored.resolved_names[0];
         let condition = &entry.conditions[0];

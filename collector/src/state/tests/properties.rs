@@ -1,4 +1,4 @@
-//! What holds for any answers, failures and statuses, in any order.
+//! Properties that hold for any order of answers, failures and statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ fn address(i: u8) -> IpAddr {
     }
 }
 
-/// `latest` in seconds.
+/// `latest` is in seconds.
 fn observation(latest: u32) -> impl Strategy<Value = Observation> {
     let addresses = prop::collection::vec((0..6_u8, 0..400_u32), 1..5);
     let quarters = 0..=4 * latest;
     (select(&NAMES), addresses, quarters, 0..3_u8).prop_map(|(asked, addresses, quarters, by)| {
         let mut observation = answer(asked, &[], f64::from(quarters) / 4.0);
-        // One family each.
+        // All addresses of an answer are of one family.
         let v6 = addresses[0].0 % 2;
         observation.family = [Family::V4, Family::V6][usize::from(v6)];
         let addresses = addresses.iter().map(|(i, ttl)| (i / 2 * 2 + v6, *ttl));
@@ -40,7 +40,7 @@ fn observations() -> impl Strategy<Value = Vec<Observation>> {
     prop::collection::vec(observation(600), 1..20)
 }
 
-/// A status as it may be if people write it.
+/// A status as a person might write it.
 fn any_status() -> impl Strategy<Value = DnsNameResolverStatus> {
     let names = select(&[
         "*.example.com.",
@@ -92,7 +92,7 @@ pub(super) enum Happens {
     Stored(DnsNameResolverStatus),
     LookedUp(&'static str, [FamilyResult; 2]),
     Failed(&'static str, [Failure; 2]),
-    /// The last rule ended, and is back: the store has nothing but that in between.
+    /// The last rule ended, and is back: in between, the store has only that.
     RuleEnded,
     /// A pause, or another leader.
     Gap,
@@ -100,7 +100,7 @@ pub(super) enum Happens {
     Written,
 }
 
-/// What happens, and how long after the last.
+/// Events, each with the time since the one before.
 pub(super) fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
     let failures = || select(&[Failure::NXDOMAIN, Failure::Rcode(2), Failure::Timeout]);
     let results = || {
@@ -169,7 +169,7 @@ impl Known {
             .absorb(&read, at(now), limits, &guards, super::After::Gap)
     }
 
-    /// When each address expires that is known.
+    /// The expiry of each known address.
     pub(super) fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
         let names = self.memory.list.names.iter();
         names
@@ -192,7 +192,7 @@ fn rendered(observations: &[Observation], now: f64) -> DnsNameResolverStatus {
     known.stored
 }
 
-/// When each address expires last, whatever its name.
+/// The latest expiry of each address, of all names.
 fn union(status: &DnsNameResolverStatus) -> BTreeMap<String, i64> {
     let mut union = BTreeMap::new();
     for address in status
@@ -254,7 +254,7 @@ proptest! {
         let union = union(&known.stored);
         for ((_, ip), expiry) in known.expiries() {
             let written = union.get(&ip.to_string()).copied();
-            // Within the tolerance of the status, and that of being the same look-up time.
+            // Within the tolerance of the status, and rounding to whole seconds.
             let least = expiry.as_millis() / 1000 - 10;
             prop_assert!(written.is_some_and(|written| written >= least), "{ip} {written:?} {least}");
         }
@@ -306,7 +306,7 @@ proptest! {
             let before = known.expiries();
             let evicted = known.happen(what, now);
             let after = known.expiries();
-            // A gap takes what it holds future times for.
+            // A gap moves times in the future back.
             if matches!(what, Happens::Gap) {
                 continue;
             }

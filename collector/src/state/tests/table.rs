@@ -1,4 +1,5 @@
-//! What happens to a status: one row for each sentence of the description of a look-up, a failure, and a removal.
+//! Changes of a status: one row for each sentence in the descriptions of a look-up, a failure, and
+//! a removal.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -29,40 +30,40 @@ pub(in crate::state) type Answered = &'static [(&'static str, u32)];
 /// `(name, failures, [(address, TTL, second)])`.
 pub(in crate::state) type Written = (&'static str, i32, &'static [(&'static str, i64, i64)]);
 
-/// What happens, and at which second.
+/// An event, with its second.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::state) enum Step {
-    /// A client was answered.
+    /// A client got an answer.
     Seen(&'static str, Answered, f64),
-    /// The same, told apart by its address.
+    /// The same, with the address of the client.
     SeenBy(&'static str, &'static str, Answered, f64),
-    /// A look-up of our own was answered, in the families of the addresses.
+    /// A look-up had an answer, in the families of the addresses.
     Got(&'static str, Answered, f64),
-    /// So many look-ups of our own, five seconds apart, the last at that second: every server said that there is no IPv4 address.
+    /// So many look-ups, five seconds apart, the last at that second. Every server said that there
+    /// is no IPv4 address.
     Absences(&'static str, u32, f64),
-    /// A look-up of our own failed.
     Failed(&'static str, Failure, f64),
-    /// No server said NOERROR, for a reason of its own in each family.
+    /// No server said NOERROR, with a failure for each family.
     FailedApart(&'static str, [Failure; 2], f64),
-    /// A look-up of our own told this of each family.
+    /// A look-up had these results.
     LookedUp(&'static str, [FamilyResult; 2], f64),
-    /// Somebody wrote this status.
+    /// Another writer wrote this status.
     Status(&'static [Written], f64),
-    /// Time went by in which nothing could be resolved, or the clock was set.
+    /// Nothing could be resolved for a while, or the clock was set.
     Gap(f64),
-    /// Whose time is over leaves.
+    /// Addresses whose time is over leave.
     Expire(f64),
-    /// What there is to write is written.
+    /// The status is written, and must differ.
     Write(f64),
-    /// There is nothing to write.
+    /// The status must not differ.
     Quiet(f64),
-    /// The name is looked up next at that second, if at all.
+    /// The second of the name's next look-up, if there is one.
     Next(&'static str, Option<f64>),
 }
 
 pub(in crate::state) use Step::*;
 
-/// A sentence, and what follows from it.
+/// A sentence of the description, with the steps that show it.
 pub(in crate::state) struct Row {
     says: &'static str,
     spec: &'static str,
@@ -71,8 +72,9 @@ pub(in crate::state) struct Row {
     then: &'static [&'static str],
 }
 
-/// After these steps, the last of them a write, the status is `then`: a line for each entry, `NAME REASON FAILURES:` and
-/// `ADDRESS TTL@SECOND` of each address; the reason is `-` without a condition.
+/// After these steps, of which the last is a write, the status is `then`. It has a line for each
+/// entry: `NAME REASON FAILURES:` and `ADDRESS TTL@SECOND` of each address. Without a condition the
+/// reason is `-`.
 pub(in crate::state) fn row(
     says: &'static str,
     spec: &'static str,
@@ -94,7 +96,7 @@ impl Row {
     }
 }
 
-/// Runs every row; tells of all that fail.
+/// Runs every row and reports all that fail.
 pub(in crate::state) fn check(rows: Vec<Row>) {
     let wrong: Vec<String> = rows.iter().filter_map(|row| run(row).err()).collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -202,7 +204,7 @@ fn lines(status: &DnsNameResolverStatus) -> Vec<String> {
     status.resolved_names.iter().map(entry).collect()
 }
 
-/// What the API server would refuse the whole status for.
+/// Why the API server would refuse the whole status.
 pub(in crate::state) fn check_crd(status: &DnsNameResolverStatus) -> Result<(), String> {
     fn unique<'a>(what: &str, keys: impl Iterator<Item = &'a str>) -> Result<(), String> {
         let mut keys: Vec<_> = keys.collect();

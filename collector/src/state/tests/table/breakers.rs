@@ -1,4 +1,4 @@
-//! Circuit breakers.
+//! Limits and eviction.
 
 use super::*;
 use crate::{
@@ -146,7 +146,7 @@ fn circuit_breakers_do_what_the_page_says() {
     ]);
 }
 
-/// An answer of so many addresses, which no other second's has.
+/// An answer of so many addresses, different ones for each second.
 fn many(asked: &str, count: u32, second: f64) -> Observation {
     let mut many = answer(asked, &[], second);
     many.addresses = (0..count)
@@ -172,11 +172,11 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     let left = |known: &Known, asked| known.memory.list().addresses_of(&name(asked));
     assert_eq!(left(&known, B), 500, "the oldest-seen go");
     assert_eq!(left(&known, WILD), 10, "and the wildcard's own last of all");
-    // It does not grow beyond that again.
+    // The object stays below that size.
     let most = known.memory.list().addresses();
     known.hear(&many(A, 490, 4.0));
     assert!(known.memory.list().addresses() <= most);
-    // Nor is it emptied by a store that takes nothing.
+    // Even a store that refuses everything does not empty it.
     for _ in 0..100 {
         Eviction::new(&mut known.memory, &known.limits, at(5.0)).shrink(crowd);
     }

@@ -1,8 +1,8 @@
-//! A look-up fails.
+//! Failed look-ups.
 
 use super::*;
 
-/// Rounds that fail every 5 s from second 30 on.
+/// Look-ups that fail every 5 s from second 30 on.
 fn failing(asked: &'static str, failure: Failure, rounds: u32) -> Vec<Step> {
     let round = |i: u32| Failed(asked, failure, 30.0 + 5.0 * f64::from(i));
     (0..rounds).map(round).collect()

@@ -1,4 +1,4 @@
-//! An address leaves.
+//! Removal of addresses.
 
 use super::*;
 

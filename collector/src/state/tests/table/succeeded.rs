@@ -1,4 +1,4 @@
-//! A look-up succeeds, and which names it is taken for.
+//! Successful look-ups, and the names that they apply to.
 
 use super::*;
 
