@@ -1,19 +1,23 @@
-//! DNSNameResolver objects: what is known of the names in use, which objects bear them, and what is written of that when.
+//! The table of names, their DNSNameResolver objects, and when each object is written.
 //!
-//! What is known:
-//! - `names`: the table of all names, each an `entry` with its [`NameState`](crate::state::NameState) and its objects (`stored_object`).
-//! - `in_use`: the names that EgressFirewalls use; `absence`: those that no EgressFirewall has any more, and when that is believed.
-//! - `newly_wanted`: what is known already of a name that is wanted from now on.
-//! - `namespace_limits`: what each namespace may have.
-//! - `evictions`, `eviction_log`: what went because a limit was reached.
-//! - `leadership`: whether this collector leads, and hears what it needs to remove addresses.
+//! State:
+//! - `names`: the table of all names, each an `entry` with its
+//!   [`NameState`](crate::state::NameState) and its objects (`stored_object`).
+//! - `in_use`: the names that EgressFirewalls use. `absence`: names whose EgressFirewalls
+//!   disappeared, and how long they are held.
+//! - `newly_wanted`: existing answers for a name that becomes wanted.
+//! - `namespace_limits`: the quota of each namespace.
+//! - `evictions`, `eviction_log`: addresses and names removed because of a limit.
+//! - `leadership`: whether this collector leads, and whether it receives enough DNS servers to
+//!   remove addresses.
 //!
 //! The store:
-//! - `stored_objects`: the objects that it has, and what is under way to it; `updates`: what its watch says.
-//! - `dirty`, `writes`: what is written when; `budget`: how much in a time; [`publish`] carries it out; `write_results`: what came of it.
-//! - `standby`, `additions`, `standby_writes`: what a collector writes that does not lead.
+//! - `stored_objects`: its objects, and the writes in flight; `updates`: its watch events.
+//! - `dirty`, `writes`: which objects are written and when; `budget`: the write rate; [`publish`]
+//!   carries a write out; `write_results`: the results.
+//! - `standby`, `additions`, `standby_writes`: the writes of a standby.
 //!
-//! For people: `inspection`, `inspect_request`, `view`, `facts` and `metrics`.
+//! For the status page: `inspection`, `inspect_request`, `view`, `facts` and `metrics`.
 
 mod absence;
 mod additions;
@@ -72,19 +76,19 @@ use crate::{
     new_names::KnownNames, notices::Notices, observe::answer_cache::AnswerCache,
 };
 
-/// What is shared with other tasks.
+/// State shared with other tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
-    /// Answers that nobody wanted when they came.
+    /// Answers that no rule wanted when they came.
     pub remembered: AnswerCache,
-    /// What happened to addresses, for people.
+    /// The history of addresses, for `explain`.
     pub recent: EventHistory,
-    /// Whose pods clients are.
+    /// The pods and namespaces of clients.
     pub clients: Clients,
     /// The names under wildcards, for the readers.
     pub known: KnownNames,
-    /// How much namespaces may have that have annotations.
+    /// The quotas of namespaces with annotations.
     pub quotas: NamespaceQuotas,
-    /// Who tells the authors of rules what is left out.
+    /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
 }

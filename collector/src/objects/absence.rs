@@ -1,8 +1,10 @@
-//! Names that no EgressFirewall has any more although none was seen to drop them: when their absence is believed.
+//! Names whose EgressFirewalls disappeared together: how long they are held before their rules
+//! count as ended.
 //!
-//! A name that an edit takes out of a present EgressFirewall has no rule from then on. Names whose EgressFirewalls went, and
-//! objects that no EgressFirewall used when they were first seen, may be away by mistake: a store that is restored, or a kind
-//! that is deleted, looks like the end of all rules. Such names are held: all goes on for them as before.
+//! If an edit removes a name from an existing EgressFirewall, its rule has ended. If the
+//! EgressFirewalls themselves disappear, or objects exist that no EgressFirewall ever used, that
+//! may be an accident. A store during a restore, or a deleted CustomResourceDefinition, looks like
+//! the end of all rules. Such names are held: their objects stay and are updated.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,49 +16,52 @@ use runtime::{absence::are_few, clock::Timestamp};
 
 use crate::rules::ABSENT_AFTER;
 
-/// An absence is believed no sooner: a store that loses objects one after the other is to be seen as what it is.
+/// The least time before an absence is accepted: objects that disappear one after the other must be
+/// seen as one event.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// Names whose absence was believed count for so long against the limit.
+/// How long accepted absences count against the limit.
 const COUNTED: Duration = Duration::from_secs(3600);
 
-/// Names that are away for so long are told of.
+/// Names held for this long are reported.
 const TOLD_AFTER: Duration = Duration::from_secs(15);
 
-/// How often the absent names are looked at.
+/// The interval of checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The names that are away.
+/// The names whose rules are absent.
 #[derive(Debug, Default)]
 pub(super) struct Absences {
     names: BTreeMap<DnsName, Absence>,
-    /// Names that EgressFirewalls had which went, and whose absence was believed before that of the EgressFirewalls.
+    /// Names whose absence was accepted while their EgressFirewalls are still held.
     believed: BTreeSet<DnsName>,
-    /// How many names were believed to be away, and when.
+    /// The times of accepted absences, with the number of names.
     counted: VecDeque<(Timestamp, usize)>,
-    /// Too many were away at the last look.
+    /// Too many names were absent at the last check.
     was_exceeded: bool,
-    /// Until then an EgressFirewall could not be read and never could.
+    /// The last time at which some EgressFirewall could not be decoded and never could before.
     rules_known_since: Timestamp,
-    /// When to look at them next.
+    /// The time of the next check.
     due: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Absence {
-    /// Since when the name is away.
+    /// The time when the name became absent.
     first: Timestamp,
-    /// Since when the stores are in sync besides.
+    /// The same, or the time when the stores came into sync, if that is later.
     since: Timestamp,
-    /// A complete list lacks every EgressFirewall that had the name. `None`: an object that no EgressFirewall used when it was
-    /// first seen.
+    /// Whether a complete list lacks every EgressFirewall that had the name. `None`: an object that
+    /// no EgressFirewall used when it was first seen.
     listed: Option<bool>,
-    /// It was away when the limit held again after it was exceeded. Others came back, so this one may be on its way too.
+    /// The name was absent when the limit held again after it was exceeded. Others came back, so
+    /// this one may come back too.
     waits_long: bool,
 }
 
 impl Absences {
-    /// Takes in whether only EgressFirewalls that went have the name, and if so, whether a complete list lacks them.
+    /// `absent` is `None` while an EgressFirewall has the name. Otherwise it tells whether a
+    /// complete list lacks all that had it.
     pub(super) fn update(&mut self, name: &DnsName, absent: Option<bool>, now: Timestamp) {
         match absent {
             Some(listed) if !self.believed.contains(name) => {
@@ -72,12 +77,12 @@ impl Absences {
         }
     }
 
-    /// The names of EgressFirewalls that went, as far as it is known.
+    /// The names of EgressFirewalls that disappeared.
     pub(super) fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.names.keys().chain(&self.believed)
     }
 
-    /// An object is there that no EgressFirewall used since it was first seen.
+    /// Records an object that no EgressFirewall has used since it was first seen.
     pub(super) fn note_unused(&mut self, name: &DnsName, now: Timestamp) {
         self.add(name, now);
     }
@@ -97,12 +102,12 @@ impl Absences {
         self.was_exceeded &= !self.names.is_empty();
     }
 
-    /// Whether the end of the name's rules was believed, though the absence of the EgressFirewalls is not yet.
+    /// Whether the name's rules count as ended, though their EgressFirewalls are still held.
     pub(super) fn is_believed(&self, name: &DnsName) -> bool {
         self.believed.contains(name)
     }
 
-    /// The delays begin anew: a store was out of sync, the process slept, or the clock was set.
+    /// Starts all delays again: a store was out of sync, the process slept, or the clock was set.
     pub(super) fn restart(&mut self, now: Timestamp) {
         for absence in self.names.values_mut() {
             (absence.since, absence.first) = (now, absence.first.min(now));
@@ -113,10 +118,10 @@ impl Absences {
         self.due = Timestamp::default();
     }
 
-    /// Whether few are away, of a store with so many names in use. If too many were until now, those that are left wait for
-    /// [`ABSENT_AFTER`] from now on, each of them once: otherwise a tenant whose EgressFirewall comes and goes would hold the
-    /// names of all others for ever. While rules are not known, objects without one do not count as too many: their EgressFirewall
-    /// is there.
+    /// Whether few names are absent, compared with all names in use. After too many, the remaining
+    /// ones wait for [`ABSENT_AFTER`] from now on, each only once. Otherwise a tenant whose
+    /// EgressFirewall comes and goes would hold the names of all others for ever. While some rules
+    /// are unknown, objects without a rule do not count: their EgressFirewall may be among those.
     fn update_limit(&mut self, in_use: usize, unknown_rules: bool, now: Timestamp) -> bool {
         while self
             .counted
@@ -136,8 +141,9 @@ impl Absences {
         is_few
     }
 
-    /// The names whose absence is believed now. Rules that are not known may be those of objects that no EgressFirewall uses:
-    /// such an object is kept for [`ABSENT_AFTER`], and no longer, since one tenant can cause it.
+    /// The names whose absence is accepted now. An object without a rule may belong to an
+    /// EgressFirewall that cannot be decoded. It is kept for [`ABSENT_AFTER`] only, since one
+    /// tenant can cause that state.
     fn believe(&mut self, is_few: bool, unknown_rules: bool, now: Timestamp) -> Vec<DnsName> {
         if unknown_rules {
             self.rules_known_since = now;
@@ -148,7 +154,8 @@ impl Absences {
             let is_old = absence.since + ABSENT_AFTER <= now;
             let may_go = is_few && (is_old || !absence.waits_long);
             match absence.listed {
-                // Of EgressFirewalls that went their own task tells when they are away for long enough.
+                // The task of the EgressFirewalls decides when a disappeared one has been absent
+                // for long enough.
                 Some(listed) => listed && may_go,
                 None => is_old || (may_go && absence.since.max(rules_known_since) + SETTLED <= now),
             }
@@ -163,35 +170,35 @@ impl Absences {
         }
         if !believed.is_empty() {
             self.counted.push_back((now, believed.len()));
-            // Fewer are away as their time was over: none of them came back.
+            // The number fell because absences were accepted, not because names came back.
             self.was_exceeded = false;
         }
         believed
     }
 
-    /// How many names are away for longer than it takes to believe a few.
+    /// Names that are held for longer than accepting a few absences takes.
     pub(super) fn held(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
         let names = self.names.iter();
         let held = names.filter(move |(_, absence)| absence.first + TOLD_AFTER <= now);
         held.map(|(name, _)| name)
     }
-    /// Whether the name is away.
     pub(super) fn has(&self, name: &DnsName) -> bool {
         self.names.contains_key(name)
     }
 
-    /// When the absent names are to be looked at.
+    /// The time of the next check.
     pub(super) fn next(&self) -> Option<Timestamp> {
         (!self.names.is_empty()).then_some(self.due)
     }
 
-    /// A store is out of sync: the delays begin anew, and the names are looked at again a while later.
+    /// A store is out of sync: starts the delays again and puts the next check off.
     pub(super) fn put_off(&mut self, now: Timestamp) {
         self.restart(now);
         self.due = now + INTERVAL;
     }
 
-    /// Looks at the names that are away, of so many in use. Returns those whose absence is believed by now.
+    /// Checks the absent names against the number of names in use. Returns those whose absence is
+    /// accepted now.
     pub(super) fn look(
         &mut self,
         wanted: usize,

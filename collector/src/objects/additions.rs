@@ -1,4 +1,4 @@
-//! What a standby found missing in a status, and what became of it.
+//! Addresses that a standby finds missing in a status, and the fate of those it added.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -12,16 +12,17 @@ use crate::{
     state::{Addition, NameState},
 };
 
-/// What the leader took out is not added again for so long.
+/// How long an address that the leader removed is not added again.
 const REFUSED_FOR: Duration = Duration::from_secs(3600);
 
-/// If the leader took out so many names under a wildcard that a client asked for, none of the client's is added for so long.
+/// If the leader removed so many names under a wildcard that a client queried, none of that
+/// client's is added.
 const NAMES_REFUSED: usize = 8;
 
-/// Addresses of an object that wait, or are remembered.
+/// The most addresses of an object that wait, or are remembered.
 pub(crate) const MOST: usize = 256;
 
-/// What a standby finds missing in the status of a name's objects.
+/// The missing addresses of a name's objects.
 #[derive(Debug, Default)]
 pub(crate) struct Additions {
     pub(crate) waiting: Vec<Waiting>,
@@ -29,27 +30,27 @@ pub(crate) struct Additions {
     pub(crate) refused: Vec<Refused>,
 }
 
-/// What the leader took out.
+/// An address that the leader removed.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) name: DnsName,
-    /// The address; all of them if the name itself went from under its wildcard.
+    /// The address, or `None` if the whole name left its wildcard.
     pub(crate) ip: Option<IpAddr>,
-    /// The client that asked for it.
+    /// The client that queried it.
     pub(crate) client: IpAddr,
-    /// Not to be added before then.
+    /// Until when it is not added.
     pub(crate) until: Timestamp,
 }
 
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) addition: Addition,
-    /// The client that was told.
+    /// The client that got the address.
     pub(crate) client: IpAddr,
     pub(crate) since: Timestamp,
 }
 
-/// An address that this collector has added.
+/// An address that this collector added.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) name: DnsName,
@@ -57,13 +58,13 @@ pub(crate) struct Made {
     pub(crate) client: IpAddr,
     /// When its write began.
     pub(crate) at: Timestamp,
-    /// Its TTL and grace are over then.
+    /// The end of its TTL and grace.
     pub(crate) until: Timestamp,
     /// The status had it.
     pub(crate) stood: bool,
 }
 
-/// An address that a client was told and that a status of the name lacks.
+/// An address of an answer to a client that a status lacks.
 pub(crate) struct MissingAddress<'a> {
     pub(crate) observation: &'a Observation,
     pub(crate) client: IpAddr,
@@ -73,7 +74,8 @@ pub(crate) struct MissingAddress<'a> {
 }
 
 impl Additions {
-    /// Takes in a missing address, unless the leader took it out. Returns whether it waits, or would if there were room.
+    /// Queues a missing address, unless the leader removed it before. Returns whether it waits, or
+    /// would if there were room.
     pub(crate) fn add(&mut self, spec: &DnsName, missing: &MissingAddress<'_>) -> bool {
         let MissingAddress {
             observation,
@@ -106,7 +108,8 @@ impl Additions {
         true
     }
 
-    /// The status of an object of the name is another one. Returns how late what came with it was, if something did.
+    /// Compares with a new status of an object. Returns how late its addresses came, if any was
+    /// waited for.
     pub(crate) fn follow_status(
         &mut self,
         spec: &DnsName,
@@ -163,7 +166,7 @@ impl Additions {
         late
     }
 
-    /// Whether the memory knows an address of today that does not wait to be added.
+    /// Whether the state has an unexpired address that does not wait to be added.
     pub(crate) fn lacks_some_of(&self, memory: &NameState, now: Timestamp) -> bool {
         let mut alive = memory
             .list()
@@ -173,7 +176,7 @@ impl Additions {
         self.waiting.len() < MOST && alive.any(|(ip, _)| !waits(ip))
     }
 
-    /// Whether the address of a name that a client asked for is not to be added.
+    /// Whether the address of a name that the client queried is not to be added.
     fn is_refused(
         &self,
         spec: &DnsName,
@@ -187,7 +190,7 @@ impl Additions {
             || name != spec && leaves_names_out(&self.refused, spec, client, now)
     }
 
-    /// The object was made again, and has lost what it had.
+    /// The object was created again, without the addresses that it had.
     pub(crate) fn forget_made(&mut self) {
         self.made.clear();
     }
@@ -203,8 +206,9 @@ impl Additions {
     }
 }
 
-/// Whether the leader took out so many names under the wildcard that a client asked for that it takes none in, as their namespace has too
-/// much. The standby does not know the namespaces.
+/// Whether the leader removed so many of the client's names under the wildcard that it seems to
+/// refuse all of them. That happens when their namespace exceeds its quota, and a standby does not
+/// know namespaces.
 fn leaves_names_out(refused: &[Refused], spec: &DnsName, client: IpAddr, now: Timestamp) -> bool {
     let names = refused
         .iter()
@@ -216,7 +220,6 @@ pub(crate) fn was_made(made: &[Made], addition: &Addition) -> bool {
     made.iter().any(|it| addition.is_of(&it.name, it.ip))
 }
 
-/// Counts addresses that a standby does not add.
 pub(crate) fn count_refused(reason: &'static str, times: usize) {
     counter!("collector_standby_additions_refused_total", "reason" => reason)
         .increment(times as u64);

@@ -1,11 +1,14 @@
-//! How much is written in a time: etcd keeps every version of an object for some minutes, and takes no write at all when it is full.
+//! Limits the rate of writes. etcd keeps every version of an object for some minutes, and refuses
+//! all writes when it is full.
 //!
-//! Each namespace that writes has the same share of the bytes. A write within the share waits for nothing, but for large ones while the debt
-//! is as large as may be. What is beyond the share goes at once while there are bytes left, a small one sooner than a large one. The rest waits in the order in which it came: the longer something has
-//! waited, the less need be left when its turn comes.
+//! Each writing namespace has the same share of the bytes. A write within the share goes at once,
+//! except for large writes at the maximum debt. A write beyond the share goes at once while there
+//! are bytes left, and a small one needs fewer left than a large one. The rest waits in a queue,
+//! first come, first served. The longer a write has waited, the fewer bytes need to be left when
+//! its turn comes.
 //!
-//! An object is paid for when it is made. Its deletion, and the status that tells of the end of its last rule, cost nothing more: they
-//! would leave more in etcd if they waited.
+//! An object is charged when it is created. Its deletion and the status before that are free:
+//! delayed, they would leave more in etcd.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,10 +16,11 @@ use runtime::clock::Timestamp;
 
 use crate::{clients::Namespace, lookup::Group};
 
-/// What etcd stores by default before it takes no more writes: `--quota-backend-bytes`.
+/// etcd's default limit for its database: `--quota-backend-bytes`.
 pub const ETCD_QUOTA: u64 = 2 << 30;
 
-/// For so long a version of an object may stay in etcd after the next: an API server compacts the history every five minutes, up to then.
+/// How long an old version of an object may stay in etcd: an API server compacts the history every
+/// five minutes, up to five minutes before.
 const HISTORY: Duration = Duration::from_secs(600);
 
 /// The part of etcd's quota that all objects and their history take at most.
@@ -28,42 +32,42 @@ const MOST_STORED: f64 = 0.375;
 /// The part of etcd's quota that is left to the objects at least, however few there are: 240 MB of the default.
 const LEAST_STORED: f64 = 0.112;
 
-/// What is not spent is saved for so long.
+/// Unspent bytes accumulate for this long.
 const SAVED: Duration = Duration::from_secs(30);
 
-/// Writes of up to this size may leave a debt at once.
+/// Writes of up to this size may cause debt at once.
 const SMALL: usize = 64 << 10;
 
-/// A larger one goes like a small one when it has waited for so long.
+/// A larger write counts as small after it has waited for this long.
 const LARGE_WAITS: Duration = Duration::from_secs(30);
 
-/// What has waited goes while the debt is larger by less than so many times what can be saved, however long it has waited.
+/// The most debt at which an overdue write still goes, in multiples of the most that can be saved.
 const OVERDUE: f64 = 1.9;
 
-/// Writes within the share of up to this size wait for nothing, however large the debt is.
+/// Writes of up to this size within the share go at any debt.
 const NEVER_TOO_MUCH: usize = 16 << 10;
 
-/// The debt is no more than so many times what can be saved. Without a floor, it would keep the others waiting for hours after its cause is
-/// over.
+/// The most debt, in multiples of the most that can be saved. Without a limit, other writes would
+/// wait for hours after the cause of the debt is over.
 const MOST_DEBT: f64 = 3.0;
 
-/// The bytes are shared by so many at least: the first namespaces of many that begin to write at once shall not take the share of the others.
+/// The bytes are divided into at least this many shares. Otherwise the first of many namespaces
+/// that begin to write at once would take the shares of the others.
 const FEWEST_SHARES: usize = 8;
 
-/// A multiple of this, without its whole part, lies far from those before it: the golden ratio.
+/// The golden ratio: the fractional parts of its multiples spread evenly.
 const SPREAD: f64 = 0.618_034;
 
-/// Namespaces that wrote nothing of late are forgotten so often.
+/// How often namespaces without recent writes are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 
-/// A namespace is beyond its share for so long at most after its last write, unless that alone costs more, and a place in the queue is no
-/// further away.
+/// The longest time after its last write for which a namespace is beyond its share, unless that
+/// write alone costs more. Also the longest wait in the queue.
 const LONGEST: f64 = 60.0;
 
-/// The rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
-    /// `--status-write-qps`: writes a second of nothing but times.
+    /// `--status-write-qps`: writes a second that only change times.
     pub writes: f64,
     /// `--status-write-bytes`: bytes a second of all writes.
     pub bytes: f64,
@@ -82,8 +86,8 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// With this many bytes a second, what is saved (by all, and by each namespace) and the debt, objects of this size and their history take
-    /// half of etcd's quota.
+    /// At this rate, objects of this size and their history take half of etcd's quota. The history includes saved bytes (of all and of each
+    /// namespace) and the debt.
     pub fn bytes_within(etcd_quota: u64, stored: usize) -> f64 {
         let quota = etcd_quota as f64;
         let stored = (stored as f64).clamp(LEAST_STORED * quota, MOST_STORED * quota);
@@ -96,32 +100,32 @@ pub fn most_stored(etcd_quota: u64) -> usize {
     (MOST_STORED * etcd_quota as f64) as usize
 }
 
-/// Token buckets of writes and of bytes, and what the namespaces took of the bytes.
+/// Token buckets of writes and of bytes, and the bytes used by each namespace.
 #[derive(Debug)]
 pub(crate) struct Budget {
     rates: Rates,
     writes: f64,
-    /// Less than nothing is a debt.
+    /// Negative is a debt.
     bytes: f64,
     filled: Timestamp,
-    /// When the share of a namespace has paid for all that it wrote, in seconds; of those that wrote of late.
+    /// When a namespace's share has paid for its writes, in seconds; only namespaces with recent
+    /// writes.
     paid_at: HashMap<Group, f64>,
-    /// When times were last written for a namespace; of those for which they were of late.
+    /// When times were last written for a namespace; only recent ones.
     times_at: HashMap<Group, Timestamp>,
     forgotten_at: Timestamp,
-    /// The end of the queue: what waits has the bytes that come until then.
+    /// The end of the queue: the bytes that come until then belong to waiting writes.
     promised_until: f64,
-    /// Where in the longest wait the next turn is that would be later.
+    /// Where in the longest wait the next turn falls that would be later.
     spread: f64,
 }
 
-/// A write to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteCost<'a> {
-    /// The namespaces that it is for; the one with most left of its share pays.
+    /// The namespaces that it is for; the one with the most left of its share pays.
     pub(crate) payers: &'a [Namespace],
     pub(crate) bytes: usize,
-    /// When the first of what it writes was learned.
+    /// When the oldest news in it came.
     pub(crate) since: Timestamp,
 }
 
@@ -140,15 +144,15 @@ impl Budget {
         }
     }
 
-    /// All objects take this many bytes now. What they take more is taken off the history.
+    /// Sets the rate by the bytes that all objects take now: they and their history share a part of etcd's quota.
     pub(crate) fn set_stored(&mut self, bytes: usize) {
         if let Some(quota) = self.rates.etcd_quota {
             self.rates.bytes = Rates::bytes_within(quota, bytes);
         }
     }
 
-    /// Takes a write that changes nothing but times, or tells when to come again, behind so many that wait already. Beyond its share it
-    /// leaves half of what can be saved.
+    /// Takes a write that only changes times, or tells when to try again behind `ahead` waiting
+    /// writes. Beyond its share, it leaves half of the most that can be saved.
     pub(crate) fn take_times(
         &mut self,
         cost: &WriteCost<'_>,
@@ -206,9 +210,10 @@ impl Budget {
         }
         let overdue_at = cost.since + LARGE_WAITS;
         let is_small = cost.bytes <= SMALL || overdue_at <= now;
-        // Otherwise those whose turn is a moment sooner each time would leave nothing to the others.
+        // More debt is allowed the longer a write has waited. Otherwise writes whose turns are a
+        // moment earlier could starve it.
         let overdue = now.since(overdue_at).as_secs_f64() / HISTORY.as_secs_f64();
-        // However long something waits, this leaves room for the shares.
+        // Bounded, so that overdue writes leave room for the shares.
         let overdue = OVERDUE * (overdue / OVERDUE).tanh();
         let least_at_turn = -self.most() * (overdue + if is_small { 1.0 } else { 0.5 });
         let least = match (is_turn, is_small) {
@@ -221,7 +226,7 @@ impl Budget {
         }
         let now = seconds(now);
         let payable = now + (least_at_turn - self.bytes).max(0.0) / self.rates.bytes;
-        // Spread, or those that are looked at first in a moment would take all that came since the last.
+        // Spread, so that the writes checked first in a moment do not take all new bytes.
         self.spread = (self.spread + SPREAD).fract();
         let longest = LONGEST * (1.0 + self.spread) / 2.0;
         let turn = self.promised_until.max(payable).min(now + longest);
@@ -229,7 +234,7 @@ impl Budget {
         Err(at(turn))
     }
 
-    /// Such a write is made, or was made by another collector.
+    /// Charges a write, also one that another collector made.
     pub(crate) fn charge(&mut self, cost: &WriteCost<'_>, now: Timestamp) {
         self.fill(now);
         let bytes = cost.bytes as f64;
@@ -246,13 +251,13 @@ impl Budget {
         self.paid_at.insert(group, paid_at);
     }
 
-    /// 1 while the debt is no more than can be saved, and 0 once it is twice as much. What the namespaces save, and half of their shares,
-    /// goes with it: many that save and spend in step would write more than there is, and the debt would leave nothing to what waits.
+    /// 1 while the debt is at most what can be saved, 0 from twice that on. It scales the savings
+    /// of namespaces and half of their shares. Otherwise many namespaces that save and spend in
+    /// step would write more than there is, and the debt would starve waiting writes.
     fn solvency(&self) -> f64 {
         (2.0 + self.bytes / self.most()).clamp(0.0, 1.0)
     }
 
-    /// The clock was set.
     pub(crate) fn gap(&mut self) {
         self.paid_at.clear();
         self.times_at.clear();
@@ -264,8 +269,9 @@ impl Budget {
         self.rates.bytes * SAVED.as_secs_f64()
     }
 
-    /// Whether a write is within the share, and small or within the most debt: a thousand namespaces with a full wildcard each would fill etcd
-    /// with their first writes.
+    /// Whether a write goes without waiting: it is within the share, and either small or within the
+    /// most debt. Otherwise a thousand namespaces with a full wildcard each would fill etcd with
+    /// their first writes.
     pub(crate) fn waits_for_nothing(&self, cost: &WriteCost<'_>, now: Timestamp) -> bool {
         let after = self.bytes - cost.bytes as f64;
         let is_too_much = cost.bytes > NEVER_TOO_MUCH && after < -MOST_DEBT * self.most();
@@ -276,7 +282,7 @@ impl Budget {
         self.least_used(cost.payers).1 <= seconds(now)
     }
 
-    /// Of these namespaces the one that took least of its share, and when that has paid.
+    /// The namespace that used least of its share, and the time when that is paid.
     fn least_used(&self, namespaces: &[Namespace]) -> (Group, f64) {
         least(&self.paid_at, namespaces)
     }
@@ -295,7 +301,7 @@ impl Budget {
     }
 }
 
-/// Of these namespaces the one with the least, and that; what no namespace has if there is none.
+/// The namespace with the smallest value, and the value; the default without namespaces.
 fn least<T: Copy + Default + PartialOrd>(
     values: &HashMap<Group, T>,
     namespaces: &[Namespace],

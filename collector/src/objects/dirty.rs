@@ -1,4 +1,5 @@
-//! Names to look at, each once, in turns of the namespaces whose rules have them.
+//! Names whose objects are to be checked, without duplicates, in turns of the namespaces whose
+//! rules use them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,14 +9,14 @@ use runtime::clock::Timestamp;
 use super::entry::Entry;
 use crate::{clients::Namespace, lookup::RoundRobin};
 
-/// While objects are to be made, one name that is looked at in so many is one of theirs.
+/// While objects are to be created, one in this many checked names is for them.
 const ONE_IN: u32 = 4;
 
-/// Names to look at. Those that have an object go before those whose object is to be made, but not always: the rules of one namespace may
-/// change all the time.
+/// Names to check. Those with an object go before those whose object is to be created, but not
+/// always: the rules of one namespace may change all the time.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyNames {
-    /// They came since the last look.
+    /// Names added since the last check.
     new: BTreeSet<DnsName>,
     with_object: Queue,
     without_object: Queue,
@@ -31,7 +32,7 @@ impl DirtyNames {
         self.new.is_empty() && self.with_object.is_empty() && self.without_object.is_empty()
     }
 
-    /// Takes the next name. Names without an entry are left out.
+    /// Takes the next name. Names without an entry are skipped.
     pub(crate) fn pop<'a>(
         &mut self,
         entry: impl Fn(&DnsName) -> Option<&'a Entry>,
@@ -68,7 +69,7 @@ impl Extend<DnsName> for DirtyNames {
     }
 }
 
-/// Names in turns of namespaces; those of one as they came.
+/// Names in turns of namespaces, in order of arrival for each.
 #[derive(Debug, Default)]
 struct Queue {
     names: HashSet<DnsName>,
@@ -94,7 +95,7 @@ impl Queue {
         let (name, _) = self.turns.pop(Timestamp::from_millis(i64::MAX))?;
         self.names.remove(&name);
         if self.names.is_empty() {
-            // At the start there are all names.
+            // Frees the capacity: at the start, all names are here.
             self.names = HashSet::new();
         }
         Some(name)

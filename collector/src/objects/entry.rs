@@ -1,4 +1,4 @@
-//! One wanted name: what is known of it, and the objects that bear it.
+//! One wanted name: its state and its objects.
 
 use std::sync::Arc;
 
@@ -17,55 +17,56 @@ use crate::{
     state::{Crowd, Kept, Limits, NameState, OwnLimits},
 };
 
-/// So many namespaces pay for a write at most.
+/// The most namespaces that share the cost of a write.
 const MOST_PAYERS: usize = 1_024;
 
-/// A hundred thousand of these are kept: what is rare is boxed, what is the same for many is shared.
+/// A process has a hundred thousand of these, so rare fields are boxed and common values shared.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) memory: NameState,
-    /// The bounds for this name: the flags, and what its EgressFirewalls say.
+    /// The limits for this name: the flags, and the annotations of its EgressFirewalls.
     pub(crate) limits: Arc<Limits>,
-    /// Whether an EgressFirewall uses the name, or did and its absence is not believed yet; and in which rules.
+    /// Whether an EgressFirewall uses the name, in which kinds of rules, or whether the name is
+    /// held.
     pub(crate) wanted: bool,
     pub(crate) allowed: bool,
     pub(crate) denied: bool,
-    /// Its namespaces have too much: nothing of it is kept.
+    /// Its namespaces exceed their quotas, so no address of it is kept.
     pub(crate) left_out: bool,
-    /// The namespaces with a rule for it, in order.
+    /// The namespaces with a rule for it, sorted.
     pub(crate) with_rule: Box<[Namespace]>,
-    /// The bounds of those of them that others have longer ones than.
+    /// The limits of those namespaces that asked for shorter retention than others.
     pub(crate) own_limits: Box<[OwnLimits]>,
     /// Its last rule has ended: the collector's own objects of it are deleted.
     pub(crate) released: bool,
-    /// Usually one; a foreign one of the same name is kept up too.
+    /// Usually one; a foreign object of the same name is updated too.
     pub(crate) objects: Vec<StoredObject>,
-    /// What was remembered of it is not taken in yet.
+    /// Cached answers for it are not applied yet.
     pub(crate) fresh: bool,
     pub(crate) writes: WriteState,
-    /// Nothing in most.
+    /// `None` for most names.
     pub(crate) evicted: Option<Box<Evicted>>,
-    /// What a standby finds missing in the status; nothing in most.
+    /// The addresses that a standby finds missing in the status; `None` for most names.
     pub(crate) additions: Option<Box<Additions>>,
 }
 
-/// What is still to be written of a name.
+/// The progress of the writes of a name.
 #[derive(Debug)]
 pub(crate) struct WriteState {
     /// Since when there is no object.
     pub(crate) missing_since: Timestamp,
-    /// An object is being made.
+    /// An object is being created.
     pub(crate) creating: bool,
-    /// How many objects of other names had the computed name.
+    /// The number of objects of other names that have the computed name.
     pub(crate) collisions: u32,
-    /// Failed writes since the last that worked, and when to try again.
+    /// Failed writes since the last success.
     pub(crate) failures: u32,
     pub(crate) retry_at: Timestamp,
-    /// What is not in the store.
+    /// Updates that are not in the store.
     pub(crate) unwritten: Option<Box<Unwritten>>,
-    /// The turn of its next write, if that waits for one; zero if not.
+    /// The turn of its next write, or zero if it does not wait.
     pub(crate) turn: Timestamp,
-    /// When it stands in the wakes of the table.
+    /// Its time in the table's [`Wakes`](super::names::Wakes).
     pub(crate) wake: Option<Timestamp>,
 }
 
@@ -83,12 +84,12 @@ impl WriteState {
         }
     }
 
-    /// Whether the turn that its next write waited for has come, where it is no later.
+    /// Whether the turn of its next write has come.
     pub(crate) fn has_turn(&self) -> bool {
         self.turn > Timestamp::default()
     }
 
-    /// The clock was set: nothing was later than now, and nothing is put off for long.
+    /// The clock was set: no time is in the future, and no long delay remains.
     fn gap(&mut self, now: Timestamp) {
         self.missing_since = self.missing_since.min(now);
         self.retry_at = self.retry_at.min(now);
@@ -99,14 +100,15 @@ impl WriteState {
     }
 }
 
-/// What was learned and is not in the store.
+/// Updates that are not in the store.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
-    /// When the first of it was.
+    /// The time of the first one.
     pub(crate) since: Timestamp,
-    /// Under a wildcard the namespaces with a rule whose pods asked for it, at most [`MOST_PAYERS`].
+    /// Under a wildcard, the namespaces with a rule whose pods caused them, at most
+    /// [`MOST_PAYERS`].
     pub(crate) by: Vec<Namespace>,
-    /// It is all that pods of namespaces without a rule found under a wildcard, or what left one.
+    /// All of them are names of namespaces without a rule, or removals.
     pub(crate) is_without_rule: bool,
 }
 
@@ -119,7 +121,7 @@ impl Unwritten {
         }
     }
 
-    /// Pods of these namespaces asked for it, too.
+    /// Adds namespaces whose pods caused the updates.
     pub(crate) fn add(&mut self, namespaces: &[Namespace]) {
         for namespace in namespaces {
             if self.by.len() < MOST_PAYERS && !self.by.contains(namespace) {
@@ -154,7 +156,7 @@ impl Entry {
         }
     }
 
-    /// Its memory, and what that goes by.
+    /// Its state, with the limits and clients that updates need.
     pub(crate) fn parts<'a>(
         &'a mut self,
         clients: &'a Clients,
@@ -163,7 +165,7 @@ impl Entry {
         (&mut self.memory, &self.limits, crowd)
     }
 
-    /// Its memory, and what names that leave it cost their namespaces.
+    /// Its state, with the data for charging names that leave it.
     pub(crate) fn charged_parts<'a>(
         &'a mut self,
         clients: &'a Clients,
@@ -174,13 +176,14 @@ impl Entry {
         (&mut self.memory, crowd, kept)
     }
 
-    /// The clients that asked, and the namespaces with a rule.
+    /// The clients that queried it, and the namespaces with a rule.
     pub(crate) fn crowd<'a>(&'a self, clients: &'a Clients) -> Crowd<'a> {
         crowd(clients, &self.with_rule)
     }
 
-    /// The namespaces that its next write is for: those whose pods asked for what is new, if they are known, or those with a rule; none if
-    /// it is for pods of namespaces without a rule. Of thousands that have a rule some pay.
+    /// The namespaces that its next write is charged to. These are the ones whose pods caused the
+    /// news, or else those with a rule, of which at most [`MOST_PAYERS`] pay. None pays for names
+    /// that pods of namespaces without a rule queried.
     pub(crate) fn payers(&self) -> Vec<Namespace> {
         let payers = match self.writes.unwritten.as_deref() {
             Some(unwritten) if !unwritten.by.is_empty() || unwritten.is_without_rule => {
@@ -192,17 +195,16 @@ impl Entry {
         payers.iter().copied().step_by(step).collect()
     }
 
-    /// On which terms its addresses are kept.
+    /// The retention under which its addresses are kept.
     pub(crate) fn kept(&self, now: Timestamp) -> Kept<'_> {
         kept(&self.limits, &self.own_limits, now)
     }
 
-    /// The object of that name.
     pub(crate) fn object_mut(&mut self, name: &str) -> Option<&mut StoredObject> {
         self.objects.iter_mut().find(|object| *object.name == *name)
     }
 
-    /// Pods of these clients' namespaces asked for what was learned of a name: they pay for the write.
+    /// Records the namespaces of the clients that queried a name: they pay for the write.
     pub(crate) fn learned_for(&mut self, name: &DnsName, clients: &Clients, at: Timestamp) {
         let askers = match self.memory.list().spec().is_wildcard() {
             true => self.memory.list().askers_of(name),
@@ -216,7 +218,8 @@ impl Entry {
         unwritten.is_without_rule &= is_without_rule;
     }
 
-    /// Notes what a client was told and the status lacks. Returns whether there is something.
+    /// Records addresses of an answer to a client that the status lacks. Returns whether there are
+    /// any.
     pub(crate) fn compare_with_status(&mut self, observation: &Observation) -> bool {
         let Some(client) = observation.client else {
             return false;
@@ -241,7 +244,7 @@ impl Entry {
         is_missing
     }
 
-    /// The clock was set: nothing was later than now, and nothing is put off for long.
+    /// The clock was set: no time is in the future, and no long delay remains.
     pub(crate) fn gap(&mut self, now: Timestamp) {
         self.memory.gap(now, &self.limits);
         self.writes.gap(now);

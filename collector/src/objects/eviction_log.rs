@@ -1,4 +1,4 @@
-//! Evictions are counted, and told of on the objects.
+//! Counts evictions, and reports them in Events on the objects.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,30 +17,30 @@ use crate::{
     state::{Limits, UpdateEffect},
 };
 
-/// For each object this often.
+/// The least interval of Events for each object.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// What went because a limit was reached.
+/// Evictions that are not reported yet, and their sum.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
     all: Evictions,
-    /// Names whose evictions are still to be told of.
+    /// Names whose evictions are not reported yet.
     untold: BTreeSet<DnsName>,
 }
 
-/// What is to be said on an object.
+/// The content of an Event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvictionNotice {
     /// The object.
     pub about: ObjectReference,
-    /// The reason of an Event.
+    /// The reason of the Event.
     pub reason: &'static str,
-    /// The same as long as the limits are, so that it counts as the same Event.
+    /// Constant while the limits are, so that repeats count as one Event.
     pub note: String,
 }
 
 impl EvictionLog {
-    /// Counts what was evicted for a name.
+    /// Counts the evictions of a name.
     pub(super) fn count(&mut self, entry: Option<&mut Entry>, learned: &UpdateEffect) {
         for (what, count) in [
             ("address", learned.evicted_addresses),
@@ -55,8 +55,8 @@ impl EvictionLog {
         }
     }
 
-    /// Tells of evictions: of a name as soon as it has an object, and then at most once in a minute. What `tell` does not take is told
-    /// again after a minute.
+    /// Reports evictions of a name as soon as it has an object, and then at most once a minute. If
+    /// `tell` refuses a notice, it is repeated a minute later.
     pub(crate) fn tell(
         &mut self,
         entries: &mut HashMap<DnsName, Box<Entry>>,
@@ -95,12 +95,12 @@ impl EvictionLog {
         });
     }
 
-    /// How much was evicted in all.
+    /// The evictions in total.
     pub(crate) fn all(&self) -> Evictions {
         self.all
     }
 
-    /// Whether everything was told of.
+    /// Whether every eviction was reported.
     #[cfg(test)]
     pub(crate) fn is_told(&self) -> bool {
         self.untold.is_empty()

@@ -1,11 +1,11 @@
-//! How much went because a limit was reached.
+//! Counts of evictions.
 
 use runtime::clock::Timestamp;
 use serde::Serialize;
 
 use crate::state::UpdateEffect;
 
-/// How many addresses and names went, in this process's life.
+/// Evicted addresses and names since the start of the process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Evictions {
     /// Addresses of names that stayed, or of an object that was too large.
@@ -21,7 +21,7 @@ impl Evictions {
     }
 }
 
-/// What went of a name.
+/// The evictions of a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evicted {
     pub(crate) evictions: Evictions,

@@ -1,4 +1,4 @@
-//! What is known of one name or one address, for who asks why.
+//! Details of one name or one address, for `explain`.
 
 use std::net::IpAddr;
 
@@ -14,27 +14,28 @@ use super::{
 };
 use crate::state::{AddressFacts, address_stats, failing_names};
 
-/// So many addresses are told of, and of so many names; the others are counted.
+/// The most addresses, and the most names, that are listed; the others are counted.
 const MOST: usize = 1_000;
 
-/// What is known of a name or an address.
+/// The details of a name or an address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// When this was so.
+    /// The time of the snapshot.
     pub at: Timestamp,
     /// Whether this replica looks names up, and removes addresses.
     pub leader: bool,
     /// Whether names are looked up at all.
     pub lookups: bool,
-    /// Why the guards refuse the address, if it is one that they do.
+    /// Why the guards refuse the address, if they do.
     pub guarded: Option<&'static str>,
-    /// What concerns it: the name in use itself, the wildcard above it, or whatever has the address. At most 1,000.
+    /// The matching names: the name itself, its wildcard, or all names with the address. At most
+    /// 1,000.
     pub names: Vec<NameFacts>,
-    /// How many more there are.
+    /// The number of names beyond that.
     pub more_names: usize,
 }
 
-/// A name in use, or of an object, and what it knows of the subject.
+/// A name in use or of an object, and its state concerning the subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameFacts {
@@ -42,34 +43,34 @@ pub struct NameFacts {
     pub name: DnsName,
     /// Whether a rule uses it.
     pub wanted: bool,
-    /// Whether it is kept although no EgressFirewall has it any more, until that is believed.
+    /// Whether it is held although no EgressFirewall has it.
     pub held: bool,
-    /// It is left out, as the namespaces that use it have too much.
+    /// It is left out because its namespaces exceed their quotas.
     pub over_limit: bool,
-    /// Some of these namespaces; of a wildcard that is not left out, those whose pods' new names are.
+    /// Some of these namespaces. For a wildcard that is not left out, the namespaces whose new
+    /// names are.
     #[serde(skip)]
     pub shares: Vec<NamespaceShare>,
-    /// Its objects.
     pub objects: Vec<ObjectKey>,
-    /// The addresses that the question is about, at most 1,000; with each whether it stands in an object.
+    /// The addresses in question, at most 1,000, each with whether an object has it.
     #[serde(skip)]
     pub addresses: Vec<(AddressFacts, bool)>,
-    /// How many more there are.
+    /// The number of addresses beyond that.
     pub more_addresses: usize,
-    /// When the subject, or the first name found under it, is looked up next.
+    /// The next look-up of the subject, or of the first name under it.
     pub next_lookup: Option<Timestamp>,
-    /// Look-ups of the name in a row that gave no address.
+    /// Look-ups of the name in a row that found no address.
     pub fruitless_lookups: u32,
-    /// Those of its names that the question is about and that cannot be looked up, at most ten.
+    /// The names in question whose look-ups fail, at most ten.
     pub failures: Vec<FailureView>,
-    /// It stands in a Deny rule, and its object had no room for so many addresses, which are open.
+    /// It is in a Deny rule, and so many addresses did not fit its object: traffic to them is not
+    /// blocked.
     pub left_out: u64,
-    /// Writes of its object that failed since the last that worked.
+    /// Failed writes of its object since the last success.
     pub failed_writes: u32,
 }
 
 impl Inspection<'_> {
-    /// What is known of a name or an address.
     pub(crate) fn facts(&self, subject: &Subject, now: Timestamp) -> Facts {
         let mut facts = Facts {
             at: now,
@@ -110,7 +111,7 @@ impl Inspection<'_> {
         facts
     }
 
-    /// `asked`: of the names under a wildcard only this one counts.
+    /// `asked`: consider only this name of those under a wildcard.
     fn name_facts(
         &self,
         spec: &DnsName,

@@ -1,4 +1,5 @@
-//! The names that EgressFirewalls use, on what terms, and when the end of a name's last rule is believed.
+//! The names that EgressFirewalls use, their retention, and when the end of a name's last rule is
+//! accepted.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,23 +16,22 @@ use crate::{
     state::{Limits, OwnLimits},
 };
 
-/// How many held names are named.
+/// The most held names in a log line.
 const MAX_NAMED: usize = 3;
 
-/// Which names are in use.
 #[derive(Debug, Default)]
 pub(crate) struct NamesInUse {
-    /// Whether every name in use is known, so that others are not in use.
+    /// Whether every name in use is known, so that any other name is unused.
     pub(super) is_in_sync: bool,
-    /// There are rules of which no name is known.
+    /// Some rules cannot be read, so their names are unknown.
     unknown_rules: bool,
-    /// They were looked at as they were then.
+    /// The version of the wanted names that was applied last.
     seen: Version,
     pub(super) absences: Absences,
 }
 
 impl NamesInUse {
-    /// Takes in the names in use.
+    /// Applies changes of the wanted names.
     pub(crate) fn want(
         &mut self,
         wanted: &Wanted,
@@ -44,7 +44,7 @@ impl NamesInUse {
             names.look_at_all();
         }
         self.unknown_rules = wanted.unknown_rules;
-        // Few terms for many names.
+        // A few policies are shared by many names.
         let mut shared: HashMap<RetentionPolicy, Arc<Limits>> = HashMap::new();
         let seen = std::mem::replace(&mut self.seen, wanted.changes.version());
         match wanted.changes.since(seen) {
@@ -74,7 +74,7 @@ impl NamesInUse {
         }
     }
 
-    /// Takes in what is known of a name.
+    /// Applies the state of one wanted name.
     fn want_name(
         &mut self,
         name: &DnsName,
@@ -127,17 +127,18 @@ impl NamesInUse {
         }
     }
 
-    /// When the names that are away are to be looked at.
+    /// The time of the next check of absent names.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
         self.absences.next()
     }
 
-    /// The delays of names that are away begin anew: the process slept, or the clock was set.
+    /// Starts the delays of absent names again: the process slept, or the clock was set.
     pub(crate) fn gap(&mut self, now: Timestamp) {
         self.absences.restart(now);
     }
 
-    /// An object of the name is there: if no rule has it, and none had since it was first seen, the name is away.
+    /// An object of the name exists. If no rule has used the name since the object was first seen,
+    /// the name is absent.
     pub(super) fn note_unused(&mut self, name: &DnsName, names: &NameTable, now: Timestamp) {
         let Some(entry) = names.entries.get(name) else {
             return;
@@ -147,7 +148,7 @@ impl NamesInUse {
         }
     }
 
-    /// Lets go of the names whose absence is believed by now.
+    /// Releases the names whose absence is accepted now.
     pub(crate) fn look_at_absences(
         &mut self,
         names: &mut NameTable,
@@ -168,7 +169,7 @@ impl NamesInUse {
         }
         info!(
             names = believed.len(),
-            "no EgressFirewall has these names any more: their objects are deleted"
+            "no EgressFirewall uses these names any more: deleting their objects"
         );
         for name in believed {
             names.release(&name);
@@ -180,13 +181,13 @@ impl NamesInUse {
         self.is_in_sync
     }
 
-    /// How many names are held although no EgressFirewall has them any more, and some of them.
+    /// The number of held names, and some of them.
     pub(crate) fn held(&self, now: Timestamp) -> (usize, Vec<DnsName>) {
         let some = self.absences.held(now).take(MAX_NAMED).cloned().collect();
         (self.absences.held(now).count(), some)
     }
 
-    /// Whether the name is held although no EgressFirewall has it any more.
+    /// Whether the name is held although no EgressFirewall has it.
     pub(super) fn is_held(&self, name: &DnsName) -> bool {
         self.absences.has(name)
     }

@@ -1,21 +1,21 @@
-//! What other tasks want to know.
+//! Requests of other tasks for a view of the state.
 
 use runtime::{clock::Timestamp, inspect::Subject};
 use tokio::sync::oneshot;
 
 use super::{facts::Facts, inspection::Inspection, view::View};
 
-/// What somebody wants to know, and where to send it.
+/// A request, with the channel for the answer.
 #[derive(Debug)]
 pub enum InspectRequest {
-    /// All names, in short.
+    /// A summary of all names.
     View(oneshot::Sender<View>),
-    /// All about one.
+    /// The details of one subject.
     Facts(Subject, oneshot::Sender<Facts>),
 }
 
 impl InspectRequest {
-    /// Answers the request. The other end may be gone.
+    /// Answers the request. The receiver may be gone.
     pub(crate) fn answer(self, inspection: Inspection<'_>, now: Timestamp) {
         match self {
             Self::View(sender) => {

@@ -1,4 +1,5 @@
-//! Whether this collector leads, and whether it hears all that it needs to remove addresses.
+//! Whether this collector leads, and whether it receives all DNS servers that it needs to remove
+//! addresses.
 
 use std::time::Duration;
 
@@ -8,21 +9,22 @@ use tracing::info;
 use super::names::NameTable;
 use crate::hearing::Hearing;
 
-/// While a DNS server is not heard that was heard before, nothing is removed for so long.
+/// The longest time for which a missing DNS server stops removals.
 const MAX_GAP: Duration = Duration::from_secs(600);
 
-/// The lead, and how well the DNS servers are heard.
+/// The lead, and the reception of the DNS servers.
 #[derive(Debug, Default)]
 pub(crate) struct Leadership {
-    /// Whether this collector looks names up, removes addresses, and makes and deletes objects.
+    /// Whether this collector looks names up, removes addresses, and creates and deletes objects.
     leads: bool,
     leads_since: Timestamp,
     hearing: Hearing,
-    /// Since when a DNS server that was heard is not, and nothing is removed; for [`MAX_GAP`] at most.
+    /// Since when a DNS server that was received is not. No address is removed then, for
+    /// [`MAX_GAP`] at most.
     gap_since: Option<Timestamp>,
-    /// When names were last taken to be in use, as a DNS server was not heard.
+    /// The last time when all names were marked as in use because a DNS server was missing.
     not_idle_at: Timestamp,
-    /// Another program removes addresses by the times of statuses.
+    /// Another program removes addresses by the stored times.
     foreign_gc_detected: bool,
 }
 
@@ -31,7 +33,7 @@ impl Leadership {
         self.leads
     }
 
-    /// Leads from now on, or no longer. Returns whether that is new.
+    /// Sets whether this collector leads. Returns whether that changed.
     pub(crate) fn set(&mut self, leads: bool, now: Timestamp) -> bool {
         if leads == self.leads {
             return false;
@@ -41,17 +43,17 @@ impl Leadership {
         true
     }
 
-    /// Whether this collector leads, and has done so for at least so long.
+    /// Whether this collector has led for at least this time.
     pub(super) fn leads_for(&self, time: Duration, now: Timestamp) -> bool {
         self.leads && self.leads_since + time <= now
     }
 
-    /// Whether addresses are removed whose time is over.
+    /// Whether expired addresses are removed.
     pub(crate) fn removes(&self) -> bool {
         self.leads && self.gap_since.is_none()
     }
 
-    /// Which DNS servers are heard from now on.
+    /// Sets which DNS servers are received.
     pub(crate) fn hear(&mut self, hearing: Hearing, names: &mut NameTable, now: Timestamp) {
         let before = std::mem::replace(&mut self.hearing, hearing);
         match (hearing.is_broken, self.gap_since) {
@@ -64,7 +66,7 @@ impl Leadership {
         }
     }
 
-    /// Looks whether a DNS server has not been heard for long enough.
+    /// Ends the gap if a DNS server has been missing for too long.
     pub(crate) fn tick(&mut self, names: &mut NameTable, now: Timestamp) {
         if self.gap_since.is_some_and(|since| since + MAX_GAP <= now) {
             self.end_gap(names, now);
@@ -75,11 +77,11 @@ impl Leadership {
         }
     }
 
-    /// Answers may have been missed until now.
+    /// Answers may have been lost until now.
     fn end_gap(&mut self, names: &mut NameTable, now: Timestamp) {
         self.gap_since = None;
         names.hold(now);
-        // Nothing was to be removed meanwhile: when it is has to be found out again.
+        // No removal was scheduled meanwhile, so every name is checked again.
         names.look_at_all();
     }
 
@@ -94,13 +96,13 @@ impl Leadership {
         self.not_idle_at = self.not_idle_at.min(now);
     }
 
-    /// Whether another program may be found out that removes addresses by the times of statuses. Until a lease is over, the last writes of
-    /// the collector that led before may still come.
+    /// Whether to detect another program that removes addresses by the stored times. Until a lease
+    /// is over, the last writes of the previous leader may still arrive.
     pub(super) fn looks_for_foreign_gc(&self, now: Timestamp) -> bool {
         !self.foreign_gc_detected && self.leads_for(LEASE_DURATION, now)
     }
 
-    /// Another program removes addresses by the times of statuses.
+    /// Another program removes addresses by the stored times.
     pub(crate) fn detect_foreign_gc(&mut self) {
         self.foreign_gc_detected = true;
     }

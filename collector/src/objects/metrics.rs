@@ -1,4 +1,4 @@
-//! What is counted of names and objects.
+//! The metrics of names and objects.
 
 use metrics::gauge;
 use runtime::{clock::Timestamp, cluster_cidrs::Purpose, metrics::Label};
@@ -7,52 +7,52 @@ use super::{inspection::Inspection, names::NameTable};
 use crate::guards;
 
 runtime::metrics! {
-    /// The metrics of names and objects.
     pub const METRICS;
 
     gauge "collector_names" "Names in use, and names of objects";
-    gauge "collector_names_without_addresses" "Names in use, wildcards not counted, of which no address is known";
+    gauge "collector_names_without_addresses" "Names in use without a known address, not counting wildcards";
     gauge "collector_held_names"
-        "Names that no EgressFirewall has any more and whose objects are kept, as too many went at once or rules cannot be read";
-    gauge "collector_names_left_out" "Names in use that are left out, as their namespaces have too many addresses or names";
+        "Names held without an EgressFirewall, since too many disappeared at once or rules cannot be read";
+    gauge "collector_names_left_out" "Names in use that are left out because their namespaces have too many addresses or names";
     gauge "collector_namespaces_over_limit"
-        "Namespaces that have too many addresses or names, or have had room again for less than ten minutes: names of theirs are left out";
+        "Namespaces with too many addresses or names, now or within ten minutes: some of their names are left out";
     gauge "collector_objects" "DNSNameResolver objects in the objects namespace";
-    gauge "collector_addresses" "Addresses that are known, each name's counted for itself";
+    gauge "collector_addresses" "Known addresses; an address of two names counts twice";
     gauge "collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
-        "How full the fullest name, wildcard or object is: from 1 on the oldest-seen addresses go, or of a Deny rule new ones are left out";
+        "Used part of the limit in the fullest name, wildcard or object: at 1 the addresses seen longest ago go, or new ones of a Deny rule are left out";
     gauge "collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
     counter "collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
-        "Names to be asked for again before their time: their answer was lost, or they are wanted and anything may have been missed";
+        "Names looked up again early, because their answer or any answers may be lost";
     counter "collector_wildcard_gaps_total"
-        "Times that events may have been missed while wildcards were wanted: names first seen meanwhile are not known until they are \
-         asked for again";
+        "Times that events may be lost while wildcards are wanted: names first seen meanwhile are unknown until clients \
+         query them again";
     counter "collector_clock_gaps_total"
         "Times that the process slept, or the clock was set: names are looked up again before addresses are removed";
-    counter "collector_answers_recalled_total" "Answers that were remembered for a rule that came later";
+    counter "collector_answers_recalled_total" "Cached answers applied to a rule that came later";
     counter "collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
     counter "collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
     counter "collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
-        "Addresses that were let in before a guard came that refuses them";
+        "Addresses removed because a later guard refuses them";
     gauge "collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
-        "Networks of the cluster's own whose addresses are refused, by what they are for";
+        "Networks of the cluster whose addresses are refused, by purpose";
     counter "collector_evictions_total" [Label::one_of("what", &["address", "name"])]
         "Addresses and names removed because a limit was reached";
     counter "collector_standby_additions_total"
-        "Addresses that clients were told and that a standby added to a status, as the leader had not";
+        "Addresses of answers to clients that a standby added to a status because the leader had not";
     counter "collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
-        "Addresses that a standby does not add: the object uses 90 % of a limit; the leader took them out before their TTL was over; \
+        "Addresses that a standby does not add: the object uses 90 % of a limit; the leader removed them before their TTL was over; \
          too many wait";
     histogram "collector_status_lag_seconds" "From an observation to the stored status that has it";
 }
 
-/// What all names come to.
+/// Totals over all names.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Census {
     pub(crate) addresses: usize,
-    /// Names in use without an address, wildcards not counted.
+    /// Names in use without an address, not counting wildcards.
     pub(crate) bare: usize,
-    /// How full the fullest is: of addresses a name, names a wildcard, and bytes an object.
+    /// The used part of each limit where it is highest: addresses of a name, names of a wildcard,
+    /// bytes of an object.
     pub(crate) fullest: [f64; 3],
 }
 

@@ -1,4 +1,4 @@
-//! All names in use and of objects, and when each is looked at again.
+//! All names in use and of objects, and when each is checked again.
 
 mod learning;
 mod lookups;
@@ -23,31 +23,30 @@ use crate::{
     state::Limits,
 };
 
-/// All that is known, by the name that an object wants.
+/// The entries by name.
 #[derive(Debug)]
 pub(crate) struct NameTable {
-    /// The limits of names on no terms of their own.
+    /// The limits of names without a policy of their own.
     pub(crate) limits: Arc<Limits>,
-    /// Which addresses may be known.
+    /// The guards that addresses must pass.
     pub(crate) guards: Guards,
     pub(crate) shared: Shared,
     pub(crate) entries: HashMap<DnsName, Box<Entry>>,
-    /// Names whose objects are to be looked at.
+    /// Names whose objects are to be checked.
     pub(crate) dirty: DirtyNames,
     pub(crate) wakes: Wakes,
     pub(crate) newly_wanted: NewlyWanted,
-    /// When the names are looked up, and those that wildcards found.
+    /// The look-ups of the names, including those that wildcards found.
     pub(crate) lookups: LookupScheduler,
     pub(crate) evictions: EvictionLog,
     pub(crate) index: WantedIndex,
 }
 
-/// When names become dirty of themselves.
+/// The times at which names become dirty without an event.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes(pub(crate) BTreeSet<(Timestamp, DnsName)>);
 
 impl Wakes {
-    /// When the first does.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.0.first().map(|(at, _)| *at)
     }
@@ -66,7 +65,8 @@ impl Wakes {
     }
 }
 
-/// The names in use and those of all objects, as the readers see them, so that an answer counts even before the object is there.
+/// The names in use and those of all objects, for the readers. So an answer counts even before the
+/// object exists.
 #[derive(Debug, Default)]
 pub(crate) struct WantedIndex {
     names: NameIndex,
@@ -106,7 +106,7 @@ impl NameTable {
         }
     }
 
-    /// What is kept of the name, within these limits if it is new.
+    /// The entry of the name, created with these limits if it is new.
     pub(super) fn entry_or_new(
         &mut self,
         name: &DnsName,
@@ -120,7 +120,8 @@ impl NameTable {
         })
     }
 
-    /// No rule and no object has the name any more. A rule that comes back finds what pods were told of it, as long as it lives.
+    /// Removes a name without rule and object. Its live addresses go into the cache of answers, for
+    /// a rule that comes back.
     pub(super) fn remove(&mut self, name: &DnsName, now: Timestamp) {
         let Some(entry) = self.entries.remove(name) else {
             return;
@@ -146,19 +147,20 @@ impl NameTable {
         if let Some(entry) = self.entries.get_mut(name) {
             (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
             entry.released = true;
-            // No namespace pays for the name any more.
+            // No namespace is charged for the name any more.
             (entry.with_rule, entry.own_limits) = Default::default();
             entry.limits = Arc::clone(&self.limits);
             self.dirty.insert(name.clone());
         }
     }
 
-    /// Every object may have something to write.
+    /// Marks every name as dirty: each object may need a write.
     pub(crate) fn look_at_all(&mut self) {
         self.dirty.extend(self.entries.keys().cloned());
     }
 
-    /// Sets when the name is looked at again of itself: when something is to be removed, if this collector `removes`, and at `again`.
+    /// Sets when the name is checked without an event: at the next removal, if this collector
+    /// `removes`, and at `again`.
     pub(super) fn wake(
         &mut self,
         name: &DnsName,
@@ -173,7 +175,7 @@ impl NameTable {
             true => entry.memory.list().next_removal(&entry.limits),
             false => None,
         };
-        // Never in the past, or looking would never end.
+        // Never in the past, or the checks would never end.
         let wake = removal
             .into_iter()
             .chain(again)
@@ -185,14 +187,14 @@ impl NameTable {
         }
     }
 
-    /// Answers may have been missed until now.
+    /// Answers may have been lost until now.
     pub(crate) fn hold(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.memory.hold(now, &entry.limits);
         }
     }
 
-    /// Clients of a DNS server that is not heard may use any name.
+    /// Clients of a DNS server that is not received may use any name.
     pub(crate) fn not_idle(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.memory.not_idle(now);
@@ -206,8 +208,9 @@ impl NameTable {
         }
     }
 
-    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
-    /// whatever was put off is looked at now. Returns whether names were to be asked for again, which is forgotten.
+    /// Nothing could be resolved for a while, or the clock was set: earlier look-ups do not count,
+    /// and delayed work is done now. Returns whether early look-ups were pending, which are
+    /// dropped.
     pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
         for entry in self.entries.values_mut() {
             entry.gap(now);
@@ -223,10 +226,10 @@ impl NameTable {
         was_asking
     }
 
-    /// This collector leads from now on, and goes on where the statuses are.
+    /// This collector leads from now on, and continues from the statuses.
     pub(crate) fn take_over(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
-            // What a standby left out of its own memory is nothing that a status says.
+            // A standby's own decision to leave the name out is no part of the status.
             entry.memory.forget_left_out();
             let Entry {
                 memory,
@@ -235,7 +238,7 @@ impl NameTable {
                 ..
             } = &mut **entry;
             for object in objects.iter() {
-                // Every name is looked at after the lead has changed.
+                // Every name is marked dirty after a change of the lead.
                 memory.take_over(&object.status, now, limits, &self.guards);
             }
             entry.additions = None;

@@ -1,17 +1,20 @@
-//! What a namespace may have, so that none takes the room of others in the store, the databases and the memory.
+//! The quotas of namespaces: none may use up the capacity of the store, the databases and the
+//! memory.
 //!
-//! - [`candidates`]: what may be left out of namespaces that have too much.
-//! - [`charged`]: what each namespace has.
-//! - [`cut`]: what is left out of a namespace that has too much.
-//! - [`refused`]: new names that were not taken in, so that no other collector brings them.
-//! - [`take_in`]: what comes back once it has room.
+//! - [`candidates`]: names that may be left out.
+//! - [`charged`]: the usage of each namespace.
+//! - [`cut`]: leaves out names of a namespace over its quota.
+//! - [`refused`]: new names that were refused, so that no other collector adds them.
+//! - [`take_in`]: restores names once there is room.
 //! - [`unpaid`]: names under wildcards that no namespace pays for.
 //!
-//! A name in rules is charged to each namespace whose rules have it, and a name that a wildcard found to those whose pods asked for it.
-//! Names of a namespace that has too much are left out in the order of its EgressFirewall, the last first and those of Deny rules last.
-//! Of a wildcard the names that it found are left out one by one, and no new ones are taken in for that namespace. A name that another
-//! namespace pays for stays, and counts no more for one that has too much. What is left out comes back when the namespace has room for it,
-//! for ten minutes. A namespace pays for the addresses that would be there on its own terms.
+//! A name in rules is charged to each namespace whose rules use it. A name under a wildcard is
+//! charged to the namespaces whose pods queried it. Names of a namespace over its quota are left
+//! out from the end of its EgressFirewall, and those of Deny rules after all others. Names under a
+//! wildcard are left out one by one, and new ones are refused for that namespace. A name that
+//! another namespace pays for stays, and no longer counts for a namespace over its quota. Names
+//! come back when the namespace has had room for them for ten minutes. A namespace is charged for
+//! the addresses that would remain under its own retention.
 
 mod candidates;
 mod charged;
@@ -44,13 +47,13 @@ use crate::{
     clients::Namespace, namespaces::NamespaceQuota, observation::Observation, state::Stored,
 };
 
-/// How often it is looked at.
+/// The interval of checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A namespace is told so seldom that names of it are left out.
+/// The least interval of reports to one namespace.
 const TOLD_AGAIN: Duration = Duration::from_secs(600);
 
-/// So many namespaces are named where one asks why a name is left out.
+/// The most namespaces that `explain` lists as the reason for a name left out.
 const MOST_NAMED: usize = 8;
 
 /// The limits that flags set.
@@ -60,7 +63,7 @@ pub struct NamespaceLimits {
     pub addresses: usize,
     /// Bytes that addresses, and names that wildcards found, take in stored objects.
     pub bytes: usize,
-    /// What each namespace may have that has no annotations.
+    /// The quota of each namespace without annotations.
     pub each: NamespaceQuota,
 }
 
@@ -77,54 +80,51 @@ impl Default for NamespaceLimits {
     }
 }
 
-/// What is known of namespaces at their limits.
+/// The state of the quotas.
 #[derive(Debug)]
 pub(crate) struct NamespaceShares {
-    /// What flags set.
     pub(crate) limits: NamespaceLimits,
     pub(crate) shared: Shared,
     looked_at: Timestamp,
     /// The names of each namespace, in the order in which they are left out.
     pub(super) order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    /// Names that are left out, with how many addresses of their own they had; 0 if another leader left them out.
+    /// Names left out, with the number of addresses they had; 0 if another leader left them out.
     left_out: HashMap<DnsName, usize>,
-    /// Those that another leader left out, and whose namespaces are still to be looked for.
+    /// Names that another leader left out, and whose namespaces are not determined yet.
     taken_over: Vec<DnsName>,
-    /// Namespaces that had too much.
+    /// Namespaces that exceeded their quota.
     over: BTreeMap<Namespace, Over>,
-    /// Names under wildcards that were not taken in of late.
+    /// New names under wildcards that were refused lately.
     refused: RefusedNames,
-    /// As of the last look.
+    /// As of the last check.
     pub(crate) charged: Charged,
 }
 
-/// A namespace that had too much.
+/// A namespace that exceeded its quota.
 #[derive(Clone, Copy, Debug)]
 struct Over {
-    /// What it might have when something was left out last.
+    /// Its quota when names were last left out.
     quota: NamespaceQuota,
     /// Since when it has had room.
     room_since: Option<Timestamp>,
-    /// It had too many names in rules, and not only too many addresses.
+    /// It had too many names in rules, not only too many addresses.
     had_too_many_names: bool,
-    /// Names that wildcards found for its pods were left out, and no new ones are taken in for them.
+    /// Names under wildcards were left out, and new ones of its pods are refused.
     is_closed: bool,
-    /// When something was left out last, and when that was told.
+    /// When names were last left out.
     cut_at: Option<Timestamp>,
     told_at: Option<Timestamp>,
 }
 
-/// How much a namespace has, and may have.
+/// The usage and the quota of a namespace.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceShare {
-    /// Its name.
     pub namespace: Arc<str>,
-    /// What is charged to it, without what is left out.
+    /// The usage charged to it, without names left out.
     pub used: NamespaceQuota,
-    /// How much it may have.
     pub quota: NamespaceQuota,
-    /// Whether new names that its pods ask for under wildcards are left out.
+    /// Whether new names that its pods query under wildcards are left out.
     #[serde(rename = "newNamesLeftOut")]
     pub is_closed: bool,
 }
@@ -144,7 +144,7 @@ impl NamespaceShares {
         }
     }
 
-    /// The order of a namespace's names is this from now on.
+    /// Sets the order of a namespace's names.
     pub(super) fn set_order(&mut self, namespace: Namespace, order: Option<Arc<[DnsName]>>) {
         match order {
             Some(order) => self.order.insert(namespace, order),
@@ -156,8 +156,8 @@ impl NamespaceShares {
         self.over.get(&namespace).is_some_and(|over| over.is_closed)
     }
 
-    /// Whether an answer is for a new name under the wildcard `spec`, which is left out as the namespace of the pod that asked has too
-    /// much.
+    /// Whether to refuse an answer for a new name under the wildcard `spec`, because the client's
+    /// namespace exceeds its quota.
     pub(crate) fn refuses(
         &mut self,
         names: &NameTable,
@@ -183,7 +183,8 @@ impl NamespaceShares {
         refused
     }
 
-    /// What another collector wrote, without the names under a wildcard that this one refused; nothing if there are none.
+    /// The status of another collector, without the names under a wildcard that this one refused;
+    /// `None` if it has none of them.
     pub(super) fn without_refused(&self, entry: &Entry, status: &Stored) -> Option<Stored> {
         let (memory, spec) = (&entry.memory, entry.memory.list().spec());
         let mut with_rule = entry.with_rule.iter().copied();
@@ -195,7 +196,8 @@ impl NamespaceShares {
         status.without(|name| is_new(name) && self.refused.has(name, are_all_closed))
     }
 
-    /// Leaves names out of namespaces that have too much, and takes them in again. A standby does so for its own memory.
+    /// Leaves out names of namespaces over their quota, and restores names. A standby does so for
+    /// its own state.
     pub(crate) fn look(
         &mut self,
         names: &mut NameTable,
@@ -222,8 +224,9 @@ impl NamespaceShares {
         gauge!("collector_namespaces_over_limit").set(self.over.len() as f64);
     }
 
-    /// Tells the namespaces of which something was left out. Those for which there is no room are told later, so no other one is told again
-    /// within a few minutes.
+    /// Reports to the namespaces whose names were left out. If the queue is full, the rest is
+    /// reported later. No namespace is reported to twice within a few minutes, so each gets its
+    /// turn.
     fn tell_over(&mut self, now: Timestamp) {
         let untold = self.over.iter_mut().filter(|(_, over)| {
             over.told_at < over.cut_at && over.told_at.is_none_or(|at| at + TOLD_AGAIN <= now)
@@ -237,18 +240,17 @@ impl NamespaceShares {
         }
     }
 
-    /// How much a namespace may have.
     fn quota(&self, namespace: Namespace) -> NamespaceQuota {
         let quota = self.shared.quotas.get(namespace);
         quota.unwrap_or(self.limits.each)
     }
 
-    /// The namespaces of which something is left out.
     pub(super) fn over(&self) -> Vec<NamespaceShare> {
         self.over.keys().map(|it| self.share_of(*it)).collect()
     }
 
-    /// Why the name, or new names under it, are left out: some of the namespaces that have too much.
+    /// Some of the namespaces over their quota because of which the name, or new names under it,
+    /// are left out.
     pub(super) fn shares_of(&self, entry: &Entry) -> Vec<NamespaceShare> {
         let with_rule = entry.with_rule.iter().copied();
         let over = with_rule.filter(|it| entry.left_out || self.is_closed(*it));
@@ -264,7 +266,8 @@ impl NamespaceShares {
         }
     }
 
-    /// This collector leads from now on, or does not any more. It goes on with what the last leader left out, as the statuses say.
+    /// The lead changed. A new leader continues with the names that the last one left out,
+    /// according to the statuses.
     pub(crate) fn take_over(&mut self, names: &mut NameTable, now: Timestamp) {
         *self = Self {
             order: std::mem::take(&mut self.order),

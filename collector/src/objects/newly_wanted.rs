@@ -1,5 +1,5 @@
-//! Names that are wanted from now on: what is known of them already, from other names in use or from before anybody
-//! wanted them.
+//! Names that have just become wanted: their addresses may be known from other names in use, or
+//! from the cache of answers.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use runtime::clock::Timestamp;
 use super::Shared;
 use crate::{observation::Observation, state::Limits};
 
-/// Names that are wanted since a while.
+/// Names that became wanted lately.
 #[derive(Debug, Default)]
 pub(crate) struct NewlyWanted {
-    /// What names in use know of these is still to be looked for.
+    /// Names whose addresses are still to be copied from other names in use.
     to_share: BTreeSet<DnsName>,
-    /// And what is remembered of these.
+    /// Names whose cached answers are still to be applied.
     to_recall: BTreeSet<DnsName>,
-    /// What was remembered of one, and is still to be observed.
+    /// Cached answers of one name that are still to be observed.
     recalled: Vec<Observation>,
 }
 
@@ -31,13 +31,13 @@ impl NewlyWanted {
         std::mem::take(&mut self.to_share)
     }
 
-    /// Whether there is something to recall.
+    /// Whether there are cached answers to apply.
     pub(crate) fn recalls(&self) -> bool {
         !self.recalled.is_empty() || !self.to_recall.is_empty()
     }
 
-    /// The next remembered answer. `None`: of the name that was looked at there is no other; [`NewlyWanted::recalls`] tells whether there are
-    /// further names.
+    /// The next cached answer. `None`: the current name has no more; [`NewlyWanted::recalls`] tells
+    /// whether there are further names.
     pub(crate) fn recall(
         &mut self,
         shared: &Shared,

@@ -1,4 +1,4 @@
-//! Writes to the store: one attempt each, and what the store then has.
+//! Writes to the store: one attempt each, and the result.
 
 use std::time::Duration;
 
@@ -9,36 +9,35 @@ use runtime::{
 };
 use tracing::{debug, warn};
 
-/// What to write.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Replace the status, if the version still is that of this object.
+    /// Replace the status if the object still has this version.
     Status(Box<DnsNameResolver>),
-    /// Make an object.
+    /// Create an object.
     Create(Box<DnsNameResolver>),
-    /// Delete an object, if it still is the one that was meant.
+    /// Delete an object if it is still the same one.
     Delete(ObjectKey, Precondition),
 }
 
-/// What the store has after an attempt.
+/// The state of the store after an attempt.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It was written; the object is as the store has it now.
+    /// Written; the object as the store has it now.
     Stored(Box<DnsNameResolver>),
-    /// Somebody else was faster; this is what the store has now. Compute again.
+    /// Another writer came first; the object as the store has it now. Compute the write again.
     Stale(Box<DnsNameResolver>),
-    /// There is no such object now.
+    /// The object does not exist.
     Gone,
     /// The store refuses this object: try again later, or when it has changed.
     Refused,
-    /// The status is larger than the store takes: write less of it.
+    /// The status is larger than the store accepts: write less of it.
     TooLarge,
-    /// The store cannot be reached, or takes no writes: try again later, and not before what it asks for, if it does.
+    /// The store is unreachable or refuses all writes: try again later, at the earliest after the
+    /// time it asks for.
     Failed(Option<Duration>),
 }
 
 impl Write {
-    /// Which object it is about.
     pub fn key(&self) -> ObjectKey {
         match self {
             Self::Status(object) | Self::Create(object) => ObjectKey::of(object.as_ref()),
@@ -54,8 +53,8 @@ impl Write {
         }
     }
 
-    /// Tries it once. After a conflict the object is read, so that the next attempt stands on what is there. `outage` decides
-    /// whether the log tells of a store that takes no writes.
+    /// Tries the write once. After a conflict it reads the object, so that the next attempt uses
+    /// the current one. `outage` limits log lines about a store that refuses writes.
     pub async fn attempt<S: Store>(self, store: &S, outage: &LogRateLimiter) -> Outcome {
         let (key, label) = (self.key(), self.label());
         let result = match &self {
@@ -68,7 +67,7 @@ impl Write {
         };
         let result = match result {
             Err(StoreError::Conflict(_) | StoreError::AlreadyExists(_)) => {
-                debug!(object = %key, write = label, "somebody else was faster");
+                debug!(object = %key, write = label, "another writer changed the object first");
                 return match store.get(&key).await {
                     Ok(object) => Outcome::Stale(Box::new(object)),
                     Err(StoreError::NotFound(_)) => Outcome::Gone,
@@ -92,9 +91,9 @@ fn failed(
     outage: &LogRateLimiter,
 ) -> Outcome {
     if let StoreError::Unavailable { retry_after, .. } = error {
-        // An outage concerns all objects.
+        // Limited, since an outage affects all objects.
         if let Some(left_out) = outage.allow() {
-            warn!(object = %key, write = label, %error, left_out, "the store takes no writes for now");
+            warn!(object = %key, write = label, %error, left_out, "the store refuses writes: the collector tries again");
         }
         return Outcome::Failed(*retry_after);
     }

@@ -1,8 +1,10 @@
-//! When a collector writes that does not lead: what a client was told and the leader has not written in time.
+//! When a standby writes: an address of an answer to a client is missing, and the leader has not
+//! written it in time.
 //!
-//! A standby hears the same answers as the leader. It writes what the leader missed (it is dead, cut off, or does not hear a DNS
-//! server), and never anything that it only remembers. The leader knows more and may leave an address out, for a limit, a guard
-//! or a budget: what the leader takes out again a standby does not add for an hour.
+//! A standby receives the same answers as the leader. It writes addresses that the leader missed,
+//! because that one is dead, cut off, or does not receive a DNS server. It never writes an address
+//! from its cache alone. The leader knows more and may omit an address, for a limit, a guard or the
+//! budget. So a standby does not add an address again for an hour after the leader removed it.
 
 use std::time::Duration;
 
@@ -11,30 +13,31 @@ use runtime::clock::Timestamp;
 /// How long the leader has to write an address.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// Each standby waits for a part of this longer, so that two do not write at once.
+/// Each standby waits for a random part of this longer, so that two do not write at once.
 pub(crate) const SPREAD: Duration = Duration::from_millis(100);
 
-/// An address that comes within this time may be the work of another standby. If that one ends, this one shall not be later.
+/// An address that comes within this time may come from another standby. If that one ends, this one
+/// must not be later.
 const BY_STANDBY: Duration = Duration::from_millis(2_500);
 
-/// While statuses come late each standby waits for longer, one after another, but no longer than this.
+/// While statuses come late, standbys wait longer, one after another, up to this time.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// For how long a late status counts, unless one comes in time.
+/// How long a late status counts, unless one comes in time.
 const LATE_FOR: Duration = Duration::from_secs(60);
 
-/// As many writes of a standby are under way at most before it knows that statuses come late.
+/// The most writes of a standby in flight before it knows that statuses come late.
 const MOST_AT_ONCE: usize = 8;
 
-/// How late statuses are, so that a slow API server is not asked for the same by all.
+/// Tracks how late statuses come, so that not all standbys write the same to a slow API server.
 #[derive(Debug)]
 pub(crate) struct Standby {
     pub(crate) spread: Duration,
-    /// How many collectors write before this one while statuses come late.
+    /// The number of collectors that write before this one while statuses come late.
     rank: u32,
     latest: Duration,
     latest_at: Timestamp,
-    /// After a write that failed nothing is written before then.
+    /// No write begins before this time, after a failed one.
     not_before: Timestamp,
 }
 
@@ -60,17 +63,16 @@ impl Standby {
         };
     }
 
-    /// How many of the other collectors come before this one.
+    /// Sets the number of collectors that come before this one.
     pub(crate) fn set_rank(&mut self, rank: usize) {
         self.rank = u32::try_from(rank).unwrap_or(u32::MAX / 4);
     }
 
-    /// Nothing is written before then.
     pub(crate) fn not_before(&self) -> Timestamp {
         self.not_before
     }
 
-    /// For how long an address must be missing.
+    /// How long an address must be missing.
     pub(crate) fn wait(&self, now: Timestamp) -> Duration {
         let is_late = self.latest_at + LATE_FOR > now;
         let late = match is_late {
@@ -81,8 +83,8 @@ impl Standby {
         WAIT.max(late).min(LONGEST_WAIT) + self.spread
     }
 
-    /// How many writes may be under way, of so many: after one that failed no more than one, and few as long as statuses came in time, for
-    /// an API server may have become slow since.
+    /// The number of writes that may be in flight, of `most`. After a failed write it is one. It is
+    /// small while statuses come in time, since the API server may become slow at any moment.
     pub(crate) fn at_once(&self, most: usize, now: Timestamp) -> usize {
         if self.not_before > Timestamp::default() {
             1
@@ -93,8 +95,8 @@ impl Standby {
         }
     }
 
-    /// A status came so late. Returns whether that ends a time of late ones: a leader that was held up wrote late, and the API server is
-    /// quick.
+    /// A status came this late. Returns whether late statuses have ended: the leader was delayed,
+    /// and the API server is fast again.
     pub(crate) fn came_after(&mut self, late: Duration, now: Timestamp) -> bool {
         if late <= WAIT {
             let were_late = self.latest > WAIT;
@@ -107,7 +109,7 @@ impl Standby {
         false
     }
 
-    /// A write failed. Others that were under way with it say the same.
+    /// A write failed. Other writes in flight at the same time fail too and count once.
     pub(crate) fn failed(&mut self, now: Timestamp) {
         if self.not_before <= now {
             (self.latest, self.latest_at) = (self.wait(now).max(BY_STANDBY), now);

@@ -1,4 +1,5 @@
-//! What a standby writes: an address that a client was told and that the leader has not written in time.
+//! The writes of a standby: addresses of answers to clients that the leader has not written in
+//! time.
 
 use metrics::counter;
 use proto::api::DnsName;
@@ -12,11 +13,11 @@ use super::{
     writes::WritePlan,
 };
 
-/// Nothing is added to an object that uses so much of a limit.
+/// No address is added to an object that uses this part of a limit.
 const FULL: f64 = 0.9;
 
 impl WritePlan<'_> {
-    /// Adds what the leader had time for. Returns when there may be more.
+    /// Adds the addresses that the leader had time for. Returns when there may be more.
     pub(super) fn additions_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
         let now = self.now;
         let StoredObjects {
@@ -52,7 +53,8 @@ impl WritePlan<'_> {
         let guards = &self.names.guards;
         let mut is_full = false;
         for object in objects.iter() {
-            // What tells of the end of its last rule gets nothing, nor what is left out. What is written now is looked at again afterwards.
+            // Skips objects without rules, names left out, and objects with a write in flight,
+            // which are checked again after it.
             if object.no_rule_since.is_some()
                 || object.status.is_over_limit(spec)
                 || in_flight.contains_key(&object.key(&policy.namespace))
@@ -68,7 +70,7 @@ impl WritePlan<'_> {
             if missing.is_empty() {
                 continue;
             }
-            // It lost what it had: one address alone would close the others.
+            // Skips an object that lost all its addresses: a single one would close the others.
             if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
                 continue;
             }
@@ -101,7 +103,8 @@ impl WritePlan<'_> {
                         ip: addition.ip,
                         client: *client,
                         at: now,
-                        // As the status tells the leader, which may be a moment ahead.
+                        // By the times of the status, as the leader counts, which may be a moment
+                        // ahead.
                         until: addition.stored_expiry() + limits.grace,
                         stood: false,
                     });

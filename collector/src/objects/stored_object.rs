@@ -14,19 +14,19 @@ use runtime::{
 use super::publish::Write;
 use crate::state::Stored;
 
-/// The label and its value by which objects are known as the collector's own.
+/// The label, with its value, of objects that the collector made.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
 
-/// Writes of addresses of one object are spaced by its size: a second for each of so many bytes.
+/// Writes of an object's addresses are spaced by its size: a second for this many bytes.
 const BYTES_A_SECOND: f64 = 1e6;
 
-/// Versions of an object that are known to be old.
+/// The most superseded versions remembered for an object.
 const SUPERSEDED: usize = 8;
 
-/// An object that is full is written this often at most.
+/// The least interval of writes of a full object.
 const FULL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What matters of an object, as the store was last known to have it.
+/// The relevant state of an object, as the store was last known to have it.
 #[derive(Debug)]
 pub(crate) struct StoredObject {
     /// `metadata.name`.
@@ -36,17 +36,17 @@ pub(crate) struct StoredObject {
     /// Whether the collector made it.
     pub(crate) is_ours: bool,
     pub(crate) status: Stored,
-    /// Since when the status tells of the end of the last rule.
+    /// Since when the status has the reason `NoRule`.
     pub(crate) no_rule_since: Option<Timestamp>,
-    /// When this process last wrote it, and what that cost the API server.
+    /// When this process last wrote it.
     pub(crate) written: Timestamp,
     pub(crate) cost: usize,
-    /// Versions that it had before: a late watch event of one of them says nothing.
+    /// Earlier versions: a late watch event with one of them is ignored.
     superseded: Vec<Box<str>>,
 }
 
 impl StoredObject {
-    /// The object, whose status says `status`.
+    /// `status` is the decoded status of `object`.
     pub(crate) fn new(object: &DnsNameResolver, status: Stored) -> Self {
         let (label, value) = MANAGED_BY;
         Self {
@@ -75,18 +75,18 @@ impl StoredObject {
         objects.iter().all(|object| object.status.has_address(ip))
     }
 
-    /// It was just written as it stands.
+    /// The current version was just written.
     pub(crate) fn was_written(&mut self, now: Timestamp) {
         self.written = now;
         self.cost = cost(&self.status);
     }
 
-    /// When the last write has been paid for by its size.
+    /// When the spacing after the last write ends.
     pub(crate) fn spaced(&self) -> Timestamp {
         self.written + Duration::from_secs_f64(self.cost as f64 / BYTES_A_SECOND)
     }
 
-    /// When it may be written again.
+    /// The earliest time of its next write.
     pub(crate) fn may_be_written(&self, is_full: bool) -> Timestamp {
         match is_full {
             true => self.spaced().max(self.written + FULL_INTERVAL),
@@ -94,7 +94,7 @@ impl StoredObject {
         }
     }
 
-    /// The store has another version of it now, or another object of its name.
+    /// Replaces the state by another version, or by another object of the same name.
     pub(crate) fn replace(&mut self, new: Self) {
         let old = std::mem::replace(self, new);
         self.name = old.name;
@@ -114,13 +114,13 @@ impl StoredObject {
         }
     }
 
-    /// Whether both are versions of one object, and not another one in its place.
+    /// Whether both are versions of one object, by UID.
     pub(crate) fn is_version_of(&self, other: &DnsNameResolver) -> bool {
         *self.uid == *uid(other)
     }
 
-    /// Whether `seen` is an earlier state of the same object, as a late watch event delivers it. Once the watch has come
-    /// to the newest state there are no more of them.
+    /// Whether `seen` is an earlier version of the same object, as a late watch event has it. Once
+    /// the watch has reached the newest version, none can follow.
     pub(crate) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
         if !self.is_version_of(seen) {
             return false;
@@ -132,7 +132,7 @@ impl StoredObject {
         self.superseded.iter().any(|old| **old == *version)
     }
 
-    /// The object without its status, and without what nobody needs of it.
+    /// The object without its status and without fields that no write needs.
     pub(crate) fn bare(&self, namespace: &str, spec: &DnsName) -> DnsNameResolver {
         DnsNameResolver {
             metadata: ObjectMeta {
@@ -171,7 +171,8 @@ impl StoredObject {
     }
 }
 
-/// The object to make for a name, if objects of so many other names had the computed name.
+/// The object to create for a name. `collisions`: the number of objects of other names that have
+/// the computed name.
 pub(crate) fn new_object(spec: &DnsName, collisions: u32, namespace: &str) -> DnsNameResolver {
     let (label, value) = MANAGED_BY;
     DnsNameResolver {
@@ -204,8 +205,8 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What writing an object costs the API server. It takes 150 to 250 ms for a thousand addresses, which counts as half a
-/// megabyte; the object itself is a third of that.
+/// The cost of writing an object. A thousand addresses take the API server 150 to 250 ms, which
+/// counts as half a megabyte. The object itself is a third of that.
 fn cost(status: &Stored) -> usize {
     let (names, addresses) = status.count();
     1_000 + 600 * names + 500 * addresses

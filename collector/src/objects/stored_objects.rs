@@ -1,4 +1,4 @@
-//! The objects of the store, and the writes that are under way.
+//! The objects of the store, and the writes in flight.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -21,38 +21,39 @@ use super::{
     stored_object::StoredObject,
 };
 
-/// As many writes of addresses and of objects are under way at most: enough to keep a store busy. What waits is not computed
-/// yet, so it is written as it is when its turn comes.
+/// The most writes of addresses and of objects in flight: enough to keep a store busy. A waiting
+/// write is computed when its turn comes, so it is never outdated.
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
-/// Whether the collector makes and deletes objects.
+/// Whether the collector creates and deletes objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ManageObjects {
-    /// The collector makes an object for a name that nobody else made one for.
+    /// For names that no other program made an object for.
     Auto,
-    /// The collector makes an object for every name.
+    /// For every name.
     Always,
-    /// The collector makes none.
+    /// For none.
     Never,
 }
 
-/// How objects are made and written.
+/// How objects are created and written.
 #[derive(Clone, Debug)]
 pub struct ObjectPolicy {
     /// The namespace of the DNSNameResolver objects.
     pub namespace: String,
-    /// Who makes and deletes objects.
     pub manage: ManageObjects,
-    /// How long a name in use is left to others to make an object for, where objects are managed automatically.
+    /// How long other programs may take to create the object of a name, with
+    /// [`ManageObjects::Auto`].
     pub create_after: Duration,
-    /// Nothing but times is written for an object more often than this (`--status-times-interval`).
+    /// The least interval of writes that only change times, for each object
+    /// (`--status-times-interval`).
     pub times_interval: Duration,
-    /// How much is written in all.
+    /// The rates of all writes.
     pub rates: Rates,
 }
 
 impl Default for ObjectPolicy {
-    /// An object is made for every name at once.
+    /// The collector creates an object for every name at once.
     fn default() -> Self {
         Self {
             namespace: "ovn-kubernetes".to_owned(),
@@ -64,8 +65,8 @@ impl Default for ObjectPolicy {
     }
 }
 
-/// How many writes of addresses and of objects may be under way. A store that refuses more than so many at once asks for
-/// longer and longer pauses, if it is asked for as many again.
+/// The number of writes of addresses and of objects that may be in flight. A store that refuses
+/// writes asks for ever longer pauses if it gets as many again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct InFlightLimit(f64);
 
@@ -76,12 +77,12 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// A write was carried out: one more may be under way after as many as may be now.
+    /// A write succeeded. After as many successes as the limit, the limit grows by one.
     pub(crate) fn grow(&mut self) {
         self.0 = (self.0 + self.0.recip()).min(MAX_IN_FLIGHT as f64);
     }
 
-    /// A write was one too many.
+    /// The store refused a write for overload.
     pub(super) fn shrink(&mut self) {
         self.0 = (self.0 - 1.0).max(1.0);
     }
@@ -91,26 +92,26 @@ impl InFlightLimit {
     }
 }
 
-/// What is known of the store, and what is under way to it.
+/// The state of the store, and the writes in flight.
 #[derive(Debug)]
 pub(crate) struct StoredObjects {
     pub(super) policy: ObjectPolicy,
-    /// Which name each object is of, by the object's own.
+    /// The name that each object is for, by the object's own name.
     pub(super) by_name: HashMap<Arc<str>, DnsName>,
-    /// Whether every object of the store is known, so that what is not known does not exist.
+    /// Whether every object of the store is known, so that an unknown one does not exist.
     pub(super) are_in_sync: bool,
-    /// They were known before, in this process.
+    /// They were in sync before, in this process.
     pub(super) were_in_sync: bool,
-    /// Objects that are there and cannot be read.
+    /// Objects that cannot be decoded.
     pub(super) unreadable: BTreeSet<ObjectKey>,
-    /// Objects that are being written, with what the watch said of them meanwhile.
+    /// Objects with a write in flight, with the watch events that came meanwhile.
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
-    /// The store asked to be left alone until then.
+    /// The store asked for a pause until then.
     pub(super) paused_until: Option<Timestamp>,
     pub(crate) in_flight_limit: InFlightLimit,
     pub(crate) budget: Budget,
     pub(crate) standby: Standby,
-    /// The program ends: what is not written now never is.
+    /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }
 
@@ -142,7 +143,6 @@ impl StoredObjects {
         }
     }
 
-    /// What is known of the object.
     pub(super) fn find<'a>(
         &self,
         key: &ObjectKey,
@@ -156,22 +156,20 @@ impl StoredObjects {
         self.are_in_sync
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether no write is under way.
+    /// Whether no write is in flight.
     pub(crate) fn is_settled(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Until when the store is left alone.
     pub(crate) fn paused_until(&self) -> Option<Timestamp> {
         self.paused_until
     }
 
-    /// The program ends: addresses that wait because their object was just written wait no longer.
+    /// The program ends: writes that only wait for their spacing go at once.
     pub(crate) fn end(&mut self, names: &mut NameTable) {
         self.is_ending = true;
         let is_unwritten = |entry: &Entry| entry.writes.unwritten.is_some();

@@ -1,4 +1,4 @@
-//! What the watch of the objects says of them and their statuses.
+//! Applies watch events of the objects and their statuses.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::state::{After, Stored, UpdateEffect, make_room};
 
-/// Which process wrote a state of an object.
+/// Which process wrote a version of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Writer {
     /// This one.
@@ -25,7 +25,7 @@ pub(super) enum Writer {
     Other,
 }
 
-/// A change of objects, and all that it concerns.
+/// A change of objects, with all the state that it affects.
 pub(crate) struct ObjectUpdate<'a> {
     pub(crate) objects: &'a mut StoredObjects,
     pub(crate) names: &'a mut NameTable,
@@ -36,15 +36,16 @@ pub(crate) struct ObjectUpdate<'a> {
 }
 
 impl ObjectUpdate<'_> {
-    /// Takes in what the watch of the objects says.
+    /// Applies a watch event.
     pub(crate) fn event(&mut self, event: Event<DnsNameResolver>) {
         match event {
             Event::Synced(objects) => self.synced(objects),
             Event::OutOfSync(reason) => {
-                warn!(%reason, "DNSNameResolver objects cannot be read; nothing is made or deleted meanwhile");
+                warn!(%reason, "cannot read DNSNameResolver objects: the collector creates and deletes none until it can");
                 self.objects.are_in_sync = false;
             }
-            // Making such an object is refused, and nothing is deleted that is not known.
+            // The collector deletes only objects that it can decode, and the store refuses to
+            // create one that exists.
             Event::Undecodable(keys) => self.objects.unreadable = keys,
             Event::Applied(object) => {
                 let key = ObjectKey::of(&object);
@@ -85,11 +86,11 @@ impl ObjectUpdate<'_> {
         self.names.look_at_all();
     }
 
-    /// The object is this in the store.
+    /// Applies the store's version of an object.
     pub(super) fn apply(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
         let Some(spec) = self.read_spec(object) else {
             counter!("collector_objects_ignored_total").increment(1);
-            warn!(object = %key, name = ?object.spec.name, "object ignored: its spec.name is no lower-case fully qualified name");
+            warn!(object = %key, name = ?object.spec.name, "ignoring the object: its spec.name must be a lower-case fully qualified name");
             self.remove(key);
             return;
         };
@@ -121,7 +122,7 @@ impl ObjectUpdate<'_> {
         self.names.dirty.insert(spec);
     }
 
-    /// The name that an object is of, if it is one.
+    /// The object's name, if it is a valid one.
     fn read_spec(&self, object: &DnsNameResolver) -> Option<DnsName> {
         if let Some(entry) = self.names.entries.get(object.spec.name.as_str()) {
             return Some(entry.memory.list().spec().clone());
@@ -130,7 +131,7 @@ impl ObjectUpdate<'_> {
         (spec.as_str() == object.spec.name).then_some(spec)
     }
 
-    /// Takes in the status of an object of the name.
+    /// Applies the status of an object of the name.
     fn absorb(
         &mut self,
         spec: &DnsName,
@@ -150,7 +151,7 @@ impl ObjectUpdate<'_> {
             None => Stored::default(),
         };
         let is_no_rule = status.is_no_rule(spec);
-        // One that was made again has lost nothing.
+        // An object that was created again has lost no addresses.
         let known = entry.object_mut(&key.name);
         let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
@@ -164,7 +165,7 @@ impl ObjectUpdate<'_> {
             true => After::Change,
             false => After::Gap,
         };
-        // A leader that goes on after a gap knows itself what it leaves out.
+        // A leader that continues after a gap knows itself which names it leaves out.
         let knows = self.lead.leads() && self.objects.were_in_sync;
         let goes_on_left_out =
             after == After::Gap && !knows && !entry.left_out && status.is_over_limit(spec);
@@ -189,10 +190,10 @@ impl ObjectUpdate<'_> {
             && before.was_reaped(&status, &entry.memory, now)
         {
             self.lead.detect_foreign_gc();
-            info!(object = %key, "another program removes addresses by the times of statuses: they are kept up to date from now on");
+            info!(object = %key, "another program removes addresses by the stored times: the collector writes them more often from now on");
         }
         if writer == Writer::Other && after == After::Change && before != status {
-            // Otherwise two collectors would write twice as much together.
+            // Charged to the budget, or two collectors together would write twice as much.
             let cost = WriteCost {
                 payers: &entry.with_rule,
                 bytes: entry.memory.size().bytes(),
@@ -218,7 +219,7 @@ impl ObjectUpdate<'_> {
         learned
     }
 
-    /// The status of an object of the name is another one: a standby sees what became of its additions.
+    /// Shows a standby the new status, and so the fate of its additions.
     fn follow_status(&mut self, spec: &DnsName) {
         let Some(entry) = self.names.entries.get_mut(spec) else {
             return;
@@ -236,7 +237,6 @@ impl ObjectUpdate<'_> {
         }
     }
 
-    /// The object is gone.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         let Some(spec) = self.objects.by_name.remove(&*key.name) else {
             return;

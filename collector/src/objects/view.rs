@@ -1,4 +1,4 @@
-//! What there is to see of all names, for people.
+//! A summary of all names, for the status page.
 
 use std::iter::once;
 
@@ -14,73 +14,73 @@ use crate::{
     state::{Failing, failing_names},
 };
 
-/// How many failing names are named of each that is in use.
+/// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
 
-/// What is known of all names.
+/// A summary of all names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
-    /// When this was so.
+    /// The time of the snapshot.
     pub at: Timestamp,
-    /// Whether this replica looks names up, removes addresses, and makes and deletes objects.
+    /// Whether this replica looks names up, removes addresses, and creates and deletes objects.
     pub leader: bool,
-    /// What went because a limit was reached, in this process's life.
+    /// Evictions since the start of the process.
     pub evictions: Evictions,
-    /// How many names wait to be looked up, or are being looked up; those found under wildcards among them.
+    /// Names that wait for a look-up or are being looked up, including those found under wildcards.
     pub lookups: usize,
-    /// The namespaces that have too much, so that something of theirs is left out.
+    /// The namespaces over their quota, whose names are left out in part.
     #[serde(rename = "namespacesOverLimit")]
     pub namespaces: Vec<NamespaceShare>,
-    /// The names in use, and those of objects, in the order of their names.
+    /// The names in use, and those of objects, sorted by name.
     pub names: Vec<NameView>,
 }
 
-/// What is known of one of them.
+/// The summary of one name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameView {
-    /// The name.
     pub name: DnsName,
-    /// Its objects: one, if all is well.
+    /// Its objects: usually one.
     pub objects: Vec<ObjectKey>,
-    /// It stands in an Allow rule.
+    /// An Allow rule uses it.
     pub allowed: bool,
-    /// It stands in a Deny rule.
+    /// A Deny rule uses it.
     pub denied: bool,
-    /// It is kept although no EgressFirewall has it any more, until that is believed.
+    /// It is held although no EgressFirewall has it.
     pub held: bool,
-    /// It is left out, as the namespaces that use it have too much.
+    /// It is left out because its namespaces exceed their quotas.
     pub left_out: bool,
-    /// It stands in a Deny rule, and its object had no room for all addresses: those that came last were left out, and are open.
+    /// It is in a Deny rule, and its object is full: the latest addresses were left out, and
+    /// traffic to them is not blocked.
     pub full: bool,
-    /// How many names have addresses: more than one only for a wildcard.
+    /// The number of names with addresses: more than one only for a wildcard.
     pub names: usize,
-    /// How many addresses are known, each name's counted for itself.
+    /// The number of known addresses; an address of two names counts twice.
     pub addresses: usize,
-    /// When it, or the first of the names found under it, is looked up next.
+    /// Its next look-up, or that of the first name found under it.
     pub next_lookup: Option<Timestamp>,
-    /// Look-ups of the name itself in a row that gave no address.
+    /// Look-ups of the name itself in a row that found no address.
     pub fruitless_lookups: u32,
-    /// How many of these names cannot be looked up.
+    /// The number of these names whose look-ups fail.
     pub failing: usize,
     /// At most ten of them.
     pub failures: Vec<FailureView>,
-    /// What went because a limit was reached, in this process's life.
+    /// Evictions since the start of the process.
     pub evictions: Evictions,
-    /// Writes of its object that failed since the last that worked.
+    /// Failed writes of its object since the last success.
     pub failed_writes: u32,
 }
 
-/// A name that cannot be looked up.
+/// A name whose look-ups fail.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureView {
-    /// The name.
     pub name: DnsName,
-    /// How many look-ups failed since the last answer.
+    /// Failed look-ups since the last answer.
     pub failures: i32,
-    /// How the last one failed, as the condition `Degraded` says it; not known if that was before this process's life.
+    /// The last failure, as the condition `Degraded` has it; unknown if it was before this process
+    /// started.
     #[serde(rename = "degraded")]
     pub failure: Option<Failure>,
 }
@@ -96,7 +96,6 @@ impl FailureView {
 }
 
 impl Inspection<'_> {
-    /// What is known of all names.
     pub(crate) fn view(&self, now: Timestamp) -> View {
         let mut names: Vec<_> = self
             .names
@@ -131,7 +130,7 @@ impl Inspection<'_> {
             full: entry.denied && evicted.evictions.addresses > 0,
             names: entry.memory.list().names().count(),
             addresses: entry.memory.list().addresses(),
-            // What is overdue, or has no time because it was never looked up, is next.
+            // An overdue name, or one without a time because it was never looked up, is next.
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.lookups.barren(name),
             failing: failing_names(&entry.memory).count(),

@@ -1,4 +1,4 @@
-//! What came of the writes: what the store has now, or when to try again.
+//! Applies the results of writes: the store's new state, or the time of the next attempt.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::{lookup::spread, state::Eviction};
 
-/// The wait after a first write that failed; it doubles six times, to 6.4 s.
+/// The wait after the first failed write; it doubles six times, to 6.4 s.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The store is left alone for no longer than this, whatever it asks for.
+/// The longest pause that the store can ask for.
 const MAX_ASKED: Duration = Duration::from_secs(60);
 
 impl ObjectUpdate<'_> {
-    /// Takes in what came of a write.
+    /// Applies the result of a write.
     pub(crate) fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome) {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
         if matches!(outcome, Outcome::Failed(_)) {
-            // Those of the leader may be as slow.
+            // The API server may be as slow for the leader, so a standby must not add load.
             self.objects.standby.failed(self.now);
         }
         match outcome {
@@ -40,7 +40,7 @@ impl ObjectUpdate<'_> {
                 }
             }
             Outcome::Stale(object) => self.taken(key, write, &object),
-            // What stood in its place has gone again, or there is no such namespace.
+            // The object in its place has disappeared again, or the namespace does not exist.
             Outcome::Gone if matches!(write, Write::Create(_)) => {
                 self.failed(key, write, None);
             }
@@ -63,7 +63,8 @@ impl ObjectUpdate<'_> {
         self.apply(key, object, writer);
     }
 
-    /// Somebody else's object stands there: one of the same name is used, one of another name has taken the key by chance.
+    /// Another program's object has the key. It is adopted if it is for the same name. Otherwise
+    /// the computed name collides by chance.
     fn taken(&mut self, key: &ObjectKey, write: &Write, object: &DnsNameResolver) {
         if let Write::Create(wanted) = write
             && wanted.spec.name != object.spec.name
@@ -76,12 +77,12 @@ impl ObjectUpdate<'_> {
         self.stored(key, object, Writer::Other);
     }
 
-    /// The store takes no object of this size: less of it is tried in a moment.
+    /// The store refuses an object of this size: a smaller one is tried soon.
     fn too_large(&mut self, key: &ObjectKey, write: &Write) {
         if let Some(spec) = self.objects.by_name.get(&*key.name)
             && let Some(entry) = self.names.entries.get_mut(spec)
             && self.lead.leads()
-            // What tells of the end of its rules has no address that could be left out.
+            // A status with the reason `NoRule` has no address to evict.
             && !entry.released
         {
             let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
@@ -91,8 +92,8 @@ impl ObjectUpdate<'_> {
         self.failed(key, write, None);
     }
 
-    /// Puts the next write off: twice as long each time, and as long as the store asks for. That it asks to be left alone
-    /// holds for every write.
+    /// Puts the next write off: twice as long each time, and at least as long as the store asks
+    /// for. A pause that the store asks for applies to every write.
     fn failed(&mut self, key: &ObjectKey, write: &Write, retry_after: Option<Duration>) {
         let now = self.now;
         let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
@@ -114,7 +115,7 @@ impl ObjectUpdate<'_> {
             writes.failures = writes.failures.saturating_add(1);
             let half = FIRST_BACKOFF * 2_u32.pow(writes.failures.min(7) - 1) / 2;
             let backoff = half + spread(&spec, now, half);
-            // Not all at the same moment.
+            // Spread, so that not all retries come at once.
             let asked = asked.map(|asked| asked + spread(&spec, now, asked / 4));
             writes.retry_at = now + backoff.max(asked.unwrap_or_default());
         }

@@ -1,4 +1,4 @@
-//! What is written when: addresses at once, times when it suits.
+//! Decides which objects are written now: new addresses at once, changed times later.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::{
     state::{StatusUpdate, Stored},
 };
 
-/// What is to be written of an object that costs more is only found out when it may be written.
+/// The next status of an object that costs more is computed only when it may be written.
 const DEAR: usize = 100_000;
 
-/// What an object that comes and goes takes in the history of etcd, without its addresses.
+/// The bytes that creating and deleting an object takes in etcd's history, without its addresses.
 const CREATION: usize = 3_000;
 
-/// An object stays for so long with a status that tells of the end of its last rule: whoever reads a folder without notifications
-/// looks once a second.
+/// How long an object keeps the status `NoRule` before its deletion. A reader of a folder without
+/// file notifications checks it once a second.
 const NO_RULE_FOR: Duration = Duration::from_secs(2);
 
-/// The writes to start now, as they are found out.
+/// Computes the writes to start now.
 pub(crate) struct WritePlan<'a> {
     pub(super) objects: &'a mut StoredObjects,
     pub(super) names: &'a mut NameTable,
@@ -41,7 +41,7 @@ pub(crate) struct WritePlan<'a> {
     refreshes: Vec<Refresh>,
 }
 
-/// A write of nothing but times that may be done now.
+/// A write of changed times that may go now.
 struct Refresh {
     nearest: Timestamp,
     spec: DnsName,
@@ -69,7 +69,7 @@ impl<'a> WritePlan<'a> {
         }
     }
 
-    /// The writes to start now: at most one for each object at a time, addresses before objects that are to be made.
+    /// The writes to start now: at most one for each object, and addresses before new objects.
     pub(crate) fn make(mut self) -> Vec<Write> {
         self.names.share(self.now);
         if self.objects.paused_until > Some(self.now) {
@@ -86,7 +86,8 @@ impl<'a> WritePlan<'a> {
         {
             let before = self.writes.len();
             let again = self.of_name(&spec);
-            // What was evicted for it makes the name dirty again, which shall start no second write.
+            // Marked as in flight at once: an eviction makes the name dirty again, and must not
+            // start a second write.
             let begun = self.writes.iter().skip(before).map(Write::key);
             let begun = begun.map(|key| (key, VecDeque::new()));
             self.objects.in_flight.extend(begun);
@@ -96,7 +97,6 @@ impl<'a> WritePlan<'a> {
         self.writes
     }
 
-    /// Takes the next name whose objects are to be looked at.
     fn next_dirty(&mut self) -> Option<DnsName> {
         let NameTable { dirty, entries, .. } = &mut *self.names;
         dirty.pop(|name| entries.get(name).map(|it| &**it))
@@ -106,10 +106,10 @@ impl<'a> WritePlan<'a> {
         self.names.wake(spec, again, self.lead.removes(), self.now);
     }
 
-    /// Writes times, as far as the budget goes.
+    /// Adds writes of changed times, as far as the budget allows.
     fn add_refreshes(&mut self) {
         let mut refreshes = std::mem::take(&mut self.refreshes);
-        // In turns of namespaces, so that thousands of names of one hold up no other's.
+        // In turns of namespaces, so that thousands of names of one do not delay another's.
         refreshes.sort_by_cached_key(|it| {
             let (_, last) = self.objects.budget.last_times(&it.payers);
             (last, it.nearest, it.spec.clone())
@@ -123,7 +123,7 @@ impl<'a> WritePlan<'a> {
                 write,
                 ..
             } = refresh;
-            // What was evicted for it made the name dirty again: it is written already.
+            // An eviction made the name dirty again, and its write is in flight already.
             if self.objects.in_flight.contains_key(&write.key()) {
                 continue;
             }
@@ -147,7 +147,7 @@ impl<'a> WritePlan<'a> {
         }
     }
 
-    /// Returns when there may be something to write, if nothing is learned until then.
+    /// Returns the time of the next check, if no update comes before.
     fn of_name(&mut self, spec: &DnsName) -> Option<Timestamp> {
         let now = self.now;
         let entry = self.names.entries.get_mut(spec)?;
@@ -172,18 +172,18 @@ impl<'a> WritePlan<'a> {
         let (again, waiting) = self.statuses_of(spec);
         let entry = self.names.entries.get_mut(spec)?;
         if self.writes.len() == before && !waiting {
-            // What was learned needs no write.
+            // The store has all updates already.
             (entry.writes.unwritten, entry.writes.turn) = (None, Timestamp::default());
         }
         created.into_iter().chain(again).min()
     }
 
-    /// Whether objects are made and deleted now.
+    /// Whether objects are created and deleted now.
     fn manages(&self) -> bool {
         self.objects.are_in_sync && self.objects.policy.manage != ManageObjects::Never
     }
 
-    /// Makes an object for a name that has none. Returns when it may be made, if not now.
+    /// Creates the object of a name that has none. Returns when that is allowed, if not now.
     fn creation_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
         let (now, manages) = (self.now, self.manages());
         let policy = &self.objects.policy;
@@ -214,7 +214,8 @@ impl<'a> WritePlan<'a> {
         None
     }
 
-    /// Writes the statuses of a name's objects. Returns when to come again, and whether something waits for that.
+    /// Writes the statuses of a name's objects. Returns the time of the next check, and whether an
+    /// update waits for it.
     fn statuses_of(&mut self, spec: &DnsName) -> (Option<Timestamp>, bool) {
         let (now, manages) = (self.now, self.manages());
         let Some(entry) = self.names.entries.get_mut(spec) else {
@@ -237,7 +238,7 @@ impl<'a> WritePlan<'a> {
             bytes: entry.memory.size().bytes(),
             since: entry.writes.unwritten.as_ref().map_or(now, |it| it.since),
         };
-        // The turn may be that of what others brought before.
+        // The turn may come from earlier updates of other namespaces.
         if budget.waits_for_nothing(&cost, now) {
             entry.writes.turn = Timestamp::default();
         }
@@ -268,7 +269,7 @@ impl<'a> WritePlan<'a> {
                 }
                 continue;
             }
-            // It is taken back if there is a rule again.
+            // The status `NoRule` is replaced once a rule uses the name again.
             if object.no_rule_since.is_some() && !*wanted {
                 continue;
             }
@@ -295,7 +296,8 @@ impl<'a> WritePlan<'a> {
             let is_reaped = self.lead.is_foreign_gc_detected();
             let at = match update.nearest.filter(|_| is_reaped) {
                 _ if urgent => paid,
-                // Another writer removes addresses once the stored times are over.
+                // Another program removes addresses once their stored times are over, so they are
+                // renewed before that.
                 Some(over) => paid.max(over),
                 None => paid.max(object.written + policy.times_interval),
             };
@@ -304,7 +306,8 @@ impl<'a> WritePlan<'a> {
                 again.push(at);
                 continue;
             }
-            // What others found leaves a wildcard, too.
+            // Names found by other namespaces leave a wildcard too, so a write with removals only
+            // is charged to none.
             let only_leaves = state.unwritten.is_none() && spec.is_wildcard() && update.added == 0;
             let cost = match only_leaves {
                 true => WriteCost {

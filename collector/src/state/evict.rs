@@ -284,13 +284,8 @@ fn bytes(list: &NameList) -> usize {
     OBJECT_BYTES + list.names.iter().map(bytes_of).sum::<usize>()
 }
 
-<<<<<<< HEAD
-/// What a name with its addresses costs in a stored object.
-pub(super) fn bytes_of(name: &Name) -> usize {
-=======
 /// The size of a name with its addresses in a stored object.
-fn bytes_of(name: &Name) -> usize {
->>>>>>> 19efdcd (collector/state: say in comments why)
+pub(super) fn bytes_of(name: &Name) -> usize {
     let v4 = name
         .addresses
         .partition_point(|address| address.ip.is_ipv4());

@@ -35,12 +35,12 @@ fn numbers<const N: usize>(clients: &Clients) -> [Namespace; N] {
     std::array::from_fn(|i| clients.number(&i.to_string()))
 }
 
-/// An object that changes again so long after it was written.
+/// An object that changes again some time after each write.
 struct Changing<'a> {
     payers: &'a [Namespace],
     bytes: usize,
     pause: Duration,
-    /// Since when it waits.
+    /// Since when its write waits.
     since: Timestamp,
     turn: Timestamp,
 }
@@ -56,7 +56,7 @@ impl<'a> Changing<'a> {
         }
     }
 
-    /// Tries it at its time. Returns how long it had waited if it is written.
+    /// Tries the write when it is due. Returns how long it had waited if it is taken.
     fn look(&mut self, budget: &mut Budget, now: Timestamp) -> Option<Duration> {
         if self.since > now {
             return None;
@@ -91,7 +91,7 @@ fn spend(bytes: usize, seconds: u64) -> usize {
 fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_size() {
     let small = spend(1_000, 60);
     assert!((20 * 60..=20 * 62).contains(&small), "{small}");
-    // Half of what is saved, and then two megabytes a second.
+    // Half of the saved bytes, and then two megabytes a second.
     let large = spend(500_000, 60);
     assert!((298..=303).contains(&large), "{large}");
     assert!(spend(20_000_000, 120) >= 6, "larger than what is left");
@@ -107,7 +107,7 @@ fn beyond_the_share_small_writes_go_sooner_than_large_ones_and_the_rest_in_its_o
     for _ in 0..60 {
         assert_eq!(take(1_000_000, NO_TURN), Ok(()));
     }
-    // A large one waits for its turn, which has come as long as the debt is not too large.
+    // A large write waits for its turn, which comes while the debt is not too large.
     let turn = take(1_000_000, NO_TURN).unwrap_err();
     assert_eq!(turn, START);
     assert_eq!(take(1_000_000, turn), Ok(()));
@@ -150,7 +150,6 @@ fn a_namespace_within_its_share_waits_for_no_other() {
     assert!(waits > 100_000, "{waits}");
 }
 
-/// What came of it.
 #[derive(Default)]
 struct Tried {
     tries: usize,
@@ -159,7 +158,8 @@ struct Tried {
     history: History,
 }
 
-/// Objects of so many namespaces that change again as soon as they are written, each looked at when it is its time.
+/// Objects of so many namespaces that change again as soon as they are written, each tried when it
+/// is due.
 fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> Tried {
     let clients = Clients::default();
     let namespaces: Vec<_> = (0..namespaces)
@@ -203,7 +203,7 @@ fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one(
 
 #[test]
 fn nothing_waits_for_ever_while_many_namespaces_write_as_much_as_they_may() {
-    // 80, 120 and 80 MB at 1.26 MB/s: 66, 99 and 66 s, if each came in its turn.
+    // 80, 120 and 80 MB at 1.26 MB/s take 66, 99 and 66 s in order of turns.
     for (namespaces, names, bytes) in [(20, 67, 62_000), (100, 20, 62_000), (20, 4, 1 << 20)] {
         let longest = tried(namespaces, names, bytes, 1800.0).longest;
         assert!(
@@ -232,7 +232,8 @@ impl History {
     }
 }
 
-/// Bytes in the history at most, of so many names of these bytes in each namespace that change all the time.
+/// The most bytes in the history, with so many names of these bytes in each namespace that change
+/// all the time.
 fn history<const N: usize>(names: usize, bytes: usize) -> f64 {
     let clients = Clients::default();
     let namespaces: [Namespace; N] = numbers(&clients);
@@ -251,7 +252,8 @@ fn history<const N: usize>(names: usize, bytes: usize) -> f64 {
     history.most as f64
 }
 
-/// The same of namespaces that write as much as waits for nothing, all at once, whenever they are forgotten.
+/// The same for namespaces that write all that waits for nothing at once, whenever they are
+/// forgotten.
 fn history_of_bursts<const N: usize>(bytes: usize) -> f64 {
     let clients = Clients::default();
     let namespaces: [Namespace; N] = numbers(&clients);
@@ -289,7 +291,7 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
         ),
     ] {
         assert!(most < half * 1.05, "{what}: {most} of {half}");
-        // Of full wildcards no more goes without a wait than the most debt.
+        // Full wildcards without a wait are limited by the most debt.
         assert!(most > half * 0.65, "{what}: {most} of {half}: it is used");
     }
 }
@@ -297,7 +299,7 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
 #[test]
 fn however_much_waits_the_history_takes_no_more_and_each_has_its_turn() {
     let half = (PART - LEAST_STORED) * ETCD_QUOTA as f64;
-    // The second are within the share of each, all at once.
+    // The second case is within the share of each namespace, all at once.
     for (namespaces, names, bytes) in [(100, 15, 1 << 20), (1000, 1, 1 << 20)] {
         let tried = tried(namespaces, names, bytes, 3600.0);
         let most = tried.history.most as f64;

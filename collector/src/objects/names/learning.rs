@@ -1,4 +1,4 @@
-//! What answers, statuses, guards and time change of what is known of names.
+//! Applies answers, guards and time to the table of names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,11 +21,12 @@ use crate::{
     state::{Eviction, UpdateEffect},
 };
 
-/// How many addresses are named in the log when a guard comes.
+/// The most addresses named in the log after a change of the guards.
 const MAX_NAMED: usize = 20;
 
 impl NameTable {
-    /// Takes in an answer for the name `spec` that rules have or objects bear. A collector that does not lead compares it with the status.
+    /// Applies an answer to the name `spec`, of rules or objects. A standby compares it with the
+    /// status.
     pub(crate) fn observe(&mut self, spec: &DnsName, observation: &Observation, leads: bool) {
         let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
             return;
@@ -50,19 +51,19 @@ impl NameTable {
         }
     }
 
-    /// An answer was taken in for every name that it is for.
+    /// Called after an answer was applied to every name that it is for.
     pub(crate) fn observed(&mut self, observation: &Observation) {
         if observation.client.is_some() {
             self.lookups.reset_backoff(&observation.name);
         }
         self.reschedule(&observation.name);
-        // Of our own look-ups only the datagram is cut off: TCP has brought the rest.
+        // For a look-up of the collector only the datagram was truncated: TCP brought the rest.
         if observation.truncated && observation.client.is_some() {
             self.ask_over_tcp(&observation.name, observation.at);
         }
     }
 
-    /// What follows from what was learned of a name.
+    /// Handles the effect of an update of a name.
     pub(in crate::objects) fn learned(
         &mut self,
         spec: &DnsName,
@@ -95,7 +96,7 @@ impl NameTable {
         }
     }
 
-    /// Brings what is known of a name into its limits.
+    /// Enforces the limits of a name.
     pub(in crate::objects) fn enforce(&mut self, spec: &DnsName, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(spec) else {
             return;
@@ -105,7 +106,7 @@ impl NameTable {
         self.learned(spec, &learned, now);
     }
 
-    /// Looks at the names whose time has come. A collector that `removes` forgets the addresses whose time is over.
+    /// Handles the names whose time has come. If this collector `removes`, expired addresses go.
     pub(crate) fn expire(&mut self, removes: bool, now: Timestamp) {
         while let Some(spec) = self.wakes.pop(now) {
             let Some(entry) = self.entries.get_mut(&spec) else {
@@ -127,7 +128,7 @@ impl NameTable {
         }
     }
 
-    /// These names of a name in use were taken from it, as a namespace has too much.
+    /// Ends the look-ups of names found under a wildcard that were left out because of a quota.
     pub(in crate::objects) fn forget_found(
         &mut self,
         spec: &DnsName,
@@ -146,9 +147,10 @@ impl NameTable {
         self.dirty.insert(spec.clone());
     }
 
-    /// Gives newcomers what names in use know of the same names: a wildcard what the regular names under it know, a regular name
-    /// what its wildcard knows. So neither begins without the addresses that pods are using, and none is forgotten with the name
-    /// that it was learned for. One pass for all of them.
+    /// Copies addresses between new names and names in use. A wildcard gets those of the regular
+    /// names under it, and a regular name those of its wildcard. So neither begins without the
+    /// addresses that pods use. An address survives the name through which it came. One pass
+    /// handles all new names.
     pub(in crate::objects) fn share(&mut self, now: Timestamp) {
         let newly_wanted = self.newly_wanted.take_to_share();
         if newly_wanted.is_empty() {
@@ -181,8 +183,9 @@ impl NameTable {
         }
     }
 
-    /// Refuses the addresses of the cluster's own networks from now on, and gives the guards that do so. What is known
-    /// and refused now is forgotten, and leaves the status with the next write.
+    /// Refuses the addresses of the cluster's own networks from now on, and returns the guards that
+    /// do so. Known addresses that are refused now are removed, and leave the status with the next
+    /// write.
     pub(crate) fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
         for purpose in Purpose::ALL {
             let is_refused = self.guards.refuses(purpose);
@@ -202,7 +205,7 @@ impl NameTable {
                 *purged.entry(reason).or_default() += 1;
                 count += 1;
                 if count <= MAX_NAMED {
-                    warn!(%name, %ip, reason, "an address that was known is refused by now, and goes");
+                    warn!(%name, %ip, reason, "removing a known address: a guard refuses it now");
                 }
                 let (what, source) = (EventKind::Refused(reason), Provenance::STATUS);
                 let recent = &self.shared.recent;
@@ -216,7 +219,7 @@ impl NameTable {
         if count > MAX_NAMED {
             warn!(
                 addresses = count - MAX_NAMED,
-                "further addresses that are refused by now are counted, not named"
+                "further addresses that a guard refuses now are counted, not named"
             );
         }
         for (reason, count) in purged {
@@ -229,7 +232,7 @@ impl NameTable {
     }
 }
 
-/// What is left of an observation that has addresses which older guards let pass; nothing if it has none.
+/// The observation without addresses that only older guards admitted; `None` if no address is left.
 pub(crate) fn guarded(
     observation: &Observation,
     guards: &Guards,

@@ -1,4 +1,4 @@
-//! Which names are to be looked up, and what comes of it.
+//! Schedules the look-ups of names, and applies their results.
 
 use std::{iter::once, time::Duration};
 
@@ -26,8 +26,9 @@ impl From<&FamilyOutcome> for FamilyResult {
 }
 
 impl NameTable {
-    /// Sets when the name is looked up: when its first address expires. A name in use without any, or with none but those
-    /// that a look-up no longer gave and that are only retained, is looked up at once, and as often as one that gives none.
+    /// Sets when the name is looked up: when its first address expires. A name in use is due at
+    /// once if it has no address, or only retained ones that a look-up no longer returned. Then it
+    /// has the interval of failed look-ups.
     pub(crate) fn reschedule(&mut self, name: &DnsName) {
         let mut at: Option<Timestamp> = None;
         let mut grace = Duration::MAX;
@@ -56,7 +57,7 @@ impl NameTable {
         self.lookups.reschedule(name, next);
     }
 
-    /// The namespaces that have the name in a rule, or else its wildcard.
+    /// The namespaces with a rule for the name, or else for its wildcard.
     fn with_rule(&self, name: &DnsName) -> &[Namespace] {
         let specs = once(name.clone()).chain(name.wildcard());
         let mut entries = specs.filter_map(|spec| self.entries.get(&spec));
@@ -84,7 +85,8 @@ impl NameTable {
         })
     }
 
-    /// A look-up of a name is over, of which the answers were observed. Failures count only for a collector that `leads`.
+    /// Applies a look-up after its answers were observed. Failures count only for a collector that
+    /// `leads`.
     pub(crate) fn looked_up(&mut self, round: &LookupResult, leads: bool, now: Timestamp) {
         let outcomes = [&round.v4, &round.v6];
         let has_addresses =
@@ -110,7 +112,7 @@ impl NameTable {
             if !leads || entry.left_out {
                 continue;
             }
-            // Whatever it gave, addresses that waited to be asked for may go now.
+            // Addresses that waited for a look-up may leave now, whatever its result.
             self.dirty.insert(spec.clone());
             let (memory, limits) = (&mut entry.memory, &entry.limits);
             let learned = memory.looked_up(&round.name, summary, now, limits);
@@ -132,7 +134,7 @@ impl NameTable {
         }
     }
 
-    /// There may be more addresses than a datagram has shown.
+    /// There may be more addresses than the datagram had.
     pub(super) fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
         if self.lookups.is_active() {
             self.lookups.hurry(name, now);
@@ -140,7 +142,7 @@ impl NameTable {
         }
     }
 
-    /// The answer for a name was lost: asks for it again, if it is wanted.
+    /// The answer for a name was lost: looks it up again, if it is wanted.
     pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) {
         let mut specs = once(name.clone()).chain(name.wildcard());
         if self.lookups.is_active() && specs.any(|it| self.entries.contains_key(&it)) {
@@ -152,7 +154,7 @@ impl NameTable {
         }
     }
 
-    /// Asks again for every name in use, as a backfill has it.
+    /// Looks up every name in use again.
     pub(crate) fn backfill(&mut self, backfill: &mut GapBackfill, now: Timestamp) {
         let wanted = self.entries.values().filter(|entry| entry.wanted);
         let last_seen = wanted.flat_map(|entry| {

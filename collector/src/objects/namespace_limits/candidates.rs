@@ -1,5 +1,5 @@
-//! What may be left out of namespaces that have too much: what no other namespace pays for. One look at all names finds it, however many
-//! these namespaces are.
+//! The names that may be left out: those that no namespace within its quota pays for. One pass over
+//! all names finds them for any number of namespaces.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,22 +13,22 @@ use super::{
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
-/// Namespaces that have too much.
+/// Namespaces over their quota.
 pub(super) type TooMuch = HashSet<Namespace, FixedState>;
 
-/// What may be left out of some namespaces.
+/// The names that may be left out.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    /// Names in rules of these namespaces alone.
+    /// Names in rules of these namespaces only.
     names: HashSet<DnsName>,
-    /// Wildcards that found names which these namespaces alone pay for, by the namespaces that do.
+    /// Pairs of namespace and wildcard, where only these namespaces pay for names that the wildcard
+    /// found.
     found: HashSet<(Namespace, DnsName)>,
-    /// What other namespaces pay for, too.
+    /// The usage that other namespaces pay for too.
     shared: HashMap<Namespace, NamespaceQuota, FixedState>,
 }
 
 impl Candidates {
-    /// What may be left out of the namespaces that have too much.
     pub(super) fn new(names: &NameTable, over: &TooMuch, now: Timestamp) -> Self {
         let mut candidates = Self {
             shared: over.iter().map(|namespace| (*namespace, NOTHING)).collect(),
@@ -66,7 +66,7 @@ impl Candidates {
         spec.is_wildcard() && self.found.contains(&(namespace, spec.clone()))
     }
 
-    /// What the namespace has that may not be left out.
+    /// The usage of the namespace that may not be left out.
     pub(super) fn shared(&self, namespace: Namespace) -> NamespaceQuota {
         self.shared.get(&namespace).copied().unwrap_or(NOTHING)
     }

@@ -1,4 +1,4 @@
-//! What each namespace has.
+//! The usage of each namespace.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -18,7 +18,7 @@ pub(super) const NOTHING: NamespaceQuota = NamespaceQuota {
     names: 0,
 };
 
-/// What is limited for all namespaces together.
+/// The measures that all namespaces together have a limit of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Measure {
     /// Addresses.
@@ -27,11 +27,11 @@ pub(super) enum Measure {
     Bytes,
 }
 
-/// What names take.
+/// The usage of names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) addresses: usize,
-    /// What these take in stored objects, with names that wildcards found.
+    /// Their bytes in stored objects, with the names that wildcards found.
     pub(crate) bytes: usize,
 }
 
@@ -44,10 +44,10 @@ impl Usage {
     }
 }
 
-/// What namespaces have.
+/// The usage of all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct Charged {
-    /// What can be left out of all names.
+    /// The usage of all names, as far as names can be left out.
     pub(crate) all: Usage,
     /// Bytes of all objects as stored.
     pub(crate) stored: usize,
@@ -62,7 +62,7 @@ impl Charged {
         for entry in names.entries.values() {
             match entry.wanted && !entry.left_out {
                 true => charged.add_entry(entry, &names.shared.clients, now),
-                // Kept until its absence is believed, or of an object alone.
+                // The name is held, or has only an object.
                 false => charged.all.addresses += entry.memory.list().addresses(),
             }
             charged.stored += entry.memory.size().bytes();
@@ -74,7 +74,7 @@ impl Charged {
         self.namespaces.get(&namespace).map_or(NOTHING, |it| it.0)
     }
 
-    /// All namespaces that have something.
+    /// All namespaces with any usage.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Namespace, NamespaceQuota)> {
         let namespaces = self.namespaces.iter();
         namespaces.map(|(namespace, (used, _))| (*namespace, *used))
@@ -113,7 +113,8 @@ impl Charged {
         }
     }
 
-    /// What others pay for, too, counts no more for a namespace with too much, as far as it has more than its quota.
+    /// Subtracts usage that other namespaces pay for too, as far as the namespace exceeds its
+    /// quota.
     pub(super) fn spare(
         &mut self,
         namespace: Namespace,
@@ -129,7 +130,7 @@ impl Charged {
         }
     }
 
-    /// All that is known of a name in use, if it is not left out.
+    /// Adds all usage of a name in use that is not left out.
     fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
         let (mut all, mut asked) = (0, 0);
         each_cost(entry, clients, now, |cost| {
@@ -145,8 +146,8 @@ impl Charged {
         }
     }
 
-    /// Forgets names that a wildcard found, in the order in which they leave a full wildcard, and takes off what they cost. `goes` is asked of
-    /// each. Returns how many addresses went.
+    /// Removes names that a wildcard found, and their cost. `goes` decides for each, in the order
+    /// of [`Leaving`](crate::state). Returns the number of removed addresses.
     pub(super) fn drop_found(
         &mut self,
         names: &mut NameTable,
@@ -172,7 +173,7 @@ impl Charged {
         count
     }
 
-    /// The same goes.
+    /// The opposite of [`Charged::add_entry`].
     pub(super) fn remove_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
         each_cost(entry, clients, now, |cost| self.remove(cost));
     }
@@ -183,21 +184,22 @@ impl Charged {
 pub(super) struct Unpaid {
     pub(super) spec: DnsName,
     pub(super) all: usize,
-    /// The same of names for which a client is known that asked. A status does not say who did.
+    /// Those of names with a known client. A status does not record clients.
     pub(super) asked: usize,
 }
 
-/// What a name costs.
+/// The cost of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost<'a> {
     /// The namespaces that pay for it.
     pub(super) payers: &'a [Namespace],
-    /// The bounds of payers that others have longer ones than: they pay for what would be there within their own.
+    /// The limits of payers with shorter retention: they pay for the addresses that would remain
+    /// under it.
     pub(super) own: &'a [OwnLimits],
     pub(super) count: Count,
     /// 1 for a name in rules.
     pub(super) names: usize,
-    /// Whether clients are known that asked for it.
+    /// Whether clients are known that queried it.
     pub(super) is_asked: bool,
 }
 
@@ -213,7 +215,7 @@ impl<'a> Cost<'a> {
         }
     }
 
-    /// Of a name that a wildcard found, for which these clients asked.
+    /// Of a name that a wildcard found, with the clients that queried it.
     pub(super) fn found(
         payers: &'a [Namespace],
         own: &'a [OwnLimits],
@@ -227,7 +229,7 @@ impl<'a> Cost<'a> {
         }
     }
 
-    /// How many addresses count for one of the payers.
+    /// The addresses charged to one of the payers.
     pub(super) fn of(&self, namespace: Namespace) -> usize {
         self.count.of(namespace, self.own)
     }
@@ -238,7 +240,7 @@ impl<'a> Cost<'a> {
     }
 }
 
-/// Tells what a name in use, and the names that it found as a wildcard, cost.
+/// Calls `tell` with the cost of a name in use and of the names that it found as a wildcard.
 pub(super) fn each_cost(
     entry: &Entry,
     clients: &Clients,

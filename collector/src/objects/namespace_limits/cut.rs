@@ -1,4 +1,4 @@
-//! What is left out of a namespace that has too much.
+//! Leaves out names of namespaces over their quota.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
-/// A limit that is exceeded.
+/// An exceeded limit.
 #[derive(Clone, Copy)]
 enum Limit {
     OfNamespace(Namespace, NamespaceQuota),
-    /// Of all together, while the namespace has more than the level.
+    /// A limit of all namespaces together, while the namespace has more than the level.
     OfAll {
         namespace: Namespace,
         measure: Measure,
@@ -29,7 +29,7 @@ enum Limit {
 }
 
 impl Limit {
-    /// Too many addresses, or too much of what is limited for all together.
+    /// Whether the addresses, or the measure of a limit of all, exceed the limit.
     fn has_too_much(self, charged: &Charged) -> bool {
         match self {
             Self::OfNamespace(namespace, quota) => {
@@ -62,7 +62,7 @@ impl Limit {
     }
 }
 
-/// What each namespace may have at most, so that those with more lose so much in all.
+/// The most addresses a namespace may keep so that all namespaces together lose `excess`.
 fn level(mut used: Vec<usize>, excess: usize) -> usize {
     used.sort_unstable_by_key(|it| Reverse(*it));
     let next = used.iter().skip(1).copied().chain([0]);
@@ -76,7 +76,7 @@ fn level(mut used: Vec<usize>, excess: usize) -> usize {
 }
 
 impl NamespaceShares {
-    /// Leaves out what is too much.
+    /// Leaves out names until no limit is exceeded.
     pub(super) fn cut(
         &mut self,
         names: &mut NameTable,
@@ -93,8 +93,8 @@ impl NamespaceShares {
             let candidates = Candidates::new(names, &over, now);
             for namespace in BTreeSet::from_iter(over.iter().copied()) {
                 let quota = self.quota(namespace);
-                // A name that another namespace pays for stays; and another's rule for a name that was left out is no reason to leave
-                // others out.
+                // A name that another namespace pays for stays. Another namespace's rule for a name
+                // must not cause further names to be left out.
                 charged.spare(namespace, candidates.shared(namespace), quota);
                 let limit = Limit::OfNamespace(namespace, quota);
                 self.cut_one(names, (&over, &candidates), charged, limit, now);
@@ -113,7 +113,7 @@ impl NamespaceShares {
         }
     }
 
-    /// Leaves out what is too much for all together.
+    /// Leaves names out until all namespaces together are within the limit.
     fn cut_all(
         &mut self,
         names: &mut NameTable,
@@ -123,8 +123,8 @@ impl NamespaceShares {
         now: Timestamp,
     ) {
         unpaid::drop_of_all(names, charged, (measure, most), now);
-        // All together have too much: none that has most loses more than others that have about as much. Where names are of several
-        // namespaces that may not be enough.
+        // All together exceed the limit: namespaces with the most lose names down to one level.
+        // Names of several namespaces may make that insufficient, so the level is lowered.
         let parts = |charged: &Charged| -> Vec<_> {
             let namespaces = charged.iter().map(|(it, _)| it);
             namespaces
@@ -156,7 +156,8 @@ impl NamespaceShares {
         }
     }
 
-    /// Leaves names of a namespace out as long as a limit is exceeded: of the candidates, which only namespaces `over` their limits have.
+    /// Leaves out candidates of a namespace while a limit is exceeded. Only namespaces in `over`
+    /// use the candidates.
     fn cut_one(
         &mut self,
         names: &mut NameTable,
@@ -173,7 +174,7 @@ impl NamespaceShares {
         let had_too_many_names = limit.has_too_many_names(charged);
         for name in order.iter() {
             if limit.has_too_much(charged) && candidates.has_found(namespace, name) {
-                // Of these, names that only namespaces over their limits pay for.
+                // Among these, names that only namespaces over their quota pay for.
                 found += charged.drop_found(names, name, now, |cost, charged| {
                     limit.has_too_much(charged)
                         && cost.payers.contains(&namespace)
@@ -200,7 +201,7 @@ impl NamespaceShares {
         }
         let text = self.shared.clients.name(namespace);
         let over = self.set_over(namespace);
-        // What is left out anew each second is one event for a reader of the log.
+        // Names are left out each second, which is one event for a reader of the log.
         if over.cut_at.is_none_or(|at| at + TOLD_AGAIN <= now) {
             info!(
                 namespace = &*text,
@@ -214,7 +215,7 @@ impl NamespaceShares {
         over.cut_at = Some(now);
     }
 
-    /// The namespace has no room now.
+    /// Marks the namespace as over its quota.
     pub(super) fn set_over(&mut self, namespace: Namespace) -> &mut Over {
         let quota = self.quota(namespace);
         let over = self.over.entry(namespace).or_insert(Over {
@@ -229,7 +230,7 @@ impl NamespaceShares {
         over
     }
 
-    /// Nothing of the name is kept, and its object says why.
+    /// Removes all addresses of the name; its object gives the reason.
     fn leave_out(
         &mut self,
         names: &mut NameTable,
@@ -245,7 +246,7 @@ impl NamespaceShares {
         self.left_out.insert(name.clone(), own);
         entry.left_out = true;
         let gone = entry.memory.leave_out(now);
-        // It comes back when one of them has room.
+        // The name comes back when one of these has room.
         for namespace in &entry.with_rule {
             self.set_over(*namespace);
         }

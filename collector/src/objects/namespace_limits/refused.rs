@@ -1,5 +1,5 @@
-//! New names under wildcards that were not taken in, since a namespace has too much. A standby hears the same answers, does not know whose
-//! pods asked, and adds to the status what it lacks.
+//! New names under wildcards that were refused for a quota. A standby receives the same answers but
+//! does not know namespaces, so it may add these names to the status.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,14 +9,15 @@ use runtime::clock::Timestamp;
 /// Longer than a standby takes to add a name.
 const KEPT: Duration = Duration::from_secs(300);
 
-/// So many names are known. While there are more, every new name counts as one of them under wildcards of which all namespaces are refused.
+/// The most names remembered. Beyond it, every new name counts as refused under wildcards whose
+/// namespaces are all refused new names.
 const MOST: usize = 4_096;
 
-/// These names, each with when it was last refused.
+/// The names, each with the time of its last refusal.
 #[derive(Debug, Default)]
 pub(super) struct RefusedNames {
     names: HashMap<DnsName, Timestamp>,
-    /// When there were too many.
+    /// When there were too many names.
     overflowed_at: Option<Timestamp>,
 }
 
@@ -31,8 +32,8 @@ impl RefusedNames {
         }
     }
 
-    /// Whether the name was refused, or may have been where all namespaces with a rule for it are refused new names. Where one is not, the
-    /// name may be that one's.
+    /// Whether the name was refused, or may have been. The latter requires that all namespaces with
+    /// a rule for it are refused new names: otherwise the name may belong to one that is not.
     pub(super) fn has(&self, name: &DnsName, are_all_refused: bool) -> bool {
         (are_all_refused && self.overflowed_at.is_some()) || self.names.contains_key(name)
     }
@@ -69,7 +70,7 @@ mod tests {
         refused.insert(&name("more.example.com"), at(20_000));
         assert!(refused.has(&other, true) && !refused.has(&other, false));
         assert!(refused.has(&known, false));
-        // What was refused in the last five minutes counts.
+        // Refusals of the last five minutes count.
         refused.forget(at(319_999));
         assert!(refused.has(&other, true));
         refused.forget(at(320_000));

@@ -1,4 +1,4 @@
-//! What comes back to a namespace that has room again.
+//! Restores names of a namespace that has room again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota, state::ADDRESS_V6_BYTES};
 
-/// A namespace has room again for names that were left out when it has had so much for so long.
+/// How long a namespace must have had room before its names come back.
 const ROOM_FOR: Duration = Duration::from_secs(600);
 const ROOM: f64 = 0.9;
 
@@ -33,9 +33,10 @@ impl NamespaceLimits {
 }
 
 impl Over {
-    /// Whether a namespace that uses this of its quota has room for so many addresses more.
+    /// Whether a namespace with this usage of its quota has room for `more` addresses.
     fn has_room(&self, used: NamespaceQuota, quota: NamespaceQuota, more: usize) -> bool {
-        // Names in rules change only when rules do: without this, many names alone would keep addresses out for ever.
+        // The number of names in rules changes only when rules do. Requiring spare room in it would
+        // keep addresses out for ever.
         let names = match self.had_too_many_names {
             true => part(quota.names),
             false => quota.names,
@@ -49,7 +50,8 @@ impl Over {
 }
 
 impl NamespaceShares {
-    /// Takes in what there is room for: at once if the quota was raised, or else after ten minutes.
+    /// Restores names as far as there is room: at once if the quota was raised, otherwise after ten
+    /// minutes.
     pub(super) fn take_in_again(
         &mut self,
         names: &mut NameTable,
@@ -66,7 +68,7 @@ impl NamespaceShares {
         for (namespace, over) in self.with_room(charged, now) {
             let quota = self.quota(namespace);
             let order = self.order.get(&namespace).cloned();
-            // An administrator raised it, so the last tenth is for it, too.
+            // An administrator raised the quota, so the last tenth may be used too.
             let part_of_all = if over.is_raised(quota) { 1.0 } else { ROOM };
             let mut is_whole = true;
             for name in order.iter().flat_map(|order| order.iter().rev()) {
@@ -104,7 +106,7 @@ impl NamespaceShares {
         with_room
     }
 
-    /// Takes in names that no rule has any more, and names that another namespace pays for.
+    /// Restores names that no rule uses any more, and names that another namespace pays for.
     fn take_in_free(&mut self, names: &mut NameTable, charged: &mut Charged) {
         let (entries, over) = (&names.entries, &self.over);
         let is_free = |name: &DnsName| {

@@ -1,7 +1,8 @@
-//! Names under wildcards that no namespace pays for: pods of a namespace without a rule asked for them, or clients that are no pods.
+//! Names under wildcards that no namespace pays for: the clients are pods of namespaces without a
+//! rule, or no pods.
 //!
-//! They are counted for a namespace with the rule, which may have as many of them as it may have addresses. A wildcard of several namespaces
-//! counts for the one that has fewest of them.
+//! They are counted for a namespace with the rule, which may have as many of them as its quota has
+//! addresses. A wildcard of several namespaces counts for the one with the fewest.
 
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
@@ -14,18 +15,19 @@ use super::{
 };
 use crate::clients::Namespace;
 
-/// A new leader does not know at once which pods there are.
+/// A new leader takes some time to know the pods.
 pub(super) const PODS_KNOWN_AFTER: Duration = Duration::from_secs(600);
 
-/// The addresses that no namespace pays for, of all wildcards that count for one namespace, if any has a rule for them.
+/// The unpaid addresses of all wildcards that count for one namespace, or for none if no namespace
+/// has a rule.
 #[derive(Debug, Default)]
 struct OfNamespace {
     addresses: usize,
-    /// Those with most first.
+    /// Those with the most first.
     wildcards: Vec<(usize, DnsName)>,
 }
 
-/// Takes out what a namespace has more of than it may have.
+/// Removes unpaid names of each namespace beyond its quota.
 pub(super) fn limit(
     names: &mut NameTable,
     charged: &mut Charged,
@@ -42,7 +44,8 @@ pub(super) fn limit(
     }
 }
 
-/// Takes out what is too much for all together, of the namespaces with most first.
+/// Removes unpaid names while all addresses together exceed the limit, from the namespaces with the
+/// most first.
 pub(super) fn drop_of_all(
     names: &mut NameTable,
     charged: &mut Charged,
@@ -63,7 +66,7 @@ pub(super) fn drop_of_all(
 }
 
 impl OfNamespace {
-    /// What counts for which namespace.
+    /// Assigns the wildcards to namespaces.
     fn all(
         names: &NameTable,
         charged: &Charged,
@@ -75,7 +78,7 @@ impl OfNamespace {
             (count > 0).then_some((with_rule, count, &unpaid.spec))
         });
         let mut wildcards: Vec<_> = wildcards.collect();
-        // Where there is a choice, it comes last.
+        // Wildcards of several namespaces come last, when the sums of the others are known.
         wildcards.sort_by_key(|(with_rule, count, spec)| (with_rule.len(), Reverse(*count), *spec));
         let mut of: HashMap<Option<Namespace>, Self> = HashMap::new();
         for (with_rule, count, spec) in wildcards {
@@ -92,8 +95,8 @@ impl OfNamespace {
     }
 }
 
-/// Forgets names that a wildcard found for no namespace that pays, as long as there are too many addresses. Returns how many that still
-/// are.
+/// Removes unpaid names of a wildcard while there are too many addresses. Returns the remaining
+/// excess.
 fn drop_unpaid(
     names: &mut NameTable,
     spec: &DnsName,
@@ -102,7 +105,7 @@ fn drop_unpaid(
     charged: &mut Charged,
     now: Timestamp,
 ) -> usize {
-    // The order of all names takes long to find out.
+    // Sorting all names is expensive, so it is skipped without an excess.
     if excess > 0 {
         charged.drop_found(names, spec, now, |cost, _| {
             let goes = excess > 0 && cost.is_unpaid() && goes(cost);
