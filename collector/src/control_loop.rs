@@ -41,78 +41,79 @@ use crate::{
     rules::Wanted,
 };
 
-/// Observations that are taken in before writes are computed.
+/// The most observations applied before writes are computed.
 const BATCH: usize = 1024;
 
-/// For how long observations are taken in before anything else is looked at.
+/// The longest time for observations before other events are handled.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The same for answers that are recalled, since a rule came for their names.
+/// The longest time for cached answers of newly wanted names.
 const RECALL_SLICE: Duration = Duration::from_millis(5);
 
-/// How long a reader may take with what it has in its hands.
+/// How long a reader may hold an old index.
 const READER: Duration = Duration::from_millis(1);
 
-/// Gauges are set and the wall clock is looked at this often.
+/// The interval of setting gauges and comparing the clocks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The wall clock and the monotonic one may drift apart by this much between two looks, and a look may come this late. More is
-/// a gap: the process slept, or the clock was set.
+/// The most by which the wall clock and the monotonic one may drift apart between two comparisons,
+/// and the most by which a comparison may be late. Beyond it, the process slept or the clock was
+/// set.
 const GAP: Duration = Duration::from_secs(5);
 
-/// For how long an ending program writes what it still knows. A task that takes 5 s in all is aborted.
+/// How long an ending program writes. A task that takes 5 s in all is aborted.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// For how long of that it takes in observations that wait: what is not written is worth nothing.
+/// How much of that time waiting observations may take: an observation that is never written is
+/// worthless.
 const TAKE_IN: Duration = Duration::from_secs(1);
 
-/// What the task is fed, and what it feeds.
+/// The inputs and outputs of the task.
 #[derive(Debug)]
 pub struct Channels {
     /// Answers for wanted names.
     pub observations: queue::Receiver,
-    /// What was lost of them.
+    /// The answers that were lost.
     pub loss_tracker: LossTracker,
-    /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
-    /// The cluster's own networks, whose addresses are refused. Nothing is written before they are first told.
+    /// The cluster's own networks, whose addresses are refused. No status is written before they
+    /// are known.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
-    /// What look-ups gave.
+    /// The results of look-ups.
     pub rounds: mpsc::Receiver<LookupResult>,
-    /// What servers said that are asked beside the others; closed if there are none.
+    /// The results of additional servers; closed without such servers.
     pub beside: mpsc::Receiver<LookupResult>,
-    /// How well the DNS servers are heard.
+    /// Which DNS servers are received.
     pub hearing: watch::Receiver<Hearing>,
-    /// How many of the other collectors have a lower address.
+    /// The number of other collectors with a lower address.
     pub rank: watch::Receiver<usize>,
-    /// Whether this collector leads.
     pub leader: Leader,
     /// Names to look up.
     pub requests: mpsc::Sender<Request>,
-    /// Wanted names, for the readers.
+    /// The wanted names, for the readers.
     pub index: SharedIndex,
-    /// What they and the look-ups refuse.
+    /// The guards of readers and look-ups.
     pub guards: SharedGuards,
-    /// What is said of objects.
+    /// Reports Events on objects.
     pub reporter: Reporter,
-    /// What people want to know.
+    /// Requests of the status page.
     pub questions: mpsc::Receiver<InspectRequest>,
 }
 
-/// What the program is not ready without.
+/// The conditions of readiness.
 pub struct Gates {
-    /// The objects are known.
+    /// The objects are listed.
     pub objects: Gate,
-    /// The store takes writes.
+    /// The store accepts writes.
     pub writes: Gate,
-    /// The names whose objects are kept are in rules.
+    /// No name is held.
     pub held: Gate,
 }
 
-/// While the store takes no writes the log says so this often.
+/// The interval of log lines while the store refuses writes.
 const OUTAGE_LOG: Duration = Duration::from_secs(5);
 
-/// After so many writes in a row that failed, the store counts as one that takes none.
+/// After this many failed writes in a row, the store counts as refusing all.
 const FAILED_WRITES: u32 = 3;
 
 type Written = (ObjectKey, Write, Outcome);
@@ -123,21 +124,21 @@ struct Task<S> {
     clock: Clock,
     index: Index,
     guards: SharedGuards,
-    /// The cluster's own networks were told.
+    /// The cluster's own networks are known.
     guarded: bool,
     writes: JoinSet<Written>,
     gates: Gates,
     reporter: Reporter,
     /// The objects were listed once.
     was_in_sync: bool,
-    /// Writes in a row that failed.
+    /// Failed writes in a row.
     failed_writes: u32,
     outage: Arc<LogRateLimiter>,
-    /// The wall clock and the monotonic one when they were last compared.
+    /// The wall clock and the monotonic one at their last comparison.
     looked: (Timestamp, Instant),
 }
 
-/// Owns the statuses until `shutdown`, then writes what is not written.
+/// Runs the controller until `shutdown`, then writes all changes.
 ///
 /// # Errors
 /// An input ended too early, or a write panicked.
@@ -199,7 +200,7 @@ pub async fn run<S: Store>(
             }
             changed = wanted.changed() => {
                 if changed.is_err() {
-                    // The EgressFirewalls' task has ended, and says why itself.
+                    // The task of the EgressFirewalls has ended, and reports the reason itself.
                     shutdown.cancelled().await;
                     break;
                 }
@@ -221,7 +222,7 @@ pub async fn run<S: Store>(
             Some(round) = rounds.recv() => task.controller.round(&round, task.clock.now()),
             Some(request) = questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
-            // There is room for a request now: below.
+            // There is room for a request, which is sent below.
             Ok(_) = requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
             _ = ticks.tick() => {
@@ -229,7 +230,7 @@ pub async fn run<S: Store>(
                 task.report();
             }
         }
-        // Asked each time: a lead that is not renewed ends by itself.
+        // Read each time: a lead that is not renewed ends by itself.
         task.controller.lead(leader.is_leading(), task.clock.now());
         task.advance();
         task.request(&requests);
@@ -251,10 +252,11 @@ impl<S: Store> Task<S> {
                 self.was_in_sync = true;
                 self.gates.objects.ready();
             }
-            // A 503 takes every collector out of its Service, and CoreDNS loses its readers.
+            // A 503 would take every collector out of its Service, and CoreDNS would lose its
+            // readers.
             Event::OutOfSync(reason) if self.was_in_sync => {
                 let words =
-                    format!("they cannot be read, and what was known of them holds: {reason}");
+                    format!("they cannot be read, so their last known state applies: {reason}");
                 self.gates.objects.impaired(words);
             }
             Event::OutOfSync(reason) => self.gates.objects.not_ready(reason),
@@ -287,13 +289,13 @@ impl<S: Store> Task<S> {
         });
     }
 
-    /// Takes observations in, for [`SLICE`]. The others stay in the batch: where each evicts a name, all of them take seconds on a
-    /// busy machine, and the end and the lead would wait as long.
+    /// Applies observations for [`SLICE`]. The rest stays in the batch. If each one evicts a name,
+    /// a batch takes seconds on a busy machine, which would delay shutdown and the lead.
     fn observe(&mut self, batch: &mut Vec<Observation>) {
         let (now, began) = (self.clock.now(), Instant::now());
         let mut taken = 0;
         for observation in batch.iter_mut() {
-            // The clock may have been set back since it was read.
+            // The clock may have been set back since it was received.
             observation.at = observation.at.min(now);
             self.controller.observe(observation);
             taken += 1;
@@ -310,10 +312,11 @@ impl<S: Store> Task<S> {
             Outcome::Failed(_) => {
                 self.failed_writes = self.failed_writes.saturating_add(1);
                 if self.failed_writes == FAILED_WRITES {
-                    // One tenant may bring this about, with names that the store is slow to take.
+                    // Only impaired: one tenant may cause this, with names that the store writes
+                    // slowly.
                     self.gates
                         .writes
-                        .impaired("the store takes no writes: the log has the reason");
+                        .impaired("the store refuses writes: see the log for the reason");
                 }
             }
             Outcome::Refused | Outcome::TooLarge => {}
@@ -327,13 +330,14 @@ impl<S: Store> Task<S> {
         Ok(())
     }
 
-    /// Starts what there is to write, and shows the readers which names are wanted.
+    /// Starts the writes, and gives the readers the index of wanted names.
     fn advance(&mut self) {
         let now = self.clock.now();
         self.look_for_a_gap(now);
         self.controller.tick(now);
         self.show_index();
-        // What a reader holds against an index before that is remembered, and no observation.
+        // A reader with an older index caches the answer instead of observing it, so cached answers
+        // are applied only after every reader has the new one.
         if self.index.is_the_only_one() {
             self.controller.recall(now, RECALL_SLICE);
         }
@@ -357,7 +361,7 @@ impl<S: Store> Task<S> {
         }
     }
 
-    /// Hands out the names whose time has come, as far as there is room for them.
+    /// Sends due names to the look-ups, as far as there is room.
     fn request(&mut self, requests: &mpsc::Sender<Request>) {
         while let Ok(permit) = requests.try_reserve() {
             let Some(request) = self.controller.next_request(self.clock.now()) else {
@@ -375,15 +379,15 @@ impl<S: Store> Task<S> {
             warn!(
                 ?passed,
                 ?drift,
-                "a pause, or a step of the clock: names are looked up again before addresses are removed"
+                "the process slept, or the clock was set: the collector looks names up again before it removes addresses"
             );
             counter!("collector_clock_gaps_total").increment(1);
             self.controller.gap(now);
         }
     }
 
-    /// A wall clock cannot be waited on: it may be set. So at most a second at a time. A look-up that is due waits for room
-    /// and not for a time.
+    /// At most a second: the wall clock may be set, so it cannot be waited on. A due look-up waits
+    /// for room and not for a time.
     fn next_wake(&mut self, lookup_is_due: bool) -> Duration {
         let next = if lookup_is_due {
             self.controller.names.wakes.next()
@@ -400,7 +404,8 @@ impl<S: Store> Task<S> {
         recall.map_or(wait, |recall| recall.min(wait))
     }
 
-    /// The readers have ended, or are about to: takes their last observations, and writes until all is written.
+    /// The readers have ended or are about to: applies their last observations, and carries out all
+    /// writes.
     async fn drain(
         mut self,
         mut observations: queue::Receiver,
@@ -408,7 +413,7 @@ impl<S: Store> Task<S> {
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         let deadline = began + DRAIN;
-        // A queue that is long is always ready: then there is no waiting that could take too long.
+        // A long queue is always ready, so the time-out alone would never fire.
         while began.elapsed() < TAKE_IN
             && let Ok(()) =
                 timeout_at(began + TAKE_IN, receive(&mut observations, &mut batch)).await
@@ -420,23 +425,31 @@ impl<S: Store> Task<S> {
         self.advance();
         while !self.controller.inspect().is_settled() {
             match timeout_at(deadline, self.writes.join_next()).await {
-                // Where one write after the other is ready there is no waiting that could take too long.
+                // If the next write is always ready, the time-out alone would never fire.
                 Ok(Some(written)) if began.elapsed() < DRAIN => self.written(written)?,
-                // What is left waits for a retry that will not come any more.
+                // The rest waits for a retry, which the program does not live to make.
                 Ok(None) => {
-                    warn!("ending without what the store refused");
+                    warn!(
+                        "shutdown: the last status updates were not written, since the store refused them"
+                    );
                     return Ok(());
                 }
                 Ok(Some(_)) | Err(_) => {
-                    warn!(writes = self.writes.len(), "ending with writes under way");
+                    warn!(
+                        writes = self.writes.len(),
+                        "shutdown: the last writes did not complete in time"
+                    );
                     return Ok(());
                 }
             }
             self.advance();
         }
         match self.controller.inspect().unwritten() {
-            0 => info!("statuses are written"),
-            names => warn!(names, "ending without what the store did not take"),
+            0 => info!("all statuses are written"),
+            names => warn!(
+                names,
+                "shutdown: the statuses of some names were not written"
+            ),
         }
         Ok(())
     }
@@ -445,13 +458,13 @@ impl<S: Store> Task<S> {
 fn held_in_words(count: usize, some: &[DnsName]) -> String {
     let some: Vec<_> = some.iter().map(DnsName::as_str).collect();
     format!(
-        "{count} names are held that no EgressFirewall has any more, such as {}: too many went at once, or an EgressFirewall \
+        "{count} names without an EgressFirewall are held, such as {}: too many disappeared at once, or an EgressFirewall \
          cannot be read",
         some.join(", ")
     )
 }
 
-/// How far the wall clock is from where it should be, so long after it showed `before`.
+/// The distance of the wall clock from the expected time, `passed` after it showed `before`.
 fn drift(before: Timestamp, passed: Duration, now: Timestamp) -> Duration {
     let expected = before + passed;
     now.since(expected).max(expected.since(now))

@@ -1,5 +1,6 @@
-//! The controller of all statuses: it owns all facts, each in the part that it concerns, and tells the parts what happens. Synchronous and
-//! without IO; [`control_loop`](crate::control_loop) feeds it and carries its writes and look-ups out.
+//! The controller of all statuses: it owns the state and passes each event to the parts that it
+//! concerns. It is synchronous and does no IO. [`control_loop`](crate::control_loop) feeds it, and
+//! carries out its writes and look-ups.
 
 mod config;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use crate::{
     rules::Wanted,
 };
 
-/// All that is known, and what follows from it.
+/// The whole state.
 #[derive(Debug)]
 pub struct StatusController {
     pub(crate) names: NameTable,
@@ -41,7 +42,7 @@ pub struct StatusController {
 }
 
 impl StatusController {
-    /// Nothing is known yet, and this collector does not lead.
+    /// An empty state of a standby.
     pub fn new(config: Config) -> Self {
         Self {
             shares: NamespaceShares::new(config.namespace_limits, config.shared.clone()),
@@ -53,7 +54,8 @@ impl StatusController {
         }
     }
 
-    /// Leads from now on, or no longer. A new leader looks every name up before it removes anything of it.
+    /// Sets whether this collector leads. A new leader looks every name up before it removes any of
+    /// its addresses.
     pub fn lead(&mut self, leads: bool, now: Timestamp) {
         if !self.lead.set(leads, now) {
             return;
@@ -67,13 +69,13 @@ impl StatusController {
         self.gap(now);
     }
 
-    /// Which DNS servers are heard from now on.
+    /// Sets which DNS servers are received.
     pub fn hear(&mut self, hearing: Hearing, now: Timestamp) {
         self.lead.hear(hearing, &mut self.names, now);
     }
 
-    /// Time went by in which nothing could be resolved, or the wall clock was set: what was asked before does not count, and
-    /// whatever was put off is looked at now.
+    /// Nothing could be resolved for a while, or the wall clock was set: earlier look-ups do not
+    /// count, and delayed work is done now.
     pub fn gap(&mut self, now: Timestamp) {
         self.shares.gap(now);
         self.objects.gap();
@@ -83,18 +85,18 @@ impl StatusController {
         self.lead.gap(now);
     }
 
-    /// The program ends: addresses that wait because their object was just written wait no longer.
+    /// The program ends: writes that only wait for their spacing go at once.
     pub fn end(&mut self) {
         self.objects.end(&mut self.names);
     }
 
-    /// Takes in the names in use.
+    /// Applies changes of the names in use.
     pub fn want(&mut self, wanted: &Wanted, now: Timestamp) {
         self.in_use
             .want(wanted, &mut self.names, &mut self.shares, now);
     }
 
-    /// Takes in an answer: for the name itself, and for the wildcard above it.
+    /// Applies an answer to the name itself and to the wildcard above it.
     pub fn observe(&mut self, observation: &Observation) {
         let (guards, recent) = (&self.names.guards, &self.names.shared.recent);
         let left = guarded(observation, guards, recent);
@@ -111,13 +113,13 @@ impl StatusController {
         self.names.observed(observation);
     }
 
-    /// Takes in what a look-up of a name in both families gave. Failures count only for a leader.
+    /// Applies a look-up of a name in both families. Failures count only for a leader.
     pub fn round(&mut self, round: &LookupResult, now: Timestamp) {
         self.beside(round, now);
         self.names.looked_up(round, self.lead.leads(), now);
     }
 
-    /// Takes in what servers said that are asked beside the others: addresses, and nothing else.
+    /// Applies the answers of additional servers: they only add addresses.
     pub fn beside(&mut self, round: &LookupResult, now: Timestamp) {
         if self.names.lookups.is_discarded(&round.name) {
             return;
@@ -128,7 +130,8 @@ impl StatusController {
         }
     }
 
-    /// Observations were lost. A leader asks again; a standby asks nobody, and asks for every name when it begins to lead.
+    /// Observations were lost. A leader looks the names up. A standby does nothing, since it looks
+    /// every name up when it begins to lead.
     pub fn missed(&mut self, missing: Backfill, now: Timestamp) {
         if missing.anything {
             self.backfill.owe();
@@ -142,8 +145,8 @@ impl StatusController {
         }
     }
 
-    /// Gives new names the remembered answers of pods, for `slice` of the controller's time. The caller waits until every reader uses
-    /// an index with the names: from then on no reader remembers an answer for them.
+    /// Applies cached answers to new names, for `slice` of time. The caller must wait until every
+    /// reader uses an index with these names: after that, no reader caches an answer for them.
     pub fn recall(&mut self, now: Timestamp, slice: Duration) {
         let began = Instant::now();
         while self.names.newly_wanted.recalls() {
@@ -162,12 +165,12 @@ impl StatusController {
         }
     }
 
-    /// Takes in what the watch of the objects says.
+    /// Applies a watch event of the objects.
     pub fn event(&mut self, event: Event<DnsNameResolver>, now: Timestamp) {
         self.update(now).event(event);
     }
 
-    /// Takes in what came of a write.
+    /// Applies the result of a write.
     pub fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome, now: Timestamp) {
         self.update(now).written(key, write, outcome);
     }
@@ -183,7 +186,7 @@ impl StatusController {
         }
     }
 
-    /// Forgets the addresses whose time is over, and asks again for what was missed.
+    /// Removes expired addresses, and begins a backfill if one is due.
     pub fn tick(&mut self, now: Timestamp) {
         let Self {
             names,
@@ -204,7 +207,7 @@ impl StatusController {
         names.expire(lead.removes(), now);
     }
 
-    /// The writes to start now: at most one for each object at a time, addresses before objects that are to be made.
+    /// The writes to start now: at most one for each object, and addresses before new objects.
     pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
         let (objects, names) = (&mut self.objects, &mut self.names);
         WritePlan::new(objects, names, &self.in_use, &self.lead, now).make()
@@ -212,7 +215,7 @@ impl StatusController {
 
     /// When [`StatusController::tick`] or [`StatusController::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        // What is wanted must be known before, and what is known of it.
+        // A backfill needs to know the names in use and their objects.
         let is_all_known = self.in_use.is_in_sync() && self.objects.are_in_sync();
         let backfills = self.lead.leads() && is_all_known;
         let all = [
@@ -225,7 +228,7 @@ impl StatusController {
         all.into_iter().flatten().min()
     }
 
-    /// Whether a name is to be looked up. One that is newly wanted counts as due from this call on.
+    /// Whether a name is due for a look-up. A newly wanted name is due from this call on.
     pub fn lookup_is_due(&mut self, now: Timestamp) -> bool {
         self.names.lookups.is_due(now)
     }
@@ -235,12 +238,13 @@ impl StatusController {
         self.names.next_request(now)
     }
 
-    /// The names in use and those of all objects, for the readers, if they changed since the last call.
+    /// The names in use and those of all objects, for the readers, if they changed since the last
+    /// call.
     pub fn take_index(&mut self) -> Option<NameIndex> {
         self.names.index.take()
     }
 
-    /// Tells of evictions. What `tell` does not take is told again after a minute.
+    /// Reports evictions. If `tell` refuses a notice, it is repeated a minute later.
     pub fn tell_evictions(&mut self, now: Timestamp, tell: impl FnMut(EvictionNotice) -> bool) {
         let NameTable {
             entries,
@@ -251,7 +255,6 @@ impl StatusController {
         evictions.tell(entries, self.objects.namespace(), shared, now, tell);
     }
 
-    /// A look at all that is known.
     pub(crate) fn inspect(&self) -> Inspection<'_> {
         Inspection {
             names: &self.names,
@@ -262,12 +265,10 @@ impl StatusController {
         }
     }
 
-    /// What is known of all names.
     pub fn view(&self, now: Timestamp) -> View {
         self.inspect().view(now)
     }
 
-    /// Sets the gauges.
     pub fn report(&self, now: Timestamp) {
         report(self.inspect(), now);
     }

@@ -1,4 +1,4 @@
-//! What the controller goes by.
+//! The configuration of the controller.
 
 use crate::{
     guards::Guards,
@@ -6,17 +6,18 @@ use crate::{
     state::Limits,
 };
 
-/// How the controller does its work. By default it has the limits that the flags have by default, and shares nothing.
+/// The configuration of the controller. The default has the limits that the flags have by default,
+/// and shares nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How objects are made and written.
+    /// How objects are created and written.
     pub objects: ObjectPolicy,
-    /// The bounds of what is believed.
+    /// The limits of names and addresses.
     pub limits: Limits,
-    /// Which addresses may stand in a status, as far as that is known at the start.
+    /// The guards as far as they are known at the start.
     pub guards: Guards,
-    /// What a namespace may have.
+    /// The default quota of a namespace.
     pub namespace_limits: NamespaceLimits,
-    /// What it shares with others.
+    /// The state shared with other tasks.
     pub shared: Shared,
 }

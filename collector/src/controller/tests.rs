@@ -63,7 +63,7 @@ pub(crate) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
     }
 }
 
-/// The names, used with addresses that are retained for so many seconds.
+/// The names in use, with this `retain` in seconds.
 pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
     let seconds = Duration::from_secs;
     let terms = RetentionPolicy {
@@ -81,7 +81,7 @@ pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
     }
 }
 
-/// An controller, and a store that its writes are carried out on when the test says so.
+/// A controller, and a store that carries out its writes when the test says so.
 pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) controller: StatusController,
@@ -90,7 +90,7 @@ pub(crate) struct World {
     pub(crate) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
     pub(crate) now: i64,
-    /// A status of more bytes of JSON is too large.
+    /// The store refuses a status of more bytes of JSON.
     pub(crate) takes: usize,
 }
 
@@ -155,7 +155,7 @@ impl World {
         object
     }
 
-    /// Puts an object into the store as somebody else.
+    /// Puts an object into the store as another writer.
     pub(crate) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
         object.metadata.namespace = Some("ovn".to_owned());
         object
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Writes until there is nothing to write; returns how many writes there were.
+    /// Carries out writes until there are none; returns how many there were.
     pub(crate) fn settle(&mut self) -> usize {
         let (mut count, mut waits) = (0, 0);
         let most = 100 + 2 * self.controller.names.entries.len();
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Settles, also what waits for a status that tells of the end of rules to be seen.
+    /// Settles, and waits for deletions that follow the status `NoRule`.
     pub(crate) fn settle_deletions(&mut self) -> usize {
         let written = self.settle();
         self.now += 2_000;

@@ -1,4 +1,4 @@
-//! The end of a name's rules: what is written then, and what is held.
+//! The end of a name's rules: the last status, and names that are held.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|i| format!("n{i}.example.com")).collect()
 }
 
-/// These are in EgressFirewalls that are there, and those in some that went.
+/// Names of existing EgressFirewalls, and of some that disappeared.
 fn in_use(present: &[String], absent: &[String], listed: bool) -> Wanted {
     let all: Vec<&str> = present.iter().chain(absent).map(String::as_str).collect();
     let absent: BTreeMap<DnsName, bool> = absent.iter().map(|it| (name(it), listed)).collect();
@@ -36,7 +36,7 @@ fn in_use(present: &[String], absent: &[String], listed: bool) -> Wanted {
 }
 
 impl World {
-    /// Settles without a bound for how many writes that takes.
+    /// Settles without a limit on the number of writes.
     fn settle_all(&mut self) {
         loop {
             self.controller.tick(at(self.now));
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Lets so much time go by, a second at a time.
+    /// Lets time pass in steps of a second.
     fn pass(&mut self, millis: i64) {
         for _ in 0..millis / 1000 {
             self.now += 1000;
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// A leader that starts beside these objects of its own making.
+/// A leader that starts with these objects, which it made itself.
 fn restarted(objects: &[DnsNameResolver], world: &World) -> StatusController {
     let mut controller = StatusController::new(world.config.clone());
     controller.lead(true, at(world.now));
@@ -133,7 +133,7 @@ fn an_object_that_was_changed_in_between_says_it_again() {
     let mut world = known();
     world.want(&[]);
     world.settle();
-    // Another replica has not heard of it, and writes an address.
+    // Another replica that has not seen the change writes an address.
     let mut object = world.store.values().next().unwrap().clone();
     object.status = Some(
         serde_json::from_value(serde_json::json!({"resolvedNames": [{
@@ -146,7 +146,7 @@ fn an_object_that_was_changed_in_between_says_it_again() {
     );
     world.put(object);
     world.now += 2_000;
-    // The deletion fails, and the status that is there now is replaced.
+    // The deletion fails, and the new status is replaced.
     assert_eq!(world.settle(), 2);
     assert_eq!(world.reasons(), ["NoRule"]);
     world.now += 2_000;
@@ -179,7 +179,7 @@ fn an_object_whose_status_cannot_be_written_is_not_deleted() {
                 .written(&write.key(), write, outcome.clone(), now);
         }
     }
-    // What is known is not thrown out for it.
+    // The addresses stay in memory.
     assert_eq!(
         world.controller.names.entries[&name(WWW)]
             .memory
@@ -205,7 +205,7 @@ fn only_who_leads_takes_the_end_of_a_rule_back() {
     follower.observe(&answer(WWW, "2.2.2.2", world.now));
     follower.tick(at(world.now));
     assert!(follower.writes(at(world.now)).is_empty());
-    // It has forgotten nothing: once it leads, all that is known is written.
+    // It has kept everything: once it leads, it writes all addresses.
     follower.lead(true, at(world.now));
     world.controller = follower;
     world.settle();
@@ -232,7 +232,7 @@ fn after_a_restart_a_status_of_the_end_of_a_rule_says_nothing_of_addresses() {
 
 #[test]
 fn few_names_of_egress_firewalls_that_went_are_believed_to_be_away() {
-    // (names that are there, names that are away, whether these are held)
+    // (existing names, absent names, whether these are held)
     for (present, absent, is_held) in [
         (90, 10, false),
         (89, 11, true),
@@ -257,7 +257,7 @@ fn few_names_of_egress_firewalls_that_went_are_believed_to_be_away() {
         assert_eq!(world.store.len(), left, "{present} {absent}");
         let held = if is_held { absent } else { 0 };
         assert_eq!(world.controller.in_use.held(at(world.now)).0, held);
-        // Their EgressFirewalls are believed to be away.
+        // The absence of their EgressFirewalls is accepted.
         world.want_all(stay, &[], false);
         world.pass(3_000);
         assert_eq!(world.store.len(), present);
@@ -306,7 +306,7 @@ fn an_egress_firewall_that_comes_back_has_its_names_again() {
     world.want_all(&all[4..], &all[..4], true);
     world.pass(5_000);
     assert_eq!(world.store.len(), 16);
-    // Its own task still waits for it.
+    // The task of the EgressFirewalls has not accepted it yet.
     world.want_all(&all[4..], &all[..4], true);
     world.pass(5_000);
     assert_eq!(world.store.len(), 16);
@@ -315,7 +315,7 @@ fn an_egress_firewall_that_comes_back_has_its_names_again() {
     assert_eq!(world.store.len(), 20);
 }
 
-/// A leader that starts beside objects of so many names, of which none but these are in rules.
+/// A leader that starts with objects of so many names, of which only these are in rules.
 fn started(objects: usize, used: usize) -> World {
     let mut world = World::new(ManageObjects::Auto);
     let all = names(0..objects);
@@ -371,7 +371,7 @@ fn rules_that_are_not_known_hold_what_may_be_theirs_for_ten_minutes_and_nothing_
     world.pass(9 * MINUTE);
     assert_eq!(world.store.len(), 20);
     assert_eq!(world.controller.in_use.held(at(world.now)).0, 8);
-    // An edit of another EgressFirewall is a word.
+    // An edit of another EgressFirewall ends the rule at once.
     world.controller.want(&unknown(&all[..10]), at(world.now));
     world.pass(3_000);
     assert_eq!(world.store.len(), 18);
@@ -411,7 +411,7 @@ fn of_many_names_that_come_back_the_last_are_held() {
         world.pass(1_000);
         assert_eq!(world.reasons(), [""; 0], "{i}");
     }
-    // A name that goes now is no part of that.
+    // A name whose EgressFirewall disappears now does not count with those.
     let present: Vec<String> = all[..35].iter().chain(&all[41..]).cloned().collect();
     world.want_all(&present, &all[35..41], true);
     world.pass(5_000);

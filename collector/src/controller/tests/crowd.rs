@@ -1,4 +1,4 @@
-//! Nobody takes the place of others under a wildcard that is full, on the controller.
+//! Fairness of eviction under a full wildcard, in the controller.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -11,12 +11,12 @@ use crate::{
 
 const WILD: &str = "*.s3.example.com";
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
-/// Of each team.
+/// For each team.
 const HONEST: usize = 100;
-/// More than the clients of a name that are known.
+/// More clients than are kept for a name.
 const ACCOMPLICES: [&str; 9] = ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8"];
 
-/// Who asks for random labels.
+/// Which clients query random labels.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     OneClient,
@@ -38,7 +38,7 @@ impl Attack {
         Self::NoPod,
     ];
 
-    /// Who asks for a label.
+    /// The clients that query a label.
     fn askers(self, label: usize) -> Vec<String> {
         match self {
             Self::OneClient => vec!["bad/0".to_owned()],
@@ -106,7 +106,7 @@ impl Cluster {
         self.world.controller.want(&wanted, at(self.world.now));
     }
 
-    /// Another collector leads, or this one was started anew.
+    /// Another collector leads, or this one restarted.
     fn restart(&mut self) {
         let (mut anew, known) = Self::collector(&self.pods);
         self.known = known;
@@ -135,7 +135,7 @@ impl Cluster {
         }
     }
 
-    /// A client of a team asks, and is told so many addresses.
+    /// A client of a team gets an answer with so many addresses.
     fn ask_as(&mut self, team: &str, i: usize, asked: &str, count: u8) {
         let client = self.pods.address(&format!("{team}/{i}"));
         let ip = |part| IpAddr::from([203, 0, part, u8::try_from(i).unwrap()]);
@@ -182,7 +182,7 @@ impl Cluster {
         names.map(|entry| entry.dns_name.as_str()).collect()
     }
 
-    /// How many honest names the store lacks.
+    /// The number of honest names missing in the store.
     fn lost(&self) -> usize {
         let stored = self.stored();
         let all = TEAMS
@@ -216,7 +216,7 @@ fn flood(attack: Attack, count: u16, is_v6: bool, restarts: bool) {
     }
     let kept = cluster.stored().len() - TEAMS.len() * HONEST;
     assert!(kept > 50, "{kept}: there is room for random labels, too");
-    // The readers know which names these are.
+    // The readers' index has these names.
     let stored = cluster.stored();
     assert_eq!(cluster.known.count(), stored.len());
     assert!(stored.iter().all(|it| cluster.known.contains(&name(it))));
@@ -246,10 +246,11 @@ fn names_that_are_known_from_a_status_alone_stay_while_others_ask_for_random_lab
     }
 }
 
-/// The attack has filled the wildcard when the collector is started anew. It goes on, and meanwhile the others ask again.
+/// The attack has filled the wildcard before the collector restarts. It continues while the other
+/// clients query again.
 fn flood_around_a_restart(attack: Attack, count: u16, is_v6: bool) -> Cluster {
     const LABELS: usize = 1500;
-    // Theirs are larger or smaller than the random ones.
+    // Their names are larger or smaller than the random ones.
     let honest_count = if count > 4 { 1 } else { 4 };
     let mut cluster = Cluster::start();
     let ask = |cluster: &mut Cluster, number: usize| {

@@ -1,4 +1,4 @@
-//! Evictions are counted and told of, on the controller.
+//! Counting and reporting evictions, in the controller.
 
 use runtime::clock::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What is known of one name or one address, on the controller.
+//! The details of one name or one address, in the controller.
 
 use runtime::inspect::Subject;
 

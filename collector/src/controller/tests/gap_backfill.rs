@@ -1,4 +1,4 @@
-//! Asking again for what was missed, on the controller.
+//! Look-ups after lost answers, in the controller.
 
 use crate::controller::tests::{at, lookup::world, name};
 use crate::{controller::tests::World, objects::ManageObjects, observe::Backfill};
@@ -17,7 +17,8 @@ fn lost(names: &[&str]) -> Backfill {
     }
 }
 
-/// A world that knows `n0.example.com` to `n9.example.com`, the last one best, each for a long time.
+/// A world with `n0.example.com` to `n9.example.com`. The last one was seen last, and all live
+/// long.
 fn known() -> World {
     let mut world = world();
     let names: Vec<String> = (0..10).map(|i| format!("n{i}.example.com")).collect();
@@ -30,7 +31,7 @@ fn known() -> World {
         world.answer(name, &["192.0.2.1"]);
     }
     world.settle();
-    // Nothing is asked again so soon after it was.
+    // A name is not looked up again so soon after its last look-up.
     world.now += 10_000;
     assert!(world.due().is_empty());
     world
@@ -91,7 +92,7 @@ fn gaps_that_follow_each_other_are_one_and_many_are_rare() {
         world.now += 500;
         due.len()
     };
-    // Ten names in each round; their own expiry, every 30 s, asks for them too.
+    // Ten names in each backfill; their own expiry, every 30 s, causes look-ups too.
     let minutes = |world: &mut World, minutes: usize| -> usize {
         (0..minutes * 120).map(|_| asked(world)).sum()
     };
@@ -133,7 +134,7 @@ fn a_lost_answer_under_a_wildcard_is_asked_for_though_nothing_is_known_of_the_na
     world.answer("new.example.com", &["192.0.2.1"]);
     world.settle();
     assert_eq!(world.addresses(), ["*.example.com. 192.0.2.1"]);
-    // One that does not exist leaves nothing behind.
+    // A name that does not exist leaves no entry behind.
     missed(&mut world, lost(&["gone.example.com"]));
     assert_eq!(world.due(), ["gone.example.com."]);
     world.round("gone.example.com", crate::lookup::FamilyOutcome::NoData);
@@ -166,7 +167,7 @@ fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
     }
     let waiting = world.controller.names.lookups.len() - idle;
     assert!((1000..10_000).contains(&waiting), "{waiting}");
-    // What is asked for makes room.
+    // A look-up that begins makes room.
     let asked = world.due();
     assert!(!asked.is_empty());
     for name in &asked {
@@ -176,7 +177,7 @@ fn lost_answers_for_made_up_names_take_bounded_memory_and_leave_none() {
     assert_eq!(left, waiting - asked.len());
     missed(&mut world, lost(&["after.example.com"]));
     assert_eq!(world.controller.names.lookups.len(), left + idle + 1);
-    // After a step of the clock nobody would ask for them again.
+    // After a step of the clock these names have no other reason for a look-up.
     world.controller.gap(at(world.now));
     assert_eq!(world.controller.names.lookups.len(), idle);
     missed(&mut world, lost(&["after.example.com"]));

@@ -1,4 +1,4 @@
-//! Guards that come while the program runs, on the controller.
+//! Guards that change while the program runs, in the controller.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
     assert_eq!(world.settle(), 2);
     let left = ["*.example.net.", "www.example.com. 203.0.113.1"];
     assert_eq!(world.addresses(), left);
-    // Nor does it come back: from a queue, a look-up, or another replica's status.
+    // It does not come back from the queue, a look-up, or another replica's status.
     world.now += 1000;
     world.observe(WWW, "10.96.0.7");
     assert_eq!(world.settle(), 0);

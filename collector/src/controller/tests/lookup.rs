@@ -1,4 +1,4 @@
-//! Look-ups, leadership, and when what is written, on the controller.
+//! Look-ups, leadership, and the times of writes, in the controller.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) fn addresses(ips: &[&str], at: Timestamp) -> FamilyOutcome {
 }
 
 impl World {
-    /// The names whose look-up is due, which are then under way.
+    /// Begins the due look-ups, and returns their names.
     pub(crate) fn due(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         while let Some(request) = self.controller.next_request(at(self.now)) {
@@ -72,7 +72,7 @@ impl World {
         self.controller.round(&round, now);
     }
 
-    /// Lets time go by to the next thing to do.
+    /// Lets time pass to the next event.
     fn skip(&mut self) -> i64 {
         let wake = self
             .controller
@@ -204,7 +204,7 @@ fn who_begins_to_lead_asks_before_it_removes() {
     assert_eq!(world.due(), ["www.example.com."]);
     world.answer(WWW, &["2.2.2.2"]);
     world.settle();
-    // The time in the status may be old: nothing goes before one TTL and grace.
+    // The time in the status may be old: no address leaves before one TTL and grace.
     for (later, left) in [(30_000, "1.1.1.1 2.2.2.2"), (5_000, "2.2.2.2")] {
         world.now += later;
         world.settle();

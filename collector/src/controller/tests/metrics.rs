@@ -1,4 +1,4 @@
-//! What is counted, on the controller.
+//! The metrics of the controller.
 
 use super::{World, answer, at, wanted};
 use crate::objects::{Census, ManageObjects};

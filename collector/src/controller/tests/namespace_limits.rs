@@ -1,4 +1,4 @@
-//! What a namespace may have, on the controller.
+//! The quotas of namespaces, in the controller.
 
 mod standby;
 mod terms;
@@ -66,7 +66,7 @@ impl Cluster {
         self.world.settle();
     }
 
-    /// What the rules have in use.
+    /// The names in use by these rules.
     pub(super) fn wanted(&self) -> Wanted {
         let names: Vec<&str> = self.rules.values().flatten().copied().collect();
         let mut wanted = wanted(&names, 0);
@@ -99,7 +99,7 @@ impl Cluster {
         self.world.settle();
     }
 
-    /// How many addresses each object has in the store, and the reason if it has none.
+    /// The number of addresses in each object of the store, or the reason for having none.
     pub(super) fn stored(&self) -> Vec<String> {
         let objects = self.world.store.values().map(|object| {
             let entries = object.status.iter().flat_map(|it| &it.resolved_names);
@@ -132,11 +132,11 @@ fn names_of_a_namespace_with_too_many_addresses_are_left_out_the_last_first() {
     cluster.pass(2);
     let expected = ["a 15", "b 15", "c LimitExceeded", "d LimitExceeded", "x 30"];
     assert_eq!(cluster.stored(), expected);
-    // What comes for them is not taken in.
+    // Answers for left-out names are ignored.
     cluster.answer("d.test", 15);
     cluster.pass(60);
     assert_eq!(cluster.stored(), expected);
-    // With 30 of 40 there is no room for 15 more, and nothing flaps.
+    // With 30 of 40 there is no room for 15 more, and the result stays stable.
     cluster.pass(3600);
     assert_eq!(cluster.stored(), expected);
 }
@@ -173,12 +173,12 @@ fn a_name_that_another_namespace_pays_for_is_not_left_out_and_leaves_none_out() 
     cluster.pass(2);
     let expected = ["a 15", "b 15", "c LimitExceeded", "s 15"];
     assert_eq!(cluster.stored(), expected);
-    // There is no room for what was left out, and nothing flaps.
+    // There is no room for the left-out name, and the result stays stable.
     cluster.pass(3600);
     cluster.answer("c.test", 15);
     cluster.pass(3600);
     assert_eq!(cluster.stored(), expected);
-    // Another namespace uses what was left out.
+    // Another namespace uses the left-out name.
     cluster.rules.get_mut("honest").unwrap().push("c.test.");
     cluster.want();
     cluster.pass(2);
@@ -257,7 +257,7 @@ fn a_namespace_with_little_more_than_others_loses_little_more_than_they() {
         cluster.answer(name, 5);
     }
     cluster.pass(2);
-    // 125 where there may be 100.
+    // 125 where the limit is 100.
     let stored = cluster.stored();
     for (namespace, _) in &of {
         let own = stored.iter().filter(|it| it.starts_with(namespace));
@@ -279,7 +279,7 @@ fn what_nobody_with_a_rule_asked_for_goes_before_the_names_of_namespaces() {
         cluster.answer(&format!("{found}.w.test"), 10);
     }
     cluster.pass(2);
-    // One after the other, until it is enough.
+    // Names are left out one after the other, until it is enough.
     assert_eq!(cluster.stored(), ["* 50", "a 15", "b 15", "c 15"]);
 }
 
@@ -301,7 +301,7 @@ fn another_leader_goes_on_with_what_is_left_out() {
     let synced = runtime::store::Event::Synced(objects);
     next.world.controller.event(synced, at(next.world.now));
     next.want();
-    // A standby adds nothing to it.
+    // A standby adds no address to it.
     let mut told = answer("c.test", "203.0.113.1", next.world.now);
     told.client = Some([10, 0, 0, 1].into());
     next.world.controller.observe(&told);
@@ -333,7 +333,7 @@ fn an_annotation_raises_and_lowers_what_a_namespace_may_have() {
     };
     answer(&mut cluster);
     assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
-    // What is raised counts at once.
+    // A raised quota applies at once.
     quotas.set(greedy, quota(60));
     cluster.pass(2);
     answer(&mut cluster);
@@ -342,7 +342,7 @@ fn an_annotation_raises_and_lowers_what_a_namespace_may_have() {
     cluster.pass(2);
     let expected = ["a 15", "b LimitExceeded", "c LimitExceeded"];
     assert_eq!(cluster.stored(), expected);
-    // The Namespace is gone, and its limits with it.
+    // The Namespace is gone, and its annotations with it.
     quotas.set(greedy, None);
     cluster.pass(2);
     answer(&mut cluster);

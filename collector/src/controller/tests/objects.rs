@@ -1,4 +1,4 @@
-//! Objects of the store, what its watch says of them, and conflicts, on the controller.
+//! Objects, their watch events, and conflicts, in the controller.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     world.controller.want(&Wanted::default(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
-    // And not while the objects are not.
+    // Nor while the objects are out of sync.
     world
         .controller
         .event(Event::OutOfSync("the folder is gone".to_owned()), at(0));
@@ -73,7 +73,7 @@ fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
     world.controller.event(unreadable, at(0));
     world.controller.event(Event::Synced(Vec::new()), at(0));
     assert_eq!(world.settle(), 0);
-    // And once it is gone, it is.
+    // The absence of the object ends that.
     world.store.clear();
     world
         .controller
@@ -145,7 +145,8 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
         panic!("{writes:?}")
     };
     let outcome = world.carry_out(write);
-    // The object is deleted just after the write, and the watch is faster than the write's reply.
+    // The object is deleted just after the write, and the watch event arrives before the write's
+    // reply.
     let (key, _) = world.store.pop_first().unwrap();
     world.controller.event(Event::Deleted(key.clone()), at(0));
     assert!(

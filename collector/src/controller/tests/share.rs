@@ -1,4 +1,4 @@
-//! Names that two names in use want: what one knows, both know.
+//! A name that two names in use match: both have its addresses.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() 
     assert_eq!(world.addresses(), ["*.example.com. 1.1.1.1"]);
     let names = looked_up(&mut world, 40);
     assert!(names.contains(&"www.example.com.".to_owned()), "{names:?}");
-    // It leaves by the rules of every name: once a look-up after its expiry did not have it.
+    // It leaves by the rules of every name: after a look-up since its expiry that lacks it.
     let started = at(world.now);
     let wildcard = world
         .controller
@@ -127,7 +127,7 @@ fn a_rule_that_goes_and_comes_back_has_the_addresses_that_pods_still_use() {
         "www.example.com. 1.1.1.1 2001:db8::1",
     ];
     assert_eq!(world.addresses(), expected);
-    // For no longer than they live.
+    // For no longer than their lifetime.
     world.want(&[]);
     world.settle_deletions();
     world.now += 20_000;

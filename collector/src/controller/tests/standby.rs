@@ -29,7 +29,7 @@ pub(crate) const WILDCARD: &str = "*.example.com";
 pub(crate) struct Pair {
     pub(crate) leader: World,
     pub(crate) standby: StatusController,
-    /// Writes that were stored, of each, and those that came too late.
+    /// The successful writes of each, and the conflicts.
     pub(crate) stored: [usize; 2],
     conflicts: usize,
     /// The leader cannot write.
@@ -63,7 +63,7 @@ impl Pair {
         pair
     }
 
-    /// A client is told, and each that `hears` sees it.
+    /// A client gets an answer, which each collector observes that `hears` selects.
     pub(crate) fn tell(&mut self, asked: &str, ip: &str, hears: [bool; 2]) {
         let mut observation = answer(asked, ip, self.leader.now);
         observation.client = Some("10.0.0.1".parse().unwrap());
@@ -90,7 +90,7 @@ impl Pair {
         self.leader.controller.round(&round, now);
     }
 
-    /// Answers the look-ups that are due with these addresses.
+    /// Answers the due look-ups with these addresses.
     pub(crate) fn look_up(&mut self, ips: &[&str]) {
         let now = self.leader.now;
         self.leader.controller.lookup_is_due(at(now));
@@ -128,7 +128,7 @@ impl Pair {
         self.leader.controller.round(&round, now);
     }
 
-    /// Lets both write, and see what the other wrote, for so long; returns how many writes that took.
+    /// Lets both write, and see each other's writes, for so long; returns the number of writes.
     pub(crate) fn run(&mut self, millis: i64) -> usize {
         let end = self.leader.now + millis;
         let mut count = 0;
@@ -143,7 +143,7 @@ impl Pair {
         self.run(1_000)
     }
 
-    /// Lets both write what there is to write now, and see what the other wrote; returns how many writes there were.
+    /// Lets both write now, and see each other's writes; returns the number of writes.
     pub(crate) fn step(&mut self) -> usize {
         let now = at(self.leader.now);
         let before = self.leader.store.clone();
@@ -190,7 +190,7 @@ impl Pair {
         }
     }
 
-    /// Takes an address out of the status, as an administrator may.
+    /// Removes an address from the status, as an administrator may.
     fn take_out(&mut self, ip: &str) {
         let before = self.leader.store.clone();
         for object in self.leader.store.values_mut() {
@@ -240,7 +240,7 @@ fn the_leader_writes_and_the_standby_has_nothing_to_add() {
     for failures in 1..8 {
         pair.fail();
         let writes = pair.settle();
-        // One of each object that wants the name.
+        // One for each object that matches the name.
         assert!(writes <= 2, "{writes} writes after {failures} failures");
     }
     assert_eq!(pair.stored[1], 0);
@@ -273,7 +273,7 @@ fn what_the_leader_does_not_hear_is_added_after_two_seconds_and_looked_up_by_it(
     assert_eq!(pair.run(1_990), 0);
     pair.run(300);
     assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
-    // One for each object that wants the name.
+    // One for each object that matches the name.
     assert_eq!(pair.stored, [0, 2]);
     let now = at(pair.leader.now);
     assert!(pair.leader.controller.lookup_is_due(now));
@@ -318,7 +318,7 @@ fn an_address_that_was_in_the_status_after_its_answer_is_not_added_again() {
     assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
 }
 
-/// One address in an empty status would close all others in the sets.
+/// One address in an empty status would close all others in the address sets.
 #[test]
 fn nothing_is_added_to_a_status_that_was_emptied_before_it_is_whole_again() {
     let mut pair = Pair::new();
@@ -422,7 +422,7 @@ fn a_status_that_comes_in_time_ends_the_longer_waits() {
     let mut pair = Pair::new();
     let held_up = "1.1.1.1";
     pair.tell(WWW, held_up, STANDBY);
-    // This standby is held up, too.
+    // This standby was held up too.
     pair.leader.now += 20_000;
     pair.leader.observe(WWW, held_up);
     let now = at(pair.leader.now);
@@ -436,7 +436,7 @@ fn a_status_that_comes_in_time_ends_the_longer_waits() {
     pair.show_changes(&before);
     let first = pair.standby.objects.standby.wait(now);
     assert!(first >= 40 * SECOND);
-    // Another standby leaves it the time to write before.
+    // Another standby writes first, and gets the time for that.
     pair.standby.objects.standby.set_rank(1);
     assert!(pair.standby.objects.standby.wait(now) >= first + 19 * SECOND);
     pair.standby.objects.standby.set_rank(0);

@@ -1,4 +1,4 @@
-//! What a new leader keeps, and what it forgets.
+//! The state that a new leader keeps and discards.
 
 use runtime::store::Event;
 
@@ -11,7 +11,8 @@ use crate::controller::{
     },
 };
 
-/// The Lease changes hands after an hour in which the leader looked names up, and one client floods the new leader.
+/// The Lease changes hands after an hour of look-ups by the old leader, and one client floods the
+/// new one.
 #[test]
 fn a_flood_after_a_take_over_throws_no_honest_name_out() {
     let mut pair = Pair::with(|config| config.limits.names_per_wildcard = 20);
@@ -55,14 +56,15 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
     assert_eq!(honest, 19, "{names:?}");
 }
 
-/// A new leader goes by times in a status that are up to ten minutes old, and removes nothing by them.
+/// A new leader has the times of a status, which may be ten minutes old, and removes no address by
+/// them.
 #[test]
 fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.settle();
     let start = pair.leader.now;
-    // Kept alive by look-ups of the leader that the status does not tell of.
+    // Kept alive by look-ups of the leader that the status does not show.
     while pair.leader.now < start + 300_000 {
         pair.run(100);
         pair.look_up(&["1.1.1.1"]);
@@ -71,7 +73,7 @@ fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over(
     pair.leader.controller.lead(false, taken);
     pair.standby.lead(true, taken);
     std::mem::swap(&mut pair.leader.controller, &mut pair.standby);
-    // Its server has another address meanwhile.
+    // Its server has another address now.
     pair.leader.now += 10;
     pair.look_up(&["2.2.2.2"]);
     loop {
@@ -86,7 +88,7 @@ fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over(
     assert!((34_000..60_000).contains(&lasted.as_millis()), "{lasted:?}");
 }
 
-/// The names under a wildcard that are known.
+/// The known names under a wildcard.
 fn known(controller: &mut StatusController, spec: &str) -> Vec<String> {
     let entry = controller.names.entries.get_mut(spec).unwrap();
     let names = entry.memory.list().names();
@@ -114,7 +116,8 @@ fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
     }
 }
 
-/// A client that asks every five minutes for two days, while the collectors are killed in turns and the other one leads.
+/// A client queries every five minutes for two days, while the collectors are killed in turns and
+/// the other one leads.
 #[test]
 fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
     let mut pair = Pair::new();
@@ -143,7 +146,8 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
         fresh.event(Event::Synced(objects), now);
         fresh.want(&wanted(&names, 0), now);
         if chance.bool() {
-            // The leader is killed: the standby leads after some seconds, and the new one follows.
+            // The leader is killed: the standby leads after some seconds, and a new process is the
+            // standby.
             pair.leader.controller = std::mem::replace(&mut pair.standby, fresh);
             pair.leader.now += 14_000;
             pair.leader.controller.lead(true, at(pair.leader.now));
@@ -153,7 +157,7 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
     }
 }
 
-/// Neither for what the gap holds back, nor when a stream opens.
+/// Neither for removals that the gap delays, nor when a stream opens.
 #[test]
 fn a_gap_wakes_nobody_until_it_is_over() {
     let mut pair = Pair::new();
@@ -185,7 +189,7 @@ fn a_gap_wakes_nobody_until_it_is_over() {
     assert_eq!(pair.www(), "www.example.com. 2.2.2.2");
 }
 
-/// OpenShift's operator does. So may the collector that led before, in its last writes.
+/// OpenShift's operator does so. So may the previous leader, in its last writes.
 #[test]
 fn what_goes_after_a_take_over_shows_no_program_that_goes_by_the_times_of_statuses() {
     let mut world = crate::controller::tests::lookup::world();

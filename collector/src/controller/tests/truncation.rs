@@ -1,4 +1,4 @@
-//! Answers that were cut off, on the controller.
+//! Truncated answers, in the controller.
 
 use crate::controller::tests::{
     at,

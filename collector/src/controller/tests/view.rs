@@ -1,4 +1,4 @@
-//! What there is to see of all names, on the controller.
+//! The summary of all names, in the controller.
 
 use super::{World, at, name};
 use crate::{
@@ -41,7 +41,7 @@ fn a_view_has_every_name_with_what_is_known_of_it_and_what_fails() {
     assert_eq!((www.names, www.addresses, www.failing), (1, 2, 0));
     assert_eq!(www.objects.len(), 1);
     assert!(www.allowed && !www.denied);
-    // When the first address expires, and a little later.
+    // At the first expiry, and a little later.
     let next = www.next_lookup.unwrap();
     assert!(next >= at(30_000) && next <= at(31_250), "{next:?}");
 
@@ -57,7 +57,7 @@ fn a_view_has_every_name_with_what_is_known_of_it_and_what_fails() {
     };
     assert_eq!(wildcard.failures, [failure]);
 
-    // It never had an address, so there is nothing that could be degraded.
+    // It never had an address, so it has no condition `Degraded`.
     assert_eq!(
         (dead.addresses, dead.failing, dead.fruitless_lookups),
         (0, 0, 1)

@@ -1,4 +1,4 @@
-//! What the store does not take, a clock that is set, and what is evicted, on the controller.
+//! Writes that the store refuses, steps of the clock, and evictions, in the controller.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -31,7 +31,7 @@ impl World {
         self.controller.observe(&many);
     }
 
-    /// Lets time go by to the next thing to do until `done`, at most for so many milliseconds.
+    /// Lets time pass from event to event until `done`, at most for so many milliseconds.
     fn until(&mut self, millis: i64, done: impl Fn(&Self) -> bool) {
         let end = self.now + millis;
         loop {
@@ -68,7 +68,7 @@ fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
     assert!((600..750).contains(&stored), "{stored}");
     let evicted = world.controller.names.evictions.all().addresses;
     assert_eq!(evicted, 1000 - stored as u64, "each is counted");
-    // It is not tried again with more.
+    // The larger size is not tried again.
     world.now += 60_000;
     world.observe_many(WWW, 1000);
     world.until(60_000, |world| world.controller.inspect().is_settled());
@@ -218,7 +218,7 @@ fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
         world.now += 1;
         world.observe_as(&host(i), "1.1.1.1", Some("10.0.0.1"));
     }
-    // A client asks for one of them again.
+    // A client queries one of them again.
     world.now += 1;
     world.observe_as(&host(3), "1.1.1.1", Some("10.0.0.1"));
     for i in 0..10 {
@@ -280,7 +280,7 @@ fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
             world.controller.writes(at(world.now)).is_empty(),
             "not before"
         );
-        // All do not come back at the same moment.
+        // Retries are spread.
         world.now += waits * 250 + 1;
         // The others have expired meanwhile.
         world.observe("www.example.com", "1.1.1.1");
@@ -316,7 +316,7 @@ fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
-    // Another's object stood there and went, or its namespace did.
+    // Another program's object had the key and disappeared, or the namespace is gone.
     for _ in 0..3 {
         let writes = world.controller.writes(at(world.now));
         let [write] = writes.as_slice() else {
@@ -338,7 +338,8 @@ fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }
 
-/// As wildcard records of DNS give it: every name under it has its address, each with expiries of its own.
+/// As with wildcard records of DNS: every name under the wildcard has its addresses, each with its
+/// own expiry.
 #[test]
 fn names_that_the_wildcards_own_entry_covers_cause_few_writes() {
     for has_clients in [true, false] {

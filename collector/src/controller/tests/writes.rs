@@ -1,4 +1,4 @@
-//! What is written when, on the controller.
+//! Which objects are written when, in the controller.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::objects::{
     publish::{Outcome, Write},
 };
 
-/// Lets the store carry out writes that are under way.
+/// The store carries out these writes.
 fn carry_out(world: &mut World, writes: &[Write]) {
     for write in writes {
         let outcome = world.carry_out(write);
@@ -36,7 +36,8 @@ fn few_of_many_writes_are_under_way_and_most_are_of_addresses() {
     assert_eq!(under_way.len(), MAX_IN_FLIGHT);
     assert!(world.controller.writes(at(world.now)).is_empty());
 
-    // A new object has its addresses before the next object is made, and most of what is known goes ahead of both.
+    // A new object gets its addresses before the next object is created, and most known addresses
+    // go before both.
     carry_out(&mut world, &[under_way.remove(0)]);
     for name in &names {
         world.observe(name, "1.1.1.1");
@@ -112,7 +113,7 @@ fn who_removes_addresses_by_stored_times_is_shown_new_ones_from_then_on() {
     let stored = world.store.values().next().unwrap().clone();
     let ttl = stored.status.as_ref().unwrap().resolved_names[0].resolved_addresses[0].ttl_seconds;
     let ttl = i64::from(ttl) * 1000;
-    // It is answered all the time, which is no reason to write yet.
+    // A new expiry is no reason to write yet.
     world.now = ttl - 1000;
     world.observe(NAME, "1.1.1.1");
     assert_eq!(world.settle(), 0);
@@ -139,7 +140,7 @@ fn a_full_wildcard_is_written_once_a_second_and_waits_for_room_while_small_objec
     const SMALL: &str = "www.example.com";
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.names_per_wildcard = 200;
-        // The wildcard's object has some 180 kB: there is room for two of it, and then for one in 20 s.
+        // The wildcard's object has about 180 kB: the budget allows two at once, then one in 20 s.
         config.objects.rates.bytes = 20_000.0;
     });
     world.want(&["*.wild.example.com", SMALL]);
@@ -157,7 +158,7 @@ fn a_full_wildcard_is_written_once_a_second_and_waits_for_room_while_small_objec
                 Write::Status(object) if object.spec.name.starts_with('*') => {
                     of_wildcard.push(world.now);
                 }
-                // While the wildcard is small, it counts as such, too.
+                // While the wildcard is small, it counts too.
                 _ => of_small += usize::from(world.now >= 20_000),
             }
         }

@@ -9,7 +9,7 @@ use crate::controller::tests::{
     wanted,
 };
 
-/// The standby knows no pods, so it does not know which namespaces pay for a name.
+/// The standby knows no pods, so it does not know which namespaces are charged for a name.
 fn pair(pods: &Pods) -> Pair {
     let mut pair = Pair::with(|config| {
         config.shared.clients = pods.clients.clone();

@@ -1,4 +1,4 @@
-//! What a namespace pays of a name that another one has on longer terms.
+//! The charge for a name that another namespace keeps for longer.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::{
     rules::{OwnRetention, RetentionPolicy},
 };
 
-/// What the namespaces `short` and `long` pay after an hour in which `shared.example.com` had a new address every two minutes, on terms of
-/// their own.
+/// The charges of the namespaces `short` and `long`, each with its own retention, after an hour. In
+/// that hour `shared.example.com` had a new address every two minutes.
 fn paid(
     in_rules: &'static str,
     shorter: fn(&mut RetentionPolicy),

@@ -1,4 +1,4 @@
-//! Namespaces within their shares, whose objects others change, too.
+//! Namespaces within their shares, whose objects other namespaces change too.
 
 use super::{super::World, Cluster, answer, at};
 use crate::{
@@ -17,7 +17,7 @@ fn ask(world: &mut World, asked: &str, client: Option<std::net::IpAddr>) {
     world.controller.observe(&observation);
 }
 
-/// What is written in the next tenth of a second.
+/// The writes of the next tenth of a second.
 fn pass(world: &mut World) -> Vec<Write> {
     let writes = world.controller.writes(at(world.now));
     for write in &writes {
@@ -38,7 +38,7 @@ fn has(write: &Write, dns_name: &str) -> bool {
     names.any(|it| it.dns_name == dns_name)
 }
 
-/// Of a full wildcard.
+/// The cost of a full wildcard.
 fn cost<'a>(world: &World, payers: &'a [Namespace]) -> WriteCost<'a> {
     WriteCost {
         payers,
@@ -59,7 +59,7 @@ fn a_name_waits_for_no_turn_of_what_pods_without_a_rule_found() {
     let world = &mut cluster.world;
     let (mut since, mut waits) = (None, Vec::new());
     for tenth in 0..2000_i64 {
-        // Full wildcards of others that change all the time, and wait.
+        // Full wildcards of other namespaces change all the time, and wait.
         if tenth % 10 == 0 {
             for _ in 0..50 {
                 let cost = cost(world, &greedy);

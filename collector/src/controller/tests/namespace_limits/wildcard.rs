@@ -1,4 +1,4 @@
-//! Names that wildcards found for the pods of a namespace that has too much.
+//! Names that wildcards found for the pods of a namespace over its quota.
 
 use std::net::IpAddr;
 
@@ -32,7 +32,7 @@ impl Wild {
         Self { cluster, pods }
     }
 
-    /// A pod is told so many addresses.
+    /// A pod gets an answer with so many addresses.
     fn ask(&mut self, pod: &str, asked: &str, count: u8) {
         let world = &mut self.cluster.world;
         let mut observation = answer(asked, "1.1.1.1", world.now);
@@ -43,7 +43,7 @@ impl Wild {
         world.controller.observe(&observation);
     }
 
-    /// The names under the wildcard that the store has.
+    /// The names under the wildcard in the store.
     fn found(&self) -> Vec<String> {
         let mut objects = self.cluster.world.store.values();
         let wildcard = objects.find(|it| it.spec.name == "*.w.test.").unwrap();
@@ -69,7 +69,8 @@ fn names_found_for_a_namespace_with_too_much_are_left_out_one_by_one() {
     }
     wild.ask("honest/a", "h1.w.test", 8);
     wild.cluster.pass(2);
-    // Of 42 addresses two are too many: what was seen longest ago goes, and the rule before it stays.
+    // Two of 42 addresses are too many: the name seen longest ago goes, and the rule before it
+    // stays.
     assert_eq!(wild.found(), ["f2", "f3", "f4", "h1"]);
     assert_eq!(wild.used("greedy").addresses, 34);
     assert_eq!(wild.used("honest").addresses, 8);
@@ -84,14 +85,14 @@ fn new_names_of_a_namespace_without_room_are_left_out_until_it_has_some() {
     }
     wild.cluster.pass(2);
     assert_eq!(wild.found(), ["f2", "f3", "f4", "f5"]);
-    // Its pods ask for more, and nothing flaps.
+    // Its pods query more names, and the result stays stable.
     for _ in 0..10 {
         wild.ask("greedy/b", "f1.w.test", 10);
         wild.ask("greedy/b", "f6.w.test", 1);
         wild.cluster.pass(2);
         assert_eq!(wild.found(), ["f2", "f3", "f4", "f5"]);
     }
-    // A pod of another namespace is told of a name, which is known from then on.
+    // A pod of another namespace queries a name, which is known from then on.
     wild.ask("honest/a", "f6.w.test", 1);
     wild.cluster.pass(2);
     assert_eq!(wild.found(), ["f2", "f3", "f4", "f5", "f6"]);
@@ -123,7 +124,7 @@ fn a_found_name_that_another_namespace_pays_for_is_never_left_out() {
 fn what_goes_with_a_wildcard_is_given_back_to_those_who_paid_for_it() {
     let mut wild = Wild::new();
     let rules = &mut wild.cluster.rules;
-    // The names are too many, so that the wildcard goes as a whole.
+    // The names are too many, so the whole wildcard is left out.
     rules
         .get_mut("greedy")
         .unwrap()
@@ -134,7 +135,7 @@ fn what_goes_with_a_wildcard_is_given_back_to_those_who_paid_for_it() {
         wild.ask(pod, "f1.v.test", 20);
     }
     wild.ask("honest/a", "h.test", 30);
-    // A namespace without a rule for it pays nothing.
+    // A namespace without a rule for it is not charged.
     wild.ask("honest/a", "f2.v.test", 9);
     wild.cluster.pass(2);
     assert_eq!(wild.used("greedy").names, LIMITS.each.names);
@@ -170,7 +171,7 @@ fn new_names_that_another_collector_adds_are_left_out_too() {
         .controller
         .event(Event::Applied(object), at(world.now));
     wild.cluster.pass(2);
-    // What the leader did not hear may be another namespace's.
+    // A name that the leader did not receive may be another namespace's.
     assert_eq!(wild.found(), ["f2", "f3", "f4", "f5", "missed"]);
 }
 
@@ -185,7 +186,7 @@ fn a_flood_of_refused_names_keeps_no_name_of_another_namespace_out() {
     for label in 0..4_100 {
         wild.ask("greedy/a", &format!("x{label}.w.test"), 1);
     }
-    // Another collector heard it, and this one did not.
+    // Another collector received the answer, and this one did not.
     let world = &mut wild.cluster.world;
     let mut objects = world.store.values();
     let found = objects.find(|it| it.spec.name == "*.w.test.");
@@ -228,7 +229,8 @@ fn explain_and_the_status_page_say_which_limit_holds() {
     assert!(!wildcard.over_limit);
 }
 
-/// Beside `honest`, of which a name is left out, `evil` has rules for wildcards, for whose names a pod of a namespace without a rule asks.
+/// A name of `honest` is left out. `evil` has rules for wildcards, and a pod of a namespace without
+/// a rule queries names under them.
 struct Unpaid {
     cluster: Cluster,
     pods: Pods,
@@ -266,7 +268,7 @@ impl Unpaid {
         world.controller.observe(&observation);
     }
 
-    /// A pod of a namespace without a rule asks for so many names of one address.
+    /// A pod of a namespace without a rule queries so many names with one address each.
     fn attack(&mut self, names: usize) {
         let mule = Some(self.pods.address("mule/a"));
         for i in 0..names {
@@ -277,7 +279,7 @@ impl Unpaid {
         self.cluster.pass(2);
     }
 
-    /// Of each object, with those under the wildcards of `evil` together.
+    /// The addresses of each object, with those under the wildcards of `evil` added up.
     fn stored(&self) -> Vec<String> {
         let objects = self.cluster.world.store.values();
         let evil = objects.filter(|it| {
@@ -309,7 +311,7 @@ fn names_that_no_namespace_pays_for_count_for_the_one_with_the_rule() {
     let mut unpaid = Unpaid::new();
     unpaid.attack(80);
     assert_eq!(unpaid.stored()[0], "evil 40");
-    // So there is room for what was left out of another.
+    // So there is room for the other namespace's left-out name.
     unpaid.cluster.rules.get_mut("honest").unwrap().remove(2);
     unpaid.cluster.want();
     unpaid.cluster.pass(610);
@@ -325,7 +327,8 @@ fn names_under_the_wildcards_of_another_do_not_go_for_names_that_no_namespace_pa
     for number in 0..2 {
         unpaid.tell(node, &format!("h{number}.w.test"), 100 + number, 15);
     }
-    // More than all may have, of four wildcards that each have less than the other namespace's.
+    // Too many for all together, under four wildcards that each have fewer than the other
+    // namespace's.
     unpaid.attack(72);
     assert_eq!(unpaid.stored()[..2], ["evil 40", "wild 30"]);
     unpaid.cluster.world.controller.shares.limits.addresses = 80;
@@ -345,7 +348,7 @@ fn a_quota_that_is_raised_counts_while_nearly_all_addresses_are_taken() {
     };
     let quotas = cluster.world.config.shared.quotas.clone();
     quotas.set(cluster.number("honest"), Some(raised));
-    // A name that has no room stays left out.
+    // A name without room stays left out.
     cluster.pass(2);
     assert_eq!(unpaid.stored()[4], "c LimitExceeded");
     unpaid.cluster.world.controller.shares.limits.addresses = 86;

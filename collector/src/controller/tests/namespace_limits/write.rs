@@ -1,4 +1,4 @@
-//! What the changes of one namespace leave to the others.
+//! The changes of one namespace must not delay the writes of another.
 
 use crate::controller::tests::namespace_limits::{Cluster, LIMITS};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
 
 const MODEST: &str = "www.modest.example.";
 
-/// How long writes of an object of a namespace waited, in milliseconds, while these names of another change once a second, in the store
-/// that takes 64 writes in a tenth of a second.
+/// The waits of an object's writes in milliseconds, while names of another namespace change once a
+/// second. The store takes 64 writes in a tenth of a second.
 fn waits(greedy: usize, addresses: u8) -> Vec<i64> {
     let names = (0..greedy).map(|i| &*Box::leak(format!("a{i}.greedy.example").into_boxed_str()));
     let names: Vec<&'static str> = names.collect();
@@ -68,7 +68,7 @@ fn waits(greedy: usize, addresses: u8) -> Vec<i64> {
 
 #[test]
 fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_time() {
-    // Some 3 kB each: all the bytes that there are, many times.
+    // About 3 kB each: many times the bytes of the budget.
     for (names, addresses) in [(1000, 5), (20, 100)] {
         assert_eq!(waits(names, addresses), [0; 5], "{names} of {addresses}");
     }
@@ -120,12 +120,13 @@ fn objects_that_come_and_go_wait_for_room_and_those_of_another_namespace_do_not(
             .any(|it| it.spec.name.starts_with("www"));
         assert_eq!(is_made, second >= 200, "{second}");
     }
-    // Ten a second, and what is saved for 30 s; the turns of names that are gone meanwhile are lost.
+    // Ten a second, and 30 s of savings; turns of names that disappear meanwhile are lost.
     assert!((2500..3600).contains(&made), "{made}");
 }
 
-/// Pods of one namespace ask for ever new names under a wildcard for which these have a rule, and stop after a minute; the other is within
-/// its share all the time, and its own name is written at once.
+/// Pods of one namespace query ever new names under a wildcard for which these have a rule, and
+/// stop after a minute. The other namespace stays within its share, and its own name is written at
+/// once.
 fn labels_cost_the_modest_nothing(with_rule: &[&'static str]) {
     let pods = Pods::of(&["greedy/a", "modest/a"]);
     let rules = |namespace: &'static str| {
@@ -228,7 +229,7 @@ fn times_of_a_namespace_wait_for_no_thousand_names_of_another_and_few_of_these_a
         config.namespace_limits = NamespaceLimits::default();
     });
     let world = &mut cluster.world;
-    // Another program removes addresses once the stored times are over.
+    // Another program removes addresses once their stored times are over.
     world.controller.lead.detect_foreign_gc();
     let mut of_modest = Vec::new();
     for tenth in 0..1200_i64 {
@@ -261,7 +262,7 @@ fn times_of_a_namespace_wait_for_no_thousand_names_of_another_and_few_of_these_a
         assert!(tenth < 100 || wakes.count() < 100, "{tenth}");
         world.now += 100;
     }
-    // Each within a look or two after the last one is over.
+    // Each within a check or two after the last one expires.
     let gaps = of_modest.windows(2).map(|pair| pair[1] - pair[0]);
     let gaps: Vec<_> = gaps.collect();
     assert!(

@@ -1,4 +1,4 @@
-//! What two collectors write together.
+//! The combined writes of two collectors.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,7 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
         pair.leader.controller.observe(&observation);
         pair.standby.observe(&observation);
     };
-    // Each write has more bytes than there are for 20 s.
+    // Each write takes the bytes of 20 s.
     tell(&mut pair, 0, 400);
     pair.run(3_000);
     let before = pair.stored;
@@ -39,7 +39,7 @@ fn a_standby_does_not_write_what_there_is_no_room_for() {
         bytes += size * (pair.stored[0] + pair.stored[1] - before[0] - before[1]);
     }
     let writes = [0, 1].map(|i| pair.stored[i] - before[i]);
-    // What is saved, the debt, and a write of each.
+    // The savings, the debt, and one write of each collector.
     let most = (SECONDS + 120) * RATE + 2 * 90_000;
     assert!(bytes < most, "{writes:?}: {bytes} of {most}");
 }

@@ -1,9 +1,10 @@
-//! Several standbys and no leader, as collectors are rolled out.
+//! Several standbys and no leader, as in a rollout of the collectors.
 
 use super::*;
 use crate::objects::standby::SPREAD;
 
-/// In a roll-out there is no leader for up to two seconds, and each standby may be the next to end.
+/// During a rollout there is no leader for up to two seconds, and each standby may be the next to
+/// end.
 #[test]
 fn when_a_standby_ends_that_wrote_without_a_leader_another_one_is_no_later() {
     let mut pair = Pair::new();
