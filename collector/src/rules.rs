@@ -1,12 +1,15 @@
-//! Which names are in use, by the EgressFirewalls of all namespaces; and what is wrong with them, which their authors are
-//! told.
+//! The names in use, by the EgressFirewalls of all namespaces; and the faults of EgressFirewalls,
+//! which are reported to their authors.
 //!
-//! - `firewall`: what matters of one EgressFirewall; [`validation`]: what is wrong with it; `terms`: on which terms it uses names.
-//! - `rule_set`: all of them; `users`: those that have a name; `absence`: those that went; `list`: complete lists, made when some went.
-//! - `wanted`: the names in use, and which of them changed lately.
-//! - `rule_events`: who says so, and how often.
-//! - `rule_references`: which rules use a name, for who asks.
-//! - [`rebinding`], [`left_out`]: what else somebody should know of, and `name_events`, which says so.
+//! - `firewall`: the relevant content of one EgressFirewall. [`validation`]: its faults. `terms`:
+//!   the retention of its names.
+//! - `rule_set`: all EgressFirewalls. `users`: those that use a name. `absence`: those that
+//!   disappeared. `list`: complete lists after that.
+//! - `wanted`: the names in use, and their latest changes.
+//! - `rule_events`: Events about faults.
+//! - `rule_references`: which rules use a name, for `explain`.
+//! - [`rebinding`], [`left_out`]: other reports to authors, and `name_events`, which raises the
+//!   Events.
 
 mod absence;
 mod firewall;
@@ -63,11 +66,10 @@ use crate::{
     notices::{LeftOut, Rebinding},
 };
 
-/// So many changes of EgressFirewalls that come at once are told together.
+/// The most changes of EgressFirewalls that are published together.
 const MAX_AT_ONCE: usize = 1000;
 
 runtime::metrics! {
-    /// The metrics of rules.
     pub const METRICS;
 
     gauge "collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that can be no DNSNameResolver";
@@ -84,40 +86,39 @@ pub fn names_in_use(
     wanted.names
 }
 
-/// What there is to see of the EgressFirewalls.
+/// A summary of the EgressFirewalls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// Why the EgressFirewalls cannot be read now; what was known of them holds. `None` if they can.
+    /// Why the EgressFirewalls cannot be read now, so that the last known ones apply. `None` if
+    /// they can.
     pub out_of_sync: Option<String>,
-    /// How many there are, but for those that were never read.
+    /// The number of EgressFirewalls, without those that were never decoded.
     pub egress_firewalls: usize,
-    /// Those that have faults.
+    /// The EgressFirewalls with faults.
     pub faults: BTreeMap<ObjectKey, Faults>,
-    /// Those that do not decode and were never known.
+    /// Those that cannot be decoded and never could.
     pub undecodable: BTreeSet<ObjectKey>,
-    /// The namespaces that have rules by name, each with its EgressFirewall.
+    /// The namespaces with rules by name, each with its EgressFirewall.
     pub dns: Arc<BTreeMap<String, ObjectReference>>,
 }
 
-/// What the task publishes.
+/// The outputs of the task.
 #[derive(Debug)]
 pub struct Outputs {
-    /// The names in use.
     pub wanted: watch::Sender<Wanted>,
-    /// What there is to see.
     pub overview: watch::Sender<Arc<Overview>>,
-    /// What the authors of EgressFirewalls are told.
+    /// Reports Events to the authors of EgressFirewalls.
     pub reporter: Reporter,
 }
 
-/// What else comes to the task.
+/// The other inputs of the task.
 #[derive(Debug)]
 pub struct Inputs {
-    /// What the authors of EgressFirewalls are told of.
+    /// Answers with refused addresses, for Events.
     pub rebindings: mpsc::Receiver<Rebinding>,
-    /// The same, of what limits left out.
+    /// Names that limits leave out, for Events.
     pub left_out: mpsc::Receiver<LeftOut>,
-    /// Who wants to know which rules use a name.
+    /// Requests for the rules that use a name.
     pub questions: mpsc::Receiver<UsesAsked>,
 }
 
@@ -159,7 +160,7 @@ pub async fn run<S: Store>(
             }
             Some(asked) = inputs.questions.recv() => {
                 let uses = rules.uses(&asked);
-                // Who asked may be gone.
+                // The receiver may be gone.
                 let _gone = asked.answer.send(uses);
                 continue;
             }
@@ -187,14 +188,14 @@ pub async fn run<S: Store>(
     }
 }
 
-/// What is known of EgressFirewalls.
+/// The state of the task.
 struct State {
     rules: Rules,
-    /// Those that cannot be read.
+    /// Those that cannot be decoded now.
     unreadable: BTreeSet<ObjectKey>,
-    /// Of these those of which nothing is known from before.
+    /// Those that never could be decoded.
     undecodable: BTreeSet<ObjectKey>,
-    /// Why the rules are not those of the store; of EgressFirewalls that do not decode they never are.
+    /// Why the store cannot be read. Independent of EgressFirewalls that cannot be decoded.
     out_of_sync: Option<String>,
 }
 
@@ -234,7 +235,7 @@ impl State {
         }
     }
 
-    /// Returns those of which something new is to be said.
+    /// Returns the EgressFirewalls with new reports.
     fn update_undecodable(&mut self) -> Vec<ObjectKey> {
         let unreadable = self.unreadable.iter();
         let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
@@ -244,7 +245,7 @@ impl State {
         new
     }
 
-    /// Returns whether anything is another than before.
+    /// Returns whether anything changed.
     fn publish(&mut self, wanted: &mut Wanted, now: Instant) -> bool {
         let mut is_new = self.rules.settle(wanted);
         let present = wanted.present();
@@ -257,7 +258,7 @@ impl State {
         is_new
     }
 
-    /// Returns those whose faults are others than before.
+    /// Returns the EgressFirewalls whose faults changed.
     fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         overview.out_of_sync.clone_from(&self.out_of_sync);
         overview.undecodable.clone_from(&self.undecodable);
@@ -265,8 +266,8 @@ impl State {
     }
 }
 
-/// Tells by a gate whether the rules are known. Any tenant can cause a state in which some are not, so once they were known this
-/// ends no readiness.
+/// Sets a gate by whether the rules are known. Any tenant can make some rules unreadable. So after
+/// the first success, unknown rules no longer end readiness.
 struct Readiness {
     gate: Gate,
     was_in_sync: bool,
@@ -278,7 +279,7 @@ impl Readiness {
         match (out_of_sync, undecodable.first()) {
             (Some(reason), _) if !self.was_in_sync => self.gate.not_ready(reason),
             (Some(reason), _) => {
-                let words = format!("they cannot be read, and what was known of them holds: {reason}");
+                let words = format!("they cannot be read, so their last known state applies: {reason}");
                 self.gate.impaired(words);
             }
             (None, Some(first)) => self.gate.impaired(format!(

@@ -1,9 +1,10 @@
-//! EgressFirewalls that went: when that is believed.
+//! EgressFirewalls that disappeared: when their absence is accepted.
 //!
-//! The deletion of a CRD arrives as the deletion of each object, and a restored store as a list without them. So what went is
-//! believed once a complete list made a while later lacks it too, at once if it is only a few; otherwise its names are held by
-//! the controller, for ten minutes. Where many went and come back one by one, the last ones are as likely to come
-//! back as the first: their ten minutes begin anew when few are left.
+//! The deletion of a CRD arrives as the deletion of each object, and a restored store as a list
+//! without them. So an absence is accepted only after a later complete list confirms it. For a few
+//! EgressFirewalls that is enough. For many, the controller holds the names for ten minutes. If
+//! most of them come back one by one, the last ones are as likely to come back. So their ten
+//! minutes start again when few are left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,44 +17,44 @@ use tokio::time::Instant;
 
 use super::firewall::Firewall;
 
-/// What is away for so long, with the store in sync all the time, is believed however much it is.
+/// After this time, with the store in sync, any number of absences is accepted.
 pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// A list tells of what went so long before it.
+/// A list counts only for EgressFirewalls that disappeared this long before it.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// While EgressFirewalls go one after the other, the list waits no longer than this.
+/// While EgressFirewalls disappear one after the other, the list waits no longer than this.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// As many may go at once whatever their share.
+/// This many may disappear at once, whatever their share.
 const FEW: usize = 3;
 
-/// The EgressFirewalls that went.
+/// The EgressFirewalls that disappeared.
 #[derive(Debug, Default)]
 pub(super) struct Absences {
     firewalls: BTreeMap<ObjectKey, Absence>,
-    /// Their names were more than the limit.
+    /// They had more names than the limit.
     was_exceeded: bool,
-    /// Those of which a list told, or tells no more, or that are believed to be away, since it was asked last.
+    /// Absences that were accepted, confirmed or contradicted by a list since the last call.
     changed: Vec<Arc<Firewall>>,
 }
 
 #[derive(Debug)]
 struct Absence {
-    /// As it was last known.
+    /// Its last known state.
     firewall: Arc<Firewall>,
-    /// Since when it is away, with the store in sync all the time.
+    /// Since when it is absent, with the store in sync.
     since: Instant,
-    /// A complete list made later lacks it.
+    /// A later complete list lacks it.
     listed: bool,
-    /// More than [`FEW`] went at about the same time.
+    /// More than [`FEW`] disappeared at about the same time.
     is_one_of_many: bool,
-    /// It was away when the limit held again, so no list is believed before [`ABSENT_AFTER`].
+    /// It was absent when the limit held again, so no list counts before [`ABSENT_AFTER`].
     waits_long: bool,
 }
 
 impl Absence {
-    /// No list has told of it yet, and the next one may.
+    /// No list has covered it yet, and the next one may.
     fn waits_for_list(&self) -> bool {
         !self.listed && !self.waits_long
     }
@@ -66,7 +67,6 @@ impl Absence {
 }
 
 impl Absences {
-    /// The EgressFirewall went.
     pub(super) fn add(&mut self, firewall: Arc<Firewall>, now: Instant) {
         let key = firewall.key.clone();
         let absence = Absence {
@@ -79,7 +79,7 @@ impl Absences {
         self.firewalls.insert(key, absence);
         let waiting = || self.firewalls.values().filter(|it| it.waits_for_list());
         if waiting().count() > FEW {
-            // They stay so when all but a few of them come back before the list.
+            // The mark stays if all but a few come back before the list.
             let waiting = self.firewalls.values_mut();
             for absence in waiting.filter(|it| it.waits_for_list()) {
                 absence.is_one_of_many = true;
@@ -87,12 +87,12 @@ impl Absences {
         }
     }
 
-    /// The EgressFirewall is there again. Returns what was known of it.
+    /// The EgressFirewall is there again. Returns its last known state.
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Firewall>> {
         Some(self.firewalls.remove(key)?.firewall)
     }
 
-    /// The store was out of sync: all delays begin anew.
+    /// The store was out of sync: all delays start again.
     pub(super) fn restart(&mut self, now: Instant) {
         for absence in self.firewalls.values_mut() {
             absence.since = now;
@@ -100,8 +100,9 @@ impl Absences {
         }
     }
 
-    /// Looks at how many names are away, and begins the delay of those that are left anew when these were too many until now.
-    /// That is done once for each: otherwise a tenant whose EgressFirewall comes and goes would hold all others for ever.
+    /// Compares the number of absent names with the limit. When it holds again after it was
+    /// exceeded, the delays of the remaining ones start again. That happens once for each:
+    /// otherwise a tenant whose EgressFirewall comes and goes would hold all others for ever.
     pub(super) fn update_limit(&mut self, absent: usize, present: usize, now: Instant) {
         let is_exceeded = !are_few(absent, present + absent);
         if std::mem::replace(&mut self.was_exceeded, is_exceeded) && !is_exceeded {
@@ -113,7 +114,8 @@ impl Absences {
         }
     }
 
-    /// When a list is to be made: when none has gone for a while, and again when one was away for long enough.
+    /// When the next list is due: after no more have disappeared for a while, and again after
+    /// [`ABSENT_AFTER`].
     pub(super) fn next_list(&self) -> Option<Instant> {
         let absences = || self.firewalls.values();
         let waiting = || absences().filter(|it| it.waits_for_list());
@@ -127,12 +129,12 @@ impl Absences {
         settled.into_iter().chain(old).min()
     }
 
-    /// Takes in a complete list that was begun then.
+    /// Applies a complete list that was begun at `began`.
     pub(super) fn list(&mut self, keys: &BTreeSet<ObjectKey>, began: Instant) {
         let mut are_old = false;
         self.firewalls.retain(|key, absence| {
             if keys.contains(key) || keys.contains(&ObjectKey::all_in(&key.namespace)) {
-                // The watch will tell, once it can be read.
+                // The object exists: its watch event follows once it can be decoded.
                 absence.since = began;
                 absence.list(false, &mut self.changed);
                 return true;
@@ -149,19 +151,19 @@ impl Absences {
             stays
         });
         if are_old {
-            // Fewer are away as their time was over: none of them came back.
+            // The number fell because absences were accepted, not because EgressFirewalls came
+            // back.
             self.was_exceeded = false;
         }
     }
 
-    /// Those of a namespace.
     pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Firewall>> {
         let absences = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
         let own = absences.take_while(move |(key, _)| key.namespace == namespace);
         own.map(|(_, absence)| &absence.firewall)
     }
 
-    /// Whether a complete list lacks the EgressFirewall, if it is away.
+    /// Whether a complete list lacks the EgressFirewall; `None` if it is not absent.
     pub(super) fn is_listed(&self, key: &ObjectKey) -> Option<bool> {
         self.firewalls.get(key).map(|absence| absence.listed)
     }
@@ -172,7 +174,7 @@ impl Absences {
         all.map(|absence| (&*absence.firewall, absence.listed))
     }
 
-    /// Those of which something else is known than at the last call.
+    /// The EgressFirewalls whose state changed since the last call.
     pub(super) fn take_changed(&mut self) -> Vec<Arc<Firewall>> {
         std::mem::take(&mut self.changed)
     }

@@ -1,4 +1,4 @@
-//! What matters of one EgressFirewall: the names in it, on which terms, and what is wrong with it.
+//! The relevant content of one EgressFirewall: its names, their retention, and its faults.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,28 +16,30 @@ use crate::clients::Namespace;
 /// ovn-kubernetes ignores rules beyond these.
 pub(super) const MAX_RULES: usize = 8_000;
 
-/// Annotations of an EgressFirewall that override the flags for the names in it.
+/// The prefix of annotations that override the flags for the names of an EgressFirewall.
 pub(super) const ANNOTATIONS: &str = "dnsnameresolver.network.openshift.io";
 
-/// A name in a Deny rule is kept at least this long after it was last in an answer: while an address is missing it is open.
+/// The least retention of a name in a Deny rule: traffic to an address that is missing in the set
+/// is not blocked.
 pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// An EgressFirewall.
+/// The relevant content of an EgressFirewall.
 #[derive(Clone, Debug)]
 pub(super) struct Firewall {
     pub(super) key: ObjectKey,
     pub(super) about: ObjectReference,
     pub(super) namespace: Namespace,
-    /// Its names in the order in which they are left out: the last first, and those of Deny rules last.
+    /// Its names in the order in which they are left out: from the last to the first, with those of
+    /// Deny rules at the end.
     pub(super) order: Arc<[DnsName]>,
-    /// Of all its names, whatever the rules.
+    /// The retention by the annotations.
     terms: RetentionPolicy,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     pub(super) names: Box<[(DnsName, Uses)]>,
     pub(super) faults: Faults,
 }
 
-/// In which rules of an EgressFirewall a name stands.
+/// The kinds of rules of an EgressFirewall that use a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Uses {
     pub(super) allowed: bool,
@@ -90,7 +92,7 @@ impl Firewall {
             order.into_iter().rev().partition(|name| is_denied(name));
         order.extend(denied);
         let mut about = object.object_ref(&());
-        // The Event is about the object and not about one version of it.
+        // The Event is about the object, not about one of its versions.
         about.resource_version = None;
         Self {
             key: ObjectKey::of(object),
@@ -103,7 +105,7 @@ impl Firewall {
         }
     }
 
-    /// The terms of a name that stands in these rules.
+    /// The retention of a name in these kinds of rules.
     pub(super) fn terms_of(&self, uses: Uses) -> RetentionPolicy {
         let retain = self.terms.retain;
         RetentionPolicy {
@@ -118,21 +120,21 @@ impl Firewall {
         }
     }
 
-    /// In which of its rules a name stands, if in any.
+    /// The kinds of its rules that use the name.
     pub(super) fn uses(&self, name: &DnsName) -> Option<Uses> {
         let found = self.names.binary_search_by(|(known, _)| known.cmp(name));
         let (_, uses) = self.names.get(found.ok()?)?;
         Some(*uses)
     }
 
-    /// How many of its rules have no effect because of their names.
+    /// The number of rules without effect because of their names.
     pub(super) fn refused(&self) -> usize {
         let refused = self.faults.get(Fault::NameRefused);
         refused.map_or(0, |subjects| subjects.count)
     }
 }
 
-/// The flags, overridden by the annotations as far as these may go.
+/// The flags, overridden by the annotations within the ceilings.
 fn annotated(
     object: &EgressFirewall,
     rules: &RetentionRules,
@@ -165,7 +167,7 @@ fn annotated(
     }
 }
 
-/// What is wrong with a name, without a text that somebody wrote as it is.
+/// The error of a name, without the name's own text.
 fn why(error: &NameError) -> String {
     match error {
         NameError::Label(label) => NameError::Label(quoted(label)).to_string(),

@@ -1,11 +1,11 @@
-//! What limits leave out of the names of rules, told to the authors of the rules.
+//! Reports names that limits leave out to the authors of the rules.
 
 use tokio::time::Instant;
 
 use super::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules};
 use crate::notices::{Kind, LeftOut};
 
-/// Tells the authors of the rules, unless the same was told a while ago.
+/// Reports to the authors of the rules, unless the same was reported lately.
 pub(super) fn tell(
     teller: &mut NameEvents,
     rule_events: &mut RuleEvents,
@@ -23,8 +23,8 @@ pub(super) fn tell(
         Kind::DeniedAddresses => {
             let note = || {
                 format!(
-                    "{name}, which a rule denies, has more addresses than are kept: those that are left out are open. A Deny rule by name is \
-                     no barrier to a pod that asks for many names"
+                    "{name}, which a rule denies, has more addresses than are kept: traffic to the others is not blocked. A Deny rule by name is \
+                     no barrier to a pod that queries many names"
                 )
             };
             let reason = "DeniedAddressesLeftOut";
@@ -33,8 +33,8 @@ pub(super) fn tell(
         Kind::NewNames => {
             let note = || {
                 format!(
-                    "clients asked for more new names under {name} than are taken in (--new-names-rate, --new-names-burst): names beyond \
-                     that are left out until they are asked for again"
+                    "clients queried more new names under {name} than the rate allows (--new-names-rate, --new-names-burst): names beyond \
+                     that are left out until they are queried again"
                 )
             };
             let reason = "NewNamesRefused";
@@ -73,7 +73,7 @@ mod tests {
         let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
         let now = Instant::now();
         tell(&mut teller, &mut rule_events, &rules, &left_out, now);
-        // Where there is no room for it, it is told later.
+        // While the reporter is full, the report waits.
         assert!(reporter.report(ObjectReference::default(), Severity::Normal, "Test", ""));
         rule_events.speak(&rules, &BTreeSet::new()).await;
         assert_eq!(reports.try_next().map(|it| it.reason), Some("Test"));

@@ -1,4 +1,4 @@
-//! Complete lists of the EgressFirewalls, made when some went.
+//! Complete lists of the EgressFirewalls, made after some disappeared.
 
 use std::{collections::BTreeSet, future::pending, pin::Pin};
 
@@ -7,14 +7,14 @@ use runtime::store::{ObjectKey, Scope, Store, StoreError};
 use tokio::time::{Duration, Instant, sleep_until};
 use tracing::warn;
 
-/// A list that failed is made again after this.
+/// The wait after a failed list.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// A list under way: when it was begun, and what came of it.
+/// A list in progress: its start and its result.
 type Listing =
     Pin<Box<dyn Future<Output = (Instant, Result<BTreeSet<ObjectKey>, StoreError>)> + Send>>;
 
-/// Makes them, one at a time.
+/// Makes the lists, one at a time.
 pub(super) struct Lists<S> {
     store: S,
     under_way: Option<Listing>,
@@ -30,7 +30,8 @@ impl<S: Store> Lists<S> {
         }
     }
 
-    /// The next list, which is begun when it is `due`, with when that was. Cancelled, it goes on with the next call.
+    /// The result of the next list with the time of its start. The list begins when it is `due`. If
+    /// this call is cancelled, the list continues in the next one.
     pub(super) async fn next(&mut self, due: Option<Instant>) -> (BTreeSet<ObjectKey>, Instant) {
         loop {
             if let Some(listing) = &mut self.under_way {
@@ -39,7 +40,7 @@ impl<S: Store> Lists<S> {
                 match listed {
                     Ok(keys) => return (keys, began),
                     Err(error) => {
-                        warn!(%error, "EgressFirewalls went, and a list does not tell whether they are there");
+                        warn!(%error, "EgressFirewalls disappeared, and listing them failed: their names are held until a list succeeds");
                         self.not_before = Instant::now() + RETRY;
                     }
                 }

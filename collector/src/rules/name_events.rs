@@ -1,4 +1,4 @@
-//! Tells the authors of rules what happens to the names in them, once in a while and not of every name.
+//! Reports to the authors of rules about the names in them, with a limit on names and frequency.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,21 +10,23 @@ use proto::api::DnsName;
 use runtime::kube_events::{Reporter, Severity};
 use tokio::time::Instant;
 
-/// What was told is forgotten this often. The reporter does not repeat what it said a shorter time ago.
+/// How often the names that were reported are forgotten. The reporter does not repeat an Event
+/// within a shorter time.
 pub(super) const AGAIN: Duration = Duration::from_secs(600);
 
-/// So many names are told of within [`AGAIN`], of each kind in each namespace: what a tenant can cause of one kind silences neither
-/// another kind nor another tenant.
+/// The most names reported within [`AGAIN`], of each kind in each namespace. So a tenant who causes
+/// one kind of report silences neither another kind nor another tenant.
 pub(super) const MAX_TOLD: usize = 64;
 
-/// Of the EgressFirewalls that use a name so many are told at once: the others are told the next time.
+/// The most EgressFirewalls with the name that get a report at once: the others follow the next
+/// time.
 const MAX_ABOUT: usize = 8;
 
-/// Tells the authors.
+/// Reports to the authors.
 #[derive(Debug)]
 pub(super) struct NameEvents {
     reporter: Reporter,
-    /// The names by kind and namespace.
+    /// The reported names by kind and namespace.
     told: HashMap<(&'static str, Option<String>), HashSet<DnsName>>,
     forget_at: Instant,
 }
@@ -38,8 +40,9 @@ impl NameEvents {
         }
     }
 
-    /// Tells some of the EgressFirewalls `about` that use the name, unless the same was told a while ago. `reason` is that of the Event,
-    /// and `kind` tells apart what has the same.
+    /// Reports to some of the EgressFirewalls `about` that use the name, unless the same was
+    /// reported lately. `reason` is that of the Event. `kind` separates reports with the same
+    /// reason.
     pub(super) fn tell<'a>(
         &mut self,
         name: &DnsName,

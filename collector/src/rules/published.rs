@@ -1,4 +1,5 @@
-//! The rules as they are published, held against what all of them together say.
+//! Test: the rules as they are published change by change, compared with all EgressFirewalls
+//! together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +20,13 @@ use super::{
 };
 use crate::clients::{Clients, Namespace};
 
-/// The rules, and what was published of them.
+/// The rules, and the published names.
 #[derive(Default)]
 pub(super) struct Published {
     rules: Rules,
     wanted: Wanted,
     overview: Overview,
-    /// What a reader has that looks at changes alone.
+    /// The state of a reader that applies only changes.
     read: Read,
     seen: Version,
 }
@@ -34,7 +35,7 @@ pub(super) struct Published {
 struct Read {
     names: BTreeMap<DnsName, RetentionPolicy>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// On which terms each namespace pays for a name, where these are not the longest.
+    /// The retention by which a namespace is charged for a name, where it is not the longest.
     own_terms: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
     order: BTreeMap<Namespace, Arc<[DnsName]>>,
     absent: BTreeMap<DnsName, bool>,
@@ -62,7 +63,7 @@ impl Published {
         }
     }
 
-    /// Publishes, and returns the names of EgressFirewalls that are there.
+    /// Publishes, and returns the names of existing EgressFirewalls.
     pub(super) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
         self.publish();
         let names = self.wanted.names.iter();
@@ -72,7 +73,7 @@ impl Published {
             .collect()
     }
 
-    /// Publishes, and returns the names of EgressFirewalls that went.
+    /// Publishes, and returns the names of EgressFirewalls that disappeared.
     pub(super) fn absent(&mut self) -> BTreeMap<DnsName, bool> {
         self.publish();
         self.wanted.absent.clone()
@@ -136,7 +137,7 @@ impl Published {
         assert_eq!((names, order), (&self.wanted.names, &self.wanted.order));
     }
 
-    /// What all EgressFirewalls together say.
+    /// The names of all EgressFirewalls together, computed from scratch.
     fn together(&self) -> Read {
         let mut all = Read::default();
         let mut terms_of: BTreeMap<DnsName, Vec<(Namespace, RetentionPolicy)>> = BTreeMap::new();
@@ -226,9 +227,9 @@ enum Step {
         &'static [(&'static str, &'static str)],
     ),
     Remove(usize),
-    /// A list is made, that lacks what went.
+    /// A list that lacks the EgressFirewalls that disappeared.
     List,
-    /// All that went can be seen again, and cannot be read.
+    /// All that disappeared exist again, but cannot be decoded.
     Keep,
     /// A new list has these namespaces as they were applied last.
     Reset(Vec<usize>),

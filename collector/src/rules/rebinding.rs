@@ -1,5 +1,5 @@
-//! Answers for wanted names with addresses that the guards refuse, as in DNS rebinding: counted, and told to the authors of the
-//! rules that want the names.
+//! Counts answers for wanted names with addresses that the guards refuse, as in DNS rebinding, and
+//! reports them to the authors of the rules.
 
 use proto::api::DnsName;
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{name_events::NameEvents, rule_set::Rules};
 use crate::{guards::advice, notices::Rebinding};
 
-/// Tells the authors of an attempt, unless the same was told a while ago.
+/// Reports an attempt to the authors, unless the same was reported lately.
 pub(super) fn tell(teller: &mut NameEvents, rules: &Rules, rebinding: &Rebinding, now: Instant) {
     let Rebinding { name, reason, .. } = rebinding;
     for wanted in [Some(name.clone()), name.wildcard()].into_iter().flatten() {
@@ -17,15 +17,15 @@ pub(super) fn tell(teller: &mut NameEvents, rules: &Rules, rebinding: &Rebinding
     }
 }
 
-/// The name in the rule, since who owns a zone can make up any number under a wildcard.
+/// Has the name of the rule: the owner of a zone can make up any number of names under a wildcard.
 fn note(wanted: &DnsName, reason: &str) -> String {
     let what = match wanted.is_wildcard() {
         true => "a name under ",
         false => "",
     };
     let note = format!(
-        "{what}{wanted} was answered with an address that no rule opens ({reason}): it is left out. Either the name is \
-         served wrongly, or its owner tries to reach what is not his (DNS rebinding)"
+        "an answer for {what}{wanted} has an address that no rule opens ({reason}): the address is left out. Either the zone is \
+         misconfigured, or its owner tries to reach addresses that are not his (DNS rebinding)"
     );
     match advice(reason) {
         Some(advice) => format!("{note}. For an administrator: {advice}"),

@@ -1,5 +1,5 @@
-//! Tells the authors of EgressFirewalls what is wrong with them: when it changes, and again while it is so, as the API
-//! server forgets Events after an hour.
+//! Reports the faults of EgressFirewalls to their authors: when they change, and repeatedly, as the
+//! API server forgets Events after an hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use tokio::time::sleep_until;
 use super::rule_set::Rules;
 use crate::namespaces::NamespaceQuota;
 
-/// The note of what cannot be read.
-const UNREADABLE: &str = "it cannot be read: its names are not known, and DNSNameResolvers that no rule is known to use are kept until it can";
+/// The note for an object that cannot be decoded.
+const UNREADABLE: &str = "the collector cannot read it: its names are unknown, and DNSNameResolvers without a known rule are kept until it is corrected";
 
-/// What is to be said.
+/// The Events to be raised.
 #[derive(Debug)]
 pub(super) struct RuleEvents {
     reporter: Reporter,
     pending: PendingReports<ObjectKey>,
-    /// EgressFirewalls whose namespace went over its limits, with these limits, until that is said.
+    /// EgressFirewalls whose namespace exceeded its quota, with that quota, until that is reported.
     over_limit: BTreeMap<ObjectKey, NamespaceQuota>,
 }
 
@@ -34,12 +34,12 @@ impl RuleEvents {
         }
     }
 
-    /// There is something new to say of these.
+    /// The faults of these changed.
     pub(super) fn changed(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
         self.pending.extend(keys);
     }
 
-    /// The namespace of these went over its limits.
+    /// The namespace of these exceeded its quota.
     pub(super) fn over_limit(&mut self, keys: Vec<ObjectKey>, quota: NamespaceQuota) {
         for key in &keys {
             self.over_limit.insert(key.clone(), quota);
@@ -47,8 +47,8 @@ impl RuleEvents {
         self.pending.extend(keys);
     }
 
-    /// Waits until there is something to say, and says it. Cancelled, it has said nothing. `unreadable` are those that were
-    /// never known and cannot be read.
+    /// Waits until there is something to report, and reports it. If cancelled, it has reported
+    /// nothing. `unreadable` are those that never could be decoded.
     pub(super) async fn speak(&mut self, rules: &Rules, unreadable: &BTreeSet<ObjectKey>) {
         sleep_until(self.pending.due()).await;
         let (reporter, over_limit) = (&self.reporter, &mut self.over_limit);
@@ -70,7 +70,7 @@ impl RuleEvents {
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
             let over = over_limit.get(key).map(|quota| self::over_limit(*quota));
             let mut notes: Vec<_> = faults.chain(over).collect();
-            // While there is room for one alone, it shall not be the same each time.
+            // Shuffled: if there is room for only one, it must not be the same each time.
             fastrand::shuffle(&mut notes);
             let mut notes = notes.into_iter();
             let are_taken = notes.all(|note| warn(firewall.about.clone(), note));
@@ -82,12 +82,13 @@ impl RuleEvents {
     }
 }
 
-/// The reason and the note of a namespace over its limits. They are the same each time, so the reporter repeats them rarely.
+/// The reason and the note for a namespace over its quota. They are constant, so the reporter
+/// repeats them rarely.
 fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
     let note = format!(
-        "this namespace has more than the {addresses} addresses or {names} names that it may have (--max-addresses-per-namespace, \
-         --max-names-per-namespace, annotations of the Namespace), or all namespaces together have too many addresses (--max-addresses, --etcd-quota): \
-         names of its rules are left out, the last first, and names that its pods ask for under wildcards"
+        "this namespace exceeds its limit of {addresses} addresses or {names} names (--max-addresses-per-namespace, \
+         --max-names-per-namespace, annotations of the Namespace), or all namespaces together exceed --max-addresses or 3/8 of --etcd-quota. \
+         Names of its rules are left out, the last first, and names that its pods query under wildcards"
     );
     ("LimitExceeded", note)
 }

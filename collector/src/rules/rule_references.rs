@@ -1,21 +1,20 @@
-//! Which rules use a name, for who asks.
+//! Which rules use a name, for `explain`.
 
 use proto::api::DnsName;
 use runtime::store::ObjectKey;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-/// So many EgressFirewalls are named for each name; the others are counted.
+/// The most EgressFirewalls listed for each name; the others are counted.
 pub(super) const MOST: usize = 100;
 
-/// Who wants to know which rules use these very names, and where to send that, in their order.
+/// A request for the rules that use exactly these names; the answer has the same order.
 #[derive(Debug)]
 pub struct UsesAsked {
-    /// The names, as they stand in rules.
+    /// The names, as rules have them.
     pub names: Vec<DnsName>,
     /// Only the rules of this namespace.
     pub namespace: Option<String>,
-    /// Where to send it.
     pub answer: oneshot::Sender<Vec<NameUses>>,
 }
 
@@ -24,10 +23,10 @@ pub struct UsesAsked {
 pub struct NameUses {
     /// At most 100 of them.
     pub rules: Vec<RuleUse>,
-    /// How many more there are.
+    /// The number of further ones.
     #[serde(rename = "moreRules")]
     pub more: usize,
-    /// How many are left out since they are of other namespaces.
+    /// The number of those in other namespaces, which are not listed.
     #[serde(rename = "rulesElsewhere")]
     pub elsewhere: usize,
 }
@@ -36,10 +35,9 @@ pub struct NameUses {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleUse {
-    /// Which it is.
     pub egress_firewall: ObjectKey,
-    /// The name stands in an Allow rule of it.
+    /// An Allow rule has the name.
     pub allowed: bool,
-    /// The name stands in a Deny rule of it.
+    /// A Deny rule has the name.
     pub denied: bool,
 }

@@ -1,4 +1,4 @@
-//! The rules of all EgressFirewalls. A change of one of them costs by its own names.
+//! The rules of all EgressFirewalls. Changing one of them costs time only for its own names.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,30 +21,28 @@ use super::{
 };
 use crate::clients::{Clients, Namespace};
 
-/// The EgressFirewalls.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: RetentionRules,
-    /// Gives each namespace a number.
+    /// Assigns numbers to namespaces.
     clients: Clients,
     firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
-    /// Those that went.
     pub(super) absences: Absences,
-    /// The names in all of them.
+    /// The users of each name.
     users: HashMap<DnsName, Users>,
-    /// What is to be looked at by the next [`Rules::settle`].
+    /// The changes for the next [`Rules::settle`].
     changed: Changed,
-    /// How many rules have no effect because of their names.
+    /// The number of rules without effect because of their names.
     refused: usize,
 }
 
-/// What changed since the last look.
+/// Changes since the last call.
 #[derive(Debug, Default)]
 struct Changed {
     names: BTreeSet<DnsName>,
-    /// EgressFirewalls that came, changed or went.
+    /// EgressFirewalls that were added, changed or removed.
     firewalls: BTreeSet<ObjectKey>,
-    /// Of these those whose faults are others than before.
+    /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,
 }
 
@@ -68,7 +66,6 @@ impl Rules {
         self.put(Arc::new(firewall));
     }
 
-    /// The EgressFirewall is there.
     fn put(&mut self, firewall: Arc<Firewall>) {
         let key = firewall.key.clone();
         if let Some(away) = self.absences.remove(&key) {
@@ -92,7 +89,7 @@ impl Rules {
         }
     }
 
-    /// These are all there are, and what is known of those that cannot be read.
+    /// Replaces all EgressFirewalls. Those that cannot be decoded keep their last known state.
     pub(super) fn reset(
         &mut self,
         objects: &[EgressFirewall],
@@ -111,7 +108,7 @@ impl Rules {
         }
     }
 
-    /// These are there and cannot be read: what was known of them holds.
+    /// These exist but cannot be decoded: their last known state applies.
     pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
         for key in unreadable {
             if let Some(firewall) = self.absences.remove(key) {
@@ -120,7 +117,7 @@ impl Rules {
         }
     }
 
-    /// The names have this EgressFirewall among those that have them in rules.
+    /// Adds this EgressFirewall to the users of its names.
     fn enter(&mut self, firewall: &Arc<Firewall>, is_away: bool) {
         for (name, uses) in &firewall.names {
             let users = self.users.entry(name.clone()).or_default();
@@ -136,7 +133,7 @@ impl Rules {
         }
     }
 
-    /// Those of its names do not have this EgressFirewall any more.
+    /// Removes this EgressFirewall from the users of the names that `is_left` selects.
     fn leave(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
         for (name, _) in firewall.names.iter().filter(|(name, _)| is_left(name)) {
             if let Some(users) = self.users.get_mut(name) {
@@ -149,7 +146,7 @@ impl Rules {
         }
     }
 
-    /// Says what changed since the last call. Returns whether anything did.
+    /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
         for firewall in self.absences.take_changed() {
             let key = &firewall.key;
@@ -200,7 +197,8 @@ impl Rules {
         })
     }
 
-    /// The names of a namespace, in the order in which they are left out. Those of an EgressFirewall that went count until that is believed.
+    /// The names of a namespace, in the order in which they are left out. Those of an
+    /// EgressFirewall that disappeared count until its absence is accepted.
     fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
         let present = self.in_namespace(namespace).map(|(_, firewall)| firewall);
         let all = present.chain(self.absences.in_namespace(namespace));
@@ -209,7 +207,7 @@ impl Rules {
         match orders.as_slice() {
             [] => None,
             [order] => Some(Arc::clone(order)),
-            // A folder may have several of a namespace.
+            // A folder may have several in one namespace.
             orders => {
                 let all = orders.iter().rev().flat_map(|order| order.iter());
                 Some(all.cloned().collect())
@@ -222,7 +220,8 @@ impl Rules {
         firewalls.take_while(move |(key, _)| key.namespace == namespace)
     }
 
-    /// Shows what changed of EgressFirewalls since the last call, and returns those whose faults did.
+    /// Updates the overview by the changes since the last call, and returns the EgressFirewalls
+    /// whose faults changed.
     pub(super) fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         let changed = std::mem::take(&mut self.changed);
         overview.egress_firewalls = self.firewalls.len();
@@ -252,7 +251,7 @@ impl Rules {
         self.users.get(name).into_iter().flat_map(Users::present)
     }
 
-    /// The EgressFirewalls with rules for these very names.
+    /// The EgressFirewalls with rules for exactly these names.
     pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
         let namespace = asked.namespace.as_deref();
         let is_asked = |key: &ObjectKey| namespace.is_none_or(|asked| key.namespace == asked);
@@ -275,12 +274,12 @@ impl Rules {
         asked.names.iter().map(uses).collect()
     }
 
-    /// The EgressFirewalls with rules for this very name.
+    /// The EgressFirewalls with rules for exactly this name.
     pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
         self.users(name).map(|user| &user.firewall.about)
     }
 
-    /// The EgressFirewalls that deny this very name.
+    /// The EgressFirewalls with Deny rules for exactly this name.
     pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
         let denying = self.users(name).filter(|user| user.terms.denied);
         denying.map(|user| &user.firewall.about)
@@ -291,20 +290,17 @@ impl Rules {
         self.firewalls.values()
     }
 
-    /// The EgressFirewalls of a namespace.
     pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
         let name = self.clients.name(namespace);
         let own = self.in_namespace(&name).map(|(key, _)| key.clone());
         own.collect()
     }
 
-    /// Those that have faults.
     pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {
         let faults = self.firewalls.iter().map(|(key, f)| (key, &f.faults));
         faults.filter(|(_, faults)| !faults.is_empty())
     }
 
-    /// How many rules have no effect because of their names.
     pub(super) fn refused(&self) -> usize {
         self.refused
     }

@@ -1,10 +1,10 @@
-//! On which terms the addresses of a name are kept.
+//! The retention of a name's addresses.
 
 use std::time::Duration;
 
 use crate::{clients::Namespace, state::Limits};
 
-/// On which terms the addresses of a name are kept: of all EgressFirewalls that use it the largest.
+/// The retention of a name's addresses: the longest of all EgressFirewalls that use it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RetentionPolicy {
     /// `--grace`, or the annotation `…/grace`.
@@ -13,31 +13,32 @@ pub struct RetentionPolicy {
     pub min_ttl: Duration,
     /// `--retain`, or the annotation `…/retain`.
     pub retain: Duration,
-    /// It stands in an Allow rule.
+    /// An Allow rule uses it.
     pub allowed: bool,
-    /// It stands in a Deny rule.
+    /// A Deny rule uses it.
     pub denied: bool,
 }
 
-/// Terms of namespaces that have a name which others have on longer terms.
+/// The retention of namespaces for a name that others keep for longer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnRetention {
-    /// The times alone.
+    /// The times only.
     pub terms: RetentionPolicy,
-    /// The namespaces, in order; one at least.
+    /// Sorted; at least one.
     pub namespaces: Box<[Namespace]>,
 }
 
-/// What the flags say of terms, and how far annotations may go.
+/// The default retention, and the ceilings of annotations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RetentionRules {
-    /// Where no annotation says anything.
+    /// Without annotations.
     pub defaults: RetentionPolicy,
-    /// Annotations say no more than this.
+    /// The largest values of annotations.
     pub ceilings: Ceilings,
 }
 
-/// The largest values of annotations: what one namespace says of a name holds for all that use it.
+/// The largest values of annotations. They matter because one namespace's annotation applies to all
+/// that use the name.
 #[derive(Clone, Copy, Debug)]
 pub struct Ceilings {
     /// `--max-grace`.
@@ -59,7 +60,7 @@ impl Default for Ceilings {
 }
 
 impl RetentionPolicy {
-    /// The bounds for a name on these terms.
+    /// The limits of a name with this retention.
     pub fn limits(&self, base: &Limits) -> Limits {
         Limits {
             grace: self.grace,
@@ -69,7 +70,7 @@ impl RetentionPolicy {
         }
     }
 
-    /// The times alone: as if no rule allowed or denied the name.
+    /// The times only, as if no rule allowed or denied the name.
     pub(super) fn times(self) -> Self {
         Self {
             allowed: false,
@@ -78,7 +79,7 @@ impl RetentionPolicy {
         }
     }
 
-    /// The largest of both.
+    /// The longest of both.
     pub(crate) fn join(self, other: Self) -> Self {
         Self {
             grace: self.grace.max(other.grace),

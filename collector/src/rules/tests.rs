@@ -45,7 +45,7 @@ fn texts(rules: &mut Published) -> Vec<String> {
     rules.settle().keys().map(ToString::to_string).collect()
 }
 
-/// What is wrong with the EgressFirewall of a namespace.
+/// The faults of the EgressFirewall of a namespace.
 fn notes(rules: &mut Published, namespace: &str) -> Vec<(Fault, String)> {
     rules.settle();
     rules.get(&key(namespace)).unwrap().faults.notes().collect()
@@ -174,7 +174,7 @@ fn annotations_override_the_flags_and_the_largest_wins() {
     };
     assert_eq!(terms("api.example.com"), (60, 1, 0));
     assert_eq!(terms("www.example.com"), (60, 5, 0));
-    let note = "1 annotations that are ignored, as they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
+    let note = "1 annotations that are ignored, since they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
     assert_eq!(
         notes(&mut rules, "a"),
         [(Fault::AnnotationIgnored, note.to_owned())]
@@ -200,7 +200,7 @@ fn an_annotation_says_no_more_than_an_administrator_allows() {
     assert_eq!(terms.grace, hours(1));
     assert_eq!(terms.min_ttl, Duration::from_secs(600));
     assert_eq!(terms.retain, hours(168));
-    let note = "2 annotations above what an administrator allows: grace: \"5000000000h\" (counts as 3600s), \
+    let note = "2 annotations above the administrator's maximum: grace: \"5000000000h\" (counts as 3600s), \
          min-ttl: \"24h\" (counts as 600s)";
     assert_eq!(
         notes(&mut rules, "a"),
@@ -257,7 +257,7 @@ fn rules_over_the_limit_are_ignored_and_counted_and_cost_no_more_than_the_limit(
             "42000 rules over the limit, which are ignored".to_owned()
         )]
     );
-    // The same again says nothing new.
+    // Applying the same again reports no change.
     rules.take_changed();
     rules.apply(&large);
     rules.settle();
@@ -281,7 +281,7 @@ fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
     assert_eq!(subjects.kept.len(), 100);
 }
 
-/// What is said until nothing is for a minute, and how many reports these are.
+/// The reports until there is none for a minute, and their number.
 async fn said(
     rule_events: &mut RuleEvents,
     rules: &Rules,

@@ -1,4 +1,4 @@
-//! The EgressFirewalls that have a name in their rules.
+//! The EgressFirewalls that use a name.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -10,22 +10,23 @@ use crate::{
     state::{MAX_OWN_TERMS, make_room},
 };
 
-/// The EgressFirewalls that have a name, in order.
+/// Sorted.
 #[derive(Debug, Default)]
 pub(super) struct Users(Vec<User>);
 
-/// An EgressFirewall that has the name. What is looked at of all users of a name stands here, and not behind a pointer.
+/// An EgressFirewall that uses the name. Fields that are read for all users of a name are here, and
+/// not behind a pointer.
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) firewall: Arc<Firewall>,
     pub(super) namespace: Namespace,
     pub(super) terms: RetentionPolicy,
-    /// The EgressFirewall went, and that is not believed yet.
+    /// The EgressFirewall disappeared, and its absence is not accepted yet.
     pub(super) is_away: bool,
 }
 
 impl Users {
-    /// The EgressFirewall has the name on these terms. Returns whether that is new.
+    /// Adds a user or changes its retention. Returns whether that is new.
     pub(super) fn insert(&mut self, user: User) -> bool {
         match self.find(&user.firewall.key) {
             Ok(at) => self.0.get_mut(at).is_some_and(|known| {
@@ -42,7 +43,6 @@ impl Users {
         }
     }
 
-    /// The EgressFirewall does not have the name any more.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         if let Ok(at) = self.find(key) {
             self.0.remove(at);
@@ -57,17 +57,15 @@ impl Users {
         self.0.is_empty()
     }
 
-    /// Those that are there.
     pub(super) fn present(&self) -> impl Iterator<Item = &User> {
         self.0.iter().filter(|user| !user.is_away)
     }
 
-    /// Those that went.
     pub(super) fn away(&self) -> impl Iterator<Item = &User> {
         self.0.iter().filter(|user| user.is_away)
     }
 
-    /// Their namespaces, in order.
+    /// Their namespaces, sorted.
     pub(super) fn namespaces(&self) -> Box<[Namespace]> {
         let mut namespaces: Vec<_> = self.present().map(|user| user.namespace).collect();
         namespaces.sort_unstable();
@@ -75,8 +73,9 @@ impl Users {
         namespaces.into()
     }
 
-    /// The terms of namespaces that others have longer ones than. Beyond the most that are told apart, the default ones come first, and then
-    /// those of most namespaces: so a few namespaces with odd terms do not make the others pay for longer ones.
+    /// The retention of namespaces that keep the name for less time than others. If there are too
+    /// many values, the default ones come first, and then those of the most namespaces. So a few
+    /// namespaces with unusual values do not cause charges for others.
     pub(super) fn own_terms(&self, defaults: RetentionPolicy) -> Option<Arc<[OwnRetention]>> {
         let longest = joined(self.present())?.times();
         if self.present().all(|user| user.terms.times() == longest) {
@@ -105,7 +104,7 @@ impl Users {
     }
 }
 
-/// The largest terms of all these.
+/// The longest retention of all these.
 pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<RetentionPolicy> {
     users.map(|user| user.terms).reduce(RetentionPolicy::join)
 }
@@ -120,7 +119,8 @@ mod tests {
     use crate::{clients::Clients, state::MAX_OWN_TERMS};
     use std::{collections::BTreeMap, time::Duration};
 
-    /// On which grace and retain namespaces with these annotations pay for a name, in seconds, where these are not the longest.
+    /// The grace and retain in seconds by which namespaces with these annotations are charged for a
+    /// name, where these are not the longest.
     fn own(of: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, [u64; 2]> {
         let clients = Clients::default();
         let mut terms = RetentionRules::default();
@@ -176,7 +176,7 @@ mod tests {
         let all = odd.iter().map(|(of, it)| (&***of, &it[..]));
         let all: Vec<_> = all.chain([("honest", &[][..])]).collect();
         let own = own(&all);
-        // The namespace without retain has the terms of the flags, too.
+        // The namespace without retain has that of the flags too.
         assert_eq!(own["honest"], [5, 0]);
         assert_eq!(own.len(), MAX_OWN_TERMS + 1);
     }

@@ -1,4 +1,4 @@
-//! What is wrong with an EgressFirewall, or is not as its author may think.
+//! The faults of an EgressFirewall.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,31 +7,31 @@ use std::{
 
 use runtime::inspect::text::quoted;
 
-/// How many names, or annotations, are kept of each fault; the others are counted.
+/// The most subjects kept for each fault; the others are counted.
 const MAX_KEPT: usize = 100;
 
-/// How many of them stand in a note, which has 1,024 bytes.
+/// The most subjects in a note, which has 1,024 bytes.
 const MAX_NAMED: usize = 4;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Fault {
-    /// No DNSNameResolver can bear the name of a rule: the rule has no effect.
+    /// No DNSNameResolver can have the name of a rule: the rule has no effect.
     NameRefused,
-    /// A Deny rule has a name: an address is open until it was seen in an answer.
+    /// A Deny rule has a name: traffic to an address is not blocked until an answer had it.
     DenyRuleByName,
-    /// A name stands in an Allow and in a Deny rule of the same EgressFirewall.
+    /// A name is in an Allow rule and in a Deny rule of the same EgressFirewall.
     AllowedAndDenied,
     /// An annotation is no duration.
     AnnotationIgnored,
-    /// An annotation says more than the administrator allows.
+    /// An annotation exceeds the administrator's ceiling.
     AnnotationClamped,
-    /// There are more rules than count.
+    /// There are more rules than ovn-kubernetes applies.
     TooManyRules,
 }
 
 impl Fault {
-    /// The reason of an Event.
+    /// The reason of the Event.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NameRefused => "NameRefused",
@@ -43,24 +43,26 @@ impl Fault {
         }
     }
 
-    /// Whether a subject of [`Fault::NameRefused`] is a rule with this text for its name.
+    /// Whether a subject of [`Fault::NameRefused`] is a rule with this text as its name.
     pub fn is_about(subject: &str, text: &str) -> bool {
         let rest = subject.strip_prefix(quoted(text).as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
 
-    /// What it means, in words that its subjects follow.
+    /// The explanation, which the subjects follow.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::NameRefused => "rules without effect, as no DNSNameResolver can have the name",
+            Self::NameRefused => {
+                "rules without effect, since no DNSNameResolver can have their names"
+            }
             Self::DenyRuleByName => {
-                "Deny rules by name, whose addresses are open until they were seen in an answer"
+                "Deny rules by name, which block an address only after it was in an answer"
             }
-            Self::AllowedAndDenied => "names that stand in an Allow and in a Deny rule",
+            Self::AllowedAndDenied => "names in both an Allow and a Deny rule",
             Self::AnnotationIgnored => {
-                "annotations that are ignored, as they are no durations such as 30s"
+                "annotations that are ignored, since they are no durations such as 30s"
             }
-            Self::AnnotationClamped => "annotations above what an administrator allows",
+            Self::AnnotationClamped => "annotations above the administrator's maximum",
             Self::TooManyRules => "rules over the limit, which are ignored",
         }
     }
@@ -70,12 +72,11 @@ impl Fault {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Faults(BTreeMap<Fault, Subjects>);
 
-/// What a fault is about.
+/// The subjects of a fault.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Subjects {
-    /// How many there are.
     pub count: usize,
-    /// At most 100 of them, one line each, in which nothing needs to be escaped but for HTML.
+    /// At most 100 of them, one line each, which need escaping for HTML only.
     pub kept: BTreeSet<String>,
 }
 
@@ -88,27 +89,25 @@ impl Faults {
         }
     }
 
-    /// So many things of the kind, none of which has a name.
+    /// Adds subjects without a name.
     pub(super) fn count(&mut self, fault: Fault, count: usize) {
         self.0.entry(fault).or_default().count += count;
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What one fault is about, if there is that fault.
+    /// The subjects of one fault, if there is that fault.
     pub fn get(&self, fault: Fault) -> Option<&Subjects> {
         self.0.get(&fault)
     }
 
-    /// All faults.
     pub fn iter(&self) -> impl Iterator<Item = (Fault, &Subjects)> {
         self.0.iter().map(|(fault, subjects)| (*fault, subjects))
     }
 
-    /// What is said of each fault. It changes when what it is about does.
+    /// A note for each fault. It changes when the subjects do.
     pub fn notes(&self) -> impl Iterator<Item = (Fault, String)> {
         self.iter().map(|(fault, subjects)| {
             let note = format!("{} {}{subjects}", subjects.count, fault.meaning());
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!(fault.reason(), "NameRefused");
         assert_eq!(
             note,
-            "1000 rules without effect, as no DNSNameResolver can have the name: \
+            "1000 rules without effect, since no DNSNameResolver can have their names: \
              \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
         );
         let subjects = faults.get(Fault::NameRefused).unwrap();

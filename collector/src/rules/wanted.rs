@@ -1,4 +1,4 @@
-//! The names in use, and which of them changed lately: whoever saw an earlier version looks at these alone.
+//! The names in use, and their latest changes: a reader of an earlier version needs only these.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,31 +10,35 @@ use proto::api::DnsName;
 use super::{RetentionPolicy, terms::OwnRetention};
 use crate::clients::Namespace;
 
-/// So many changes are told one by one. Who saw none of the last so many looks at everything again.
+/// The most changes kept. A reader that missed more must read everything again.
 const MAX_CHANGES: usize = 1 << 16;
 
-/// The names in use. Until the first list of EgressFirewalls is there, nothing is known of what is not.
+/// The names in use. Before the first list of EgressFirewalls, a name that is not here may be in
+/// use.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Every name that a rule names and that can be an object; and until that is believed, those of EgressFirewalls that went.
+    /// Every name in a rule that an object can have, including those of EgressFirewalls whose
+    /// absence is not accepted yet.
     pub names: BTreeMap<DnsName, RetentionPolicy>,
-    /// Of each of them the namespaces that have it in a rule, in order.
+    /// The namespaces with the name in a rule, sorted.
     pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// Of those of them that namespaces have on different terms, those that are not the longest.
+    /// For names with different retentions, those that are not the longest.
     pub own_terms: BTreeMap<DnsName, Arc<[OwnRetention]>>,
-    /// Of each namespace its names, in the order in which they are left out if it has too much.
+    /// The names of each namespace, in the order in which they are left out if it exceeds its
+    /// quota.
     pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    /// Those of them that only EgressFirewalls have which went, with whether a complete list lacks all these.
+    /// Names of EgressFirewalls that disappeared only, with whether a complete list lacks all of
+    /// these.
     pub absent: BTreeMap<DnsName, bool>,
-    /// Whether the EgressFirewalls of the store are known, so that what is not in `names` is not in use.
+    /// Whether the EgressFirewalls of the store are known, so that a name that is not in `names` is
+    /// not in use.
     pub in_sync: bool,
-    /// There is an EgressFirewall that cannot be read and never could: its rules may have any name.
+    /// Some EgressFirewall never could be decoded: its rules may have any name.
     pub unknown_rules: bool,
-    /// What changed lately.
     pub changes: Changes,
 }
 
-/// What is known of a name in use.
+/// The state of a name in use.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct InUse {
     pub(super) terms: RetentionPolicy,
@@ -44,33 +48,32 @@ pub(super) struct InUse {
     pub(super) absent: Option<bool>,
 }
 
-/// The last changes of names in use.
+/// The latest changes of names in use.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     version: Version,
     last: VecDeque<RuleChange>,
 }
 
-/// How many changes there were. The default is that of whoever saw nothing yet.
+/// The number of changes. The default is for a reader that has seen none.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Version(u64);
 
-/// What changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RuleChange {
-    /// What stands in [`Wanted`] of this name, or that nothing does.
+    /// The entries of [`Wanted`] for this name, possibly removed.
     Name(DnsName),
     /// The order of the names of this namespace.
     Order(Namespace),
 }
 
 impl Changes {
-    /// The version as of now.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The changes after this version; `None` if they are not known any more, and everything may be another.
+    /// The changes after this version; `None` if they are no longer kept, so that everything may
+    /// differ.
     pub fn since(&self, seen: Version) -> Option<impl Iterator<Item = &RuleChange>> {
         let count = self.version.0.checked_sub(seen.0)?;
         let count = usize::try_from(count).ok()?;
@@ -88,12 +91,12 @@ impl Changes {
 }
 
 impl Wanted {
-    /// How many names stand in rules that are there.
+    /// The number of names in rules of existing EgressFirewalls.
     pub(super) fn present(&self) -> usize {
         self.names.len().saturating_sub(self.absent.len())
     }
 
-    /// What is known of the name from now on; `None`: it is not in use. Returns whether that is new.
+    /// Sets the state of a name; `None` if it is not in use. Returns whether that is new.
     pub(super) fn set(&mut self, name: &DnsName, in_use: Option<InUse>) -> bool {
         if self.get(name) == in_use {
             return false;
@@ -123,7 +126,7 @@ impl Wanted {
         })
     }
 
-    /// The order of a namespace's names from now on. Returns whether that is new.
+    /// Sets the order of a namespace's names. Returns whether that is new.
     pub(super) fn set_order(
         &mut self,
         namespace: Namespace,
@@ -138,7 +141,7 @@ impl Wanted {
     }
 }
 
-/// The value of the key from now on, if it has any.
+/// Sets or removes the value of the key.
 pub(super) fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     match value {
         Some(value) => map.insert(key.clone(), value),

@@ -1,4 +1,4 @@
-//! EgressFirewalls that go: which names are away, and until when.
+//! EgressFirewalls that disappear: which names are absent, and until when.
 
 use super::*;
 use crate::rules::{
@@ -34,7 +34,7 @@ fn keys(namespaces: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectKey> {
     namespaces.map(|i| key(&namespace(i))).collect()
 }
 
-/// One EgressFirewall that went is there again.
+/// One EgressFirewall that disappeared is there again.
 fn comes_back(rules: &mut Published, i: usize, now: Instant) {
     rules.apply(&firewall(&namespace(i), &[&name(i)]));
     update_limit(rules, now);
@@ -44,7 +44,7 @@ fn update_limit(rules: &mut Published, now: Instant) {
     rules.update_limit(now);
 }
 
-/// So many of 100 went at once, and a list lacks them 5 s later.
+/// So many of 100 disappear at once, and a list lacks them 5 s later.
 fn rules_without(gone: usize, start: Instant) -> Published {
     let mut rules = rules(100);
     for i in 0..gone {
@@ -56,7 +56,7 @@ fn rules_without(gone: usize, start: Instant) -> Published {
     rules
 }
 
-/// The names that are away, with whether a list says so.
+/// The absent names, with whether a list lacks them.
 fn absent(rules: &mut Published) -> Vec<(String, bool)> {
     let absent = rules.absent().into_iter();
     absent
@@ -85,7 +85,7 @@ fn up_to_three_that_go_are_believed_once_a_later_list_lacks_them() {
         }
         assert_eq!(rules.absences.next_list(), Some(start + seconds(5)));
         let rest = keys(count..3);
-        // One that was begun before says nothing.
+        // A list that began earlier says nothing.
         rules.absences.list(&rest, start + seconds(4));
         assert_eq!(absent(&mut rules).len(), count);
         rules.absences.list(&rest, start + seconds(5));
@@ -178,7 +178,7 @@ fn a_name_that_another_egress_firewall_has_is_not_away_and_one_that_an_edit_drop
     rules.remove(&key(&namespace(0)), start);
     assert_eq!(absent(&mut rules), []);
     rules.apply(&firewall(&namespace(1), &[]));
-    // The one that went had it, and nothing is known of that one yet.
+    // The EgressFirewall that disappeared had it, and no list has covered that one yet.
     assert_eq!(absent(&mut rules), [(name(0), false)]);
 }
 
