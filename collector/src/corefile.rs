@@ -1,11 +1,11 @@
-//! Corefiles of a CoreDNS that is to stream to the collector.
+//! Corefiles of CoreDNS servers that should stream to the collector.
 //!
-//! - `lex`, `parse`: server blocks and directives, with where they stand.
-//! - `look`: which blocks answer for names outside of the cluster, whether they stream, and what hides names.
-//! - `patch`: the `dnstap` line put in or taken out; all else stays as it is, byte for byte.
-//! - `render`: a Corefile of named servers with zones and upstreams.
-//! - `config_map`: the same for the ConfigMap that holds it.
-//! - [`live`]: the Corefile in the cluster, looked at whenever it changes.
+//! - `lex`, `parse`: server blocks and directives, with their positions.
+//! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
+//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
+//! - `render`: generates a Corefile from named servers with zones and upstreams.
+//! - `config_map`: the ConfigMap that holds a Corefile.
+//! - [`live`]: checks the Corefile in the cluster whenever it changes.
 
 pub mod args;
 mod config_map;
@@ -34,10 +34,10 @@ pub use self::{
     render::{RenderError, Servers},
 };
 
-/// Does what `collector corefile` is told. Returns whether nothing was found to be wrong.
+/// Runs `collector corefile`. Returns whether no fault was found.
 ///
 /// # Errors
-/// [`UsageError`] for a text that is no Corefile, with the line; what cannot be read or written.
+/// [`UsageError`] for a text that is no Corefile, with the line; failures to read or write.
 pub fn run(args: CorefileArgs) -> anyhow::Result<bool> {
     match args.action {
         CorefileAction::Patch(patch) => {
@@ -79,14 +79,14 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
         let cluster_dns = args.cluster_dns.as_deref();
         usage(forward_to_cluster(&corefile, &scope, cluster_dns))?
     } else if !lines.is_empty() {
-        // The last first: a line is added in front of the others.
+        // In reverse: each line is inserted in front of the others.
         usage(lines.iter().rev().try_fold(corefile, change))?
     } else if args.remove {
         usage(remove(&corefile, None))?
     } else {
         return Err(UsageError("--dnstap is missing".to_owned()).into());
     };
-    // What is said of a node-local cache is that it has no dnstap.
+    // Not for a node-local cache: it has no dnstap, so the only finding would be its absence.
     if !args.remove && !args.node_local {
         for finding in usage(findings(&output, &lines, 1, &scope, &imports))? {
             let _closed = writeln!(io::stderr(), "{finding}");
@@ -98,7 +98,7 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     Ok(output)
 }
 
-/// The Corefile of an input, and where its imports are.
+/// The Corefile of an input, and the location of its imports.
 fn open(input: &str, args: &InputArgs) -> anyhow::Result<(String, Imports)> {
     if args.configmap {
         let (corefile, files) = usage(config_map::read(input))?;
@@ -126,7 +126,7 @@ fn read(file: Option<&Path>) -> anyhow::Result<String> {
         }
     }
     if text.trim().is_empty() {
-        bail!("there is nothing in it");
+        bail!("the file is empty: give a Corefile");
     }
     Ok(text)
 }

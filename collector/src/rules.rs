@@ -72,7 +72,7 @@ const MAX_AT_ONCE: usize = 1000;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that can be no DNSNameResolver";
+    gauge "collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that no DNSNameResolver can have";
 }
 
 /// The names that these EgressFirewalls use.
@@ -229,7 +229,7 @@ impl State {
                 self.unreadable = keys;
             }
             Event::OutOfSync(reason) => {
-                warn!(%reason, "EgressFirewalls cannot be read; the names in use stay as they are");
+                warn!(%reason, "cannot read EgressFirewalls: the names in use stay as they are");
                 self.out_of_sync = Some(reason);
             }
         }
@@ -283,7 +283,7 @@ impl Readiness {
                 self.gate.impaired(words);
             }
             (None, Some(first)) => self.gate.impaired(format!(
-                "{} cannot be read and never could, such as {first}: objects that no rule is known to use are kept for 10 min",
+                "{} cannot be read and never could, such as {first}: objects without a known rule are kept for 10 min",
                 undecodable.len()
             )),
             (None, None) => self.gate.ready(),

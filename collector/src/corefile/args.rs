@@ -10,43 +10,46 @@ use super::{
     live::{self, Duty},
 };
 
-/// Works on the Corefile of the CoreDNS that is to stream to the collector.
+/// Patches, checks or renders the Corefile of a CoreDNS that should stream to the collector.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "corefile")]
 pub struct CorefileArgs {
-    /// What to do.
     #[command(subcommand)]
     pub action: CorefileAction,
 }
 
-/// What to do with a Corefile.
+/// The subcommands of `collector corefile`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CorefileAction {
-    /// Put the `dnstap` lines into every server block that answers for names outside of the cluster; all else stays as it is
+    /// Insert the `dnstap` lines into every server block that answers for names outside of the
+    /// cluster; the rest stays as it is
     Patch(PatchArgs),
-    /// Say which answers are not seen, and what hides names; exits 1 if there are any that are not seen
+    /// List the answers that the collector does not receive, and directives that hide names; exits
+    /// 1 if any answer is not received
     Check(InputArgs),
-    /// Make a Corefile of named servers with zones and upstreams (the `spec` of a `DNS` of operator.openshift.io)
+    /// Generate a Corefile from named servers with zones and upstreams (the `spec` of a `DNS` of
+    /// operator.openshift.io)
     Render(RenderArgs),
 }
 
-/// What a `dnstap` line is to say.
+/// The content of the `dnstap` lines.
 #[derive(Clone, Debug, Args)]
 pub struct LineArgs {
-    /// Where a collector listens, as CoreDNS is to dial it: `tcp://10.96.0.53:6000`, `tls://…`, or `/run/x.sock`; an address,
-    /// since CoreDNS would have to look a name up itself. Once for each collector: every one of them has a line of its own
+    /// The address of a collector, as CoreDNS dials it: `tcp://10.96.0.53:6000`, `tls://…`, or
+    /// `/run/x.sock`. It must be an IP address, since CoreDNS would have to look up a name itself.
+    /// Repeat the flag for each collector: every one gets a line of its own
     #[arg(long, value_name = "ENDPOINT", value_delimiter = ',', value_parser = parse_endpoint)]
     pub dnstap: Vec<String>,
 
-    /// What the events show in `extra`: the secret of `--secret-file`
+    /// The `extra` field of the events: the secret of `--secret-file`
     #[arg(long, value_name = "TEXT", requires = "dnstap", value_parser = parse_extra)]
     pub extra: Option<String>,
 }
 
-/// Whose names are the cluster's own.
+/// The domains of the cluster's own names.
 #[derive(Clone, Debug, Args)]
 pub struct ScopeArgs {
-    /// The domain of the cluster's own names, whose answers need not be seen; may be given several times
+    /// The domain of the cluster's own names, whose answers the collector does not need; repeatable
     #[arg(
         long,
         value_name = "DOMAIN",
@@ -56,16 +59,18 @@ pub struct ScopeArgs {
     pub cluster_domain: Vec<String>,
 }
 
-/// The Corefile of the cluster's CoreDNS, which the replica that leads looks at.
+/// The Corefiles in the cluster, which the leading replica checks.
 #[derive(Clone, Debug, Args)]
 pub struct LiveCorefileArgs {
-    /// With a kube store, the ConfigMap with the Corefile that is looked at whenever it changes, `NAMESPACE/NAME`, or `none`: a
-    /// server block that does not stream is told of in the log, an Event and a metric
+    /// With a kube store, the ConfigMap with CoreDNS's Corefile, `NAMESPACE/NAME`, or `none`. The
+    /// leader checks it whenever it changes, and reports server blocks that do not stream in the
+    /// log, an Event and a metric
     #[arg(long, value_name = "CONFIGMAP", default_value = "kube-system/coredns")]
     pub corefile: MaybeObject,
 
-    /// With a kube store, the DaemonSet of a NodeLocal DNSCache and the ConfigMap with its Corefile, which have one name:
-    /// `NAMESPACE/NAME`, or `none`. One that sends names past the cluster's CoreDNS is told of
+    /// With a kube store, the DaemonSet of a NodeLocal DNSCache, whose ConfigMap has the same name:
+    /// `NAMESPACE/NAME`, or `none`. The leader reports server blocks that send names past the
+    /// cluster's CoreDNS
     #[arg(
         long,
         value_name = "DAEMONSET",
@@ -73,8 +78,9 @@ pub struct LiveCorefileArgs {
     )]
     pub node_local: MaybeObject,
 
-    /// Where each server block of --corefile is to stream, as the Corefile says it: `tcp://10.96.0.53:6000`; may be given several times.
-    /// Without it there have to be as many lines as there are of --peer-service
+    /// Where each server block of --corefile must stream, as in the Corefile:
+    /// `tcp://10.96.0.53:6000`; repeatable. Without it, each block must have as many lines as there
+    /// are --peer-service flags
     #[arg(
         long,
         value_name = "ENDPOINT",
@@ -83,7 +89,6 @@ pub struct LiveCorefileArgs {
     )]
     pub corefile_dnstap: Vec<String>,
 
-    /// The cluster's own names.
     #[command(flatten)]
     pub scope: ScopeArgs,
 }
@@ -104,7 +109,7 @@ impl FromStr for MaybeObject {
 }
 
 impl LiveCorefileArgs {
-    /// What to look at, where there are so many collectors.
+    /// The Corefiles to check, for this number of collectors.
     pub fn configs(&self, collectors: usize) -> Vec<live::Config> {
         let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
@@ -124,51 +129,48 @@ impl LiveCorefileArgs {
     }
 }
 
-/// A Corefile, and what is to be in it.
+/// A Corefile, and its required lines.
 #[derive(Clone, Debug, Args)]
 pub struct InputArgs {
-    /// The Corefile; stdin without one
+    /// The Corefile; without it, standard input
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// The lines; to look at a Corefile without one any `dnstap` line will do.
+    /// The required lines; without them, a check accepts any `dnstap` line.
     #[command(flatten)]
     pub line: LineArgs,
 
-    /// The cluster's own names.
     #[command(flatten)]
     pub scope: ScopeArgs,
 
-    /// The text is a ConfigMap as `kubectl get -o yaml` gives it, and so is what comes out of a patch
+    /// The input is a ConfigMap as `kubectl get -o yaml` prints it, and so is the output of a patch
     #[arg(long)]
     pub configmap: bool,
 }
 
-/// Change a Corefile.
 #[derive(Clone, Debug, Args)]
 pub struct PatchArgs {
-    /// The Corefile.
     #[command(flatten)]
     pub input: InputArgs,
 
-    /// Take the lines out instead; without --dnstap every `dnstap` line
+    /// Remove the lines instead; without --dnstap every `dnstap` line
     #[arg(long)]
     pub remove: bool,
 
-    /// The Corefile is that of a NodeLocal DNSCache, whose CoreDNS has no dnstap: names outside of the cluster go to the cluster's
-    /// CoreDNS from there
+    /// The Corefile is that of a NodeLocal DNSCache, whose CoreDNS has no dnstap: send names
+    /// outside of the cluster to the cluster's CoreDNS
     #[arg(long, conflicts_with_all = ["remove", "dnstap"])]
     pub node_local: bool,
 
-    /// With --node-local, the address of the cluster's CoreDNS, if no `forward` line for the cluster domain shows it
+    /// With --node-local, the address of the cluster's CoreDNS, if no `forward` line for the
+    /// cluster domain has it
     #[arg(long, value_name = "ADDRESS", requires = "node_local")]
     pub cluster_dns: Option<String>,
 }
 
-/// Make a Corefile.
 #[derive(Clone, Debug, Args)]
 pub struct RenderArgs {
-    /// The servers, as YAML; `-` for stdin
+    /// The servers, as YAML; `-` for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -176,17 +178,16 @@ pub struct RenderArgs {
     #[command(flatten)]
     pub line: LineArgs,
 
-    /// The cluster's own names.
     #[command(flatten)]
     pub scope: ScopeArgs,
 
-    /// The port that CoreDNS answers on
+    /// The port that CoreDNS listens on
     #[arg(long, value_name = "PORT", default_value = "5353")]
     pub port: u16,
 }
 
 impl LineArgs {
-    /// The line of each collector, if any is named.
+    /// The line of each collector.
     pub fn lines(&self) -> Vec<Line> {
         let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
@@ -197,7 +198,7 @@ impl LineArgs {
 }
 
 impl ScopeArgs {
-    /// The same, as names are compared.
+    /// The cluster's own domains in normal form.
     pub fn scope(&self) -> Scope {
         let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
         Scope {
@@ -206,7 +207,7 @@ impl ScopeArgs {
     }
 }
 
-/// What a Corefile takes as one word, and CoreDNS as an endpoint that it need not look up.
+/// Accepts an endpoint that is one word in a Corefile and that CoreDNS need not look up.
 fn parse_endpoint(text: &str) -> Result<String, String> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
     let address = ["tcp://", "tls://"]
@@ -214,17 +215,21 @@ fn parse_endpoint(text: &str) -> Result<String, String> {
         .find_map(|scheme| text.strip_prefix(scheme));
     match address {
         Some(address) if address.parse::<std::net::SocketAddr>().is_ok() => {}
-        Some(_) => return Err("an IP address and a port follow tcp:// and tls://".to_owned()),
+        Some(_) => {
+            return Err(
+                "tcp:// and tls:// must be followed by an IP address and a port".to_owned(),
+            );
+        }
         None if path.starts_with('/') => {}
         None => {
-            return Err(
-                "this is neither tcp://, tls:// nor the absolute path of a socket".to_owned(),
-            );
+            return Err("give tcp://, tls:// or the absolute path of a socket".to_owned());
         }
     }
     let odd = |c: char| c.is_whitespace() || matches!(c, '"' | '#' | '{' | '}');
     if text.contains(odd) {
-        return Err("a Corefile takes no white space, quotes, `#` and braces there".to_owned());
+        return Err(
+            "a Corefile allows no white space, quotes, `#` or braces in an endpoint".to_owned(),
+        );
     }
     Ok(text.to_owned())
 }
@@ -232,7 +237,7 @@ fn parse_endpoint(text: &str) -> Result<String, String> {
 fn parse_extra(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if text.is_empty() || !text.chars().all(fits) {
-        return Err("a secret is of A-Z, a-z, 0-9, `_` and `-`".to_owned());
+        return Err("a secret consists of A-Z, a-z, 0-9, `_` and `-`".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The key of the Corefile.
 pub(super) const KEY: &str = "Corefile";
 
-/// Why a text is no ConfigMap with a Corefile.
+/// Why a text is not a ConfigMap with a Corefile.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ConfigMapError {
-    /// It is no YAML.
     #[error("no YAML: {0}")]
     Yaml(String),
-    /// It is something else.
-    #[error("no ConfigMap, but {0}")]
+    /// Another kind of object.
+    #[error("the input is not a ConfigMap, but {0}")]
     Kind(String),
-    /// There is nothing under the key.
+    /// The ConfigMap has no Corefile.
     #[error("the ConfigMap has no data under `Corefile`")]
     NoCorefile,
 }
@@ -31,7 +29,7 @@ fn parse(text: &str) -> Result<Value, ConfigMapError> {
     }
 }
 
-/// The Corefile, and what else is in the same folder when the ConfigMap is mounted.
+/// The Corefile, and the other files of its folder when the ConfigMap is mounted.
 pub(super) fn read(text: &str) -> Result<(String, BTreeMap<String, String>), ConfigMapError> {
     let map = parse(text)?;
     let data = map.get("data").and_then(Value::as_object);
@@ -43,8 +41,9 @@ pub(super) fn read(text: &str) -> Result<(String, BTreeMap<String, String>), Con
     Ok((corefile, files))
 }
 
-/// The ConfigMap with another Corefile in it, as `kubectl apply` takes it. What the API server keeps for itself is left out, but for
-/// the version, so that nobody's change of the meantime is undone.
+/// The ConfigMap with another Corefile, for `kubectl apply`. Fields that the API server sets are
+/// left out. `resourceVersion` stays, so that the apply fails if the ConfigMap was changed
+/// meanwhile.
 pub(super) fn with_corefile(text: &str, corefile: &str) -> Result<String, ConfigMapError> {
     let mut map = parse(text)?;
     if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,4 +1,5 @@
-//! The tokens of a Corefile, as Caddy's lexer has them (github.com/coredns/caddy, caddyfile/lexer.go), with where they stand.
+//! The tokens of a Corefile as Caddy's lexer defines them (github.com/coredns/caddy,
+//! caddyfile/lexer.go), with their positions.
 
 use std::ops::Range;
 
@@ -7,14 +8,14 @@ use std::ops::Range;
 pub(super) struct Token {
     /// Without quotes and escapes.
     pub(super) text: String,
-    /// The line that it begins in, from 1.
+    /// The line of its first character, from 1.
     pub(super) line: usize,
-    /// Where it stands, with its quotes.
+    /// Its byte range, including quotes.
     pub(super) span: Range<usize>,
 }
 
-/// Splits at white space. A `"` at the begin of a word quotes up to the next one, before which a `\` is an escape; from a `#` on,
-/// even within a word, the rest of the line is a comment.
+/// Splits at white space. A `"` at the start of a word quotes up to the next `"`; `\` escapes a `"`
+/// within. A `#`, even within a word, starts a comment up to the end of the line.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut line = 1;
@@ -47,7 +48,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
                 line += 1;
                 comment = false;
             }
-            // A carriage return stands within a word without being of it.
+            // A carriage return does not end a word, and is not a part of it.
             if c != '\r' && !comment {
                 tokens.extend(word.take());
             }
@@ -73,7 +74,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
             }
         }
     }
-    // A quote that is never closed ends with the file.
+    // An unclosed quote ends with the file.
     tokens.extend(word.map(|mut token| {
         if quoted {
             token.span.end = text.len();

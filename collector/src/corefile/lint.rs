@@ -1,5 +1,5 @@
-//! What a Corefile means for us: which server blocks answer for names outside of the cluster, whether they stream to the collector,
-//! and what hides names.
+//! Checks a Corefile: which server blocks answer for names outside of the cluster, whether they
+//! stream to the collector, and what hides names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,22 +14,22 @@ use super::{
     parse::{Block, Corefile, Directive, SyntaxError, parse},
 };
 
-/// The indentation where nothing in a block shows one.
+/// The indentation if a block has none.
 pub(super) const INDENT: &str = "    ";
 
-/// Files in files, at most.
+/// The most levels of imports.
 const MAX_DEPTH: usize = 20;
 
-/// The `dnstap` line that a block is to have.
+/// The required `dnstap` line of a block.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Line {
-    /// Where to stream: `tcp://192.0.2.1:6000`, `tls://…`, or the path of a unix socket.
+    /// `tcp://192.0.2.1:6000`, `tls://…`, or the path of a unix socket.
     pub endpoint: String,
-    /// What `extra` is to be, if anything.
+    /// The required value of `extra`, if any.
     pub extra: Option<String>,
 }
 
-/// Whose names are the cluster's own.
+/// The domains of the cluster's own names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scope {
     /// `cluster.local`, without a dot at the end.
@@ -39,23 +39,22 @@ pub struct Scope {
 /// Where imported files are.
 #[derive(Clone, Debug)]
 pub enum Imports {
-    /// Nobody knows.
+    /// The location is unknown.
     Unknown,
     /// Relative to this folder.
     Folder(PathBuf),
-    /// These, by name.
+    /// These files, by name.
     Files(BTreeMap<String, String>),
 }
 
-/// Something to know of a Corefile.
+/// A fault or a warning about a Corefile.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The line, from 1.
     pub line: usize,
-    /// Answers are not seen; otherwise it is a warning.
+    /// The collector does not receive some answers. Otherwise the finding is a warning.
     pub is_fault: bool,
-    /// What it is.
     pub words: String,
 }
 
@@ -72,7 +71,7 @@ impl Scope {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
     }
 
-    /// Whether the block is the cluster domain's.
+    /// Whether the block is for the cluster domain.
     pub(super) fn is_cluster(&self, block: &Block) -> bool {
         let mut keys = block.keys.iter();
         keys.any(|key| self.cluster_domains.contains(&zone(key)))
@@ -91,7 +90,8 @@ impl Scope {
     }
 }
 
-/// The zone of a key: `tls://example.org:853` is for `example.org`. The root is empty; a network stays as it is.
+/// The zone of a key: `tls://example.org:853` is for `example.org`. The root is empty; a network
+/// stays as it is.
 fn zone(key: &str) -> String {
     let rest = key.split_once("://").map_or(key, |(_, rest)| rest);
     if rest.contains('/') {
@@ -101,19 +101,19 @@ fn zone(key: &str) -> String {
     zone.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The endpoint as CoreDNS takes it: a path may have `unix://` before it.
+/// The endpoint without an optional `unix://`, which CoreDNS accepts before a path.
 fn endpoint(text: &str) -> &str {
     text.strip_prefix("unix://").unwrap_or(text)
 }
 
 impl Line {
-    /// Whether a directive streams there, in the direction that works.
+    /// Whether a directive streams to this endpoint as a client, which is the direction that works.
     pub(super) fn is_of(&self, directive: &Directive) -> bool {
         directive.name == "dnstap"
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
     }
 
-    /// The line as it is written, without what is before its first character; `end` ends a line.
+    /// The text of the line, without the indentation of its first line; `end` ends a line.
     pub(super) fn shown(&self, indent: &str, end: &str) -> String {
         let endpoint = &self.endpoint;
         match &self.extra {
@@ -126,30 +126,33 @@ impl Line {
         }
     }
 
-    /// What the directive lacks.
+    /// The missing part of the directive, in words.
     fn lack(&self, directive: &Directive) -> Option<String> {
         if directive.arg(1) != Some("full") {
-            return Some("its `dnstap` line lacks `full`: no answer is in the events".to_owned());
+            return Some(
+                "its `dnstap` line lacks `full`, so its events have no answers: add `full`"
+                    .to_owned(),
+            );
         }
         let shown = said(directive, "extra").map(|it| &it.text);
         (self.extra.as_ref() != shown && self.extra.is_some())
-            .then(|| "its `dnstap` line shows another secret in `extra`, or none".to_owned())
+            .then(|| "its `dnstap` line has a wrong secret in `extra`, or none".to_owned())
     }
 }
 
-/// What stands behind a word in the directive's own block.
+/// The argument of a word in the directive's own block.
 pub(super) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
     let mut from_word = directive.nested.iter().skip_while(|it| it.text != word);
     from_word.nth(1)
 }
 
 impl Imports {
-    /// The contents of the files that a pattern names; nothing if that is not known.
+    /// The contents of the files that a pattern matches; `None` if they are unknown.
     fn find(&self, pattern: &str) -> Option<Vec<String>> {
         let wanted = pattern.rsplit('/').next().unwrap_or_default();
         match self {
             Self::Unknown => None,
-            // The keys of a ConfigMap are files of one folder; what is elsewhere is of another.
+            // The keys of a ConfigMap are files of one folder; a path leads elsewhere.
             Self::Files(files) => {
                 if pattern.trim_start_matches("./").contains('/') {
                     return None;
@@ -177,7 +180,7 @@ impl Imports {
     }
 }
 
-/// Whether a name fits a pattern with at most one `*`, which is all that CoreDNS takes.
+/// Whether a name matches a pattern with at most one `*`, which is all that CoreDNS supports.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -189,7 +192,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Directives of a block and of what it imports, and the imports that nobody knows.
+/// The directives of a block and of its imports, and the imports that are unknown.
 #[derive(Debug, Default)]
 pub(super) struct Effective {
     pub(super) directives: Vec<Directive>,
@@ -224,7 +227,7 @@ impl Effective {
                 self.take(&snippet.directives, corefile, imports, depth + 1);
             } else if let Some(texts) = imports.find(pattern) {
                 for text in texts {
-                    // A file of directives reads as the inside of a block.
+                    // A file of directives is parsed like the inside of a block.
                     let Ok(inner) = parse(&format!(". {{\n{text}\n}}")) else {
                         self.unknown.push(unknown());
                         continue;
@@ -241,11 +244,11 @@ impl Effective {
     }
 }
 
-/// What is to be known of a Corefile that should have each of these lines, or if there are none, lines for so many endpoints; in the
-/// order of lines.
+/// The findings of a Corefile, sorted by line. Each of `lines` is required. Without any,
+/// `endpoints` lines are.
 ///
 /// # Errors
-/// It is no Corefile.
+/// The text is no Corefile.
 pub fn findings(
     text: &str,
     lines: &[Line],
@@ -276,7 +279,8 @@ pub fn findings(
         let pattern = import.arg(0).unwrap_or_default();
         let inner = imports.find(pattern).unwrap_or_default();
         if inner.is_empty() {
-            let words = format!("`import {pattern}`: its server blocks are not known here");
+            let words =
+                format!("`import {pattern}`: the imported server blocks cannot be checked here");
             tell(import.line, false, words);
         }
         for text in inner {
@@ -294,11 +298,11 @@ pub fn findings(
     Ok(found)
 }
 
-/// What there is to know of the Corefile of a NodeLocal DNSCache, whose CoreDNS has no dnstap: which blocks send names outside of the
-/// cluster elsewhere than to the cluster's DNS, so that nobody sees the answers.
+/// The findings of a NodeLocal DNSCache's Corefile, whose CoreDNS has no dnstap: blocks that send
+/// external names elsewhere than to the cluster's DNS, so that no collector receives the answers.
 ///
 /// # Errors
-/// It is no Corefile.
+/// The text is no Corefile.
 pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Finding>, SyntaxError> {
     let corefile = parse(text)?;
     let targets = |block: &Block| -> Vec<String> {
@@ -319,7 +323,7 @@ pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Find
             .collect();
         if !streams && !past.is_empty() {
             let words = format!(
-                "`{}` sends names past the cluster's DNS, to {}: the answers are not seen (collector corefile patch --node-local)",
+                "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers (collector corefile patch --node-local)",
                 block.keys.join(" "),
                 past.join(" ")
             );
@@ -333,10 +337,10 @@ pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Find
     Ok(found)
 }
 
-/// What server blocks are held against.
+/// The requirements for server blocks.
 struct Lint<'a> {
     lines: &'a [Line],
-    /// How many lines there have to be, where none is given.
+    /// The number of required lines if none is given.
     endpoints: usize,
     scope: &'a Scope,
     imports: &'a Imports,
@@ -349,7 +353,7 @@ impl Lint<'_> {
             let all = Effective::of(block, corefile, self.imports);
             let keys = block.keys.join(" ");
             for (line, pattern) in &all.unknown {
-                let words = format!("`import {pattern}`: what is in it is not known here");
+                let words = format!("`import {pattern}`: the imported text cannot be checked here");
                 tell(*line, false, words);
             }
             self.look_at_streams(block, &all, tell);
@@ -385,13 +389,13 @@ impl Lint<'_> {
             let different: BTreeSet<_> = found.iter().map(|it| it.arg(0)).collect();
             if found.is_empty() {
                 let words = format!(
-                    "the answers of `{keys}` are not seen: it has no line `dnstap {} full`",
+                    "the collector does not receive the answers of `{keys}`: add the line `dnstap {} full`",
                     line.endpoint
                 );
                 tell(block.line, true, words);
             } else if different.len() < endpoints {
                 let words = format!(
-                    "`{keys}` streams to {} of {endpoints} collectors: each has a `dnstap` line of its own",
+                    "`{keys}` streams to {} of {endpoints} collectors: add a `dnstap` line for each",
                     different.len()
                 );
                 tell(block.line, true, words);
@@ -405,20 +409,20 @@ impl Lint<'_> {
     }
 }
 
-/// What a directive keeps from being seen.
+/// The effect of a directive that hides names.
 fn hides(directive: &Directive) -> Option<&'static str> {
     match directive.name.as_str() {
         "autopath" => Some(
-            "`autopath` answers for names of the search path with the addresses of others: of those that pods get so, a rule's name is not in the event",
+            "`autopath` answers a name of the search path with the addresses of another name: the event does not have the name of the rule",
         ),
         "rewrite" => Some(
-            "`rewrite`: what counts is the name as the pod asked for it; a rule for the name that it is rewritten to sees nothing",
+            "`rewrite`: events have the name that the pod queried; a rule for the name that it is rewritten to gets no addresses",
         ),
         "cache" if directive.nested.iter().any(|it| it.text == "serve_stale") => Some(
-            "`cache` with `serve_stale` gives addresses whose TTL is over: give the collector a `--retain` as long",
+            "`cache` with `serve_stale` serves addresses after their TTL: give the collector a `--retain` as long",
         ),
         "dnstap" if directive.arg(0) == Some("listen") => Some(
-            "`dnstap listen` breaks frames under load, and holds answers up when its reader stalls",
+            "`dnstap listen` corrupts frames under load, and delays answers when its reader stalls: let CoreDNS dial the collector",
         ),
         _ => None,
     }

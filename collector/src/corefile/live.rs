@@ -1,5 +1,6 @@
-//! Corefiles as they stand in the cluster, that of CoreDNS and that of a NodeLocal DNSCache. Whenever one changes the replica that leads
-//! looks at it, so that a `dnstap` line that an operator or an add-on took out again is known at once, and not when pods cannot connect.
+//! Checks the Corefiles in the cluster, of CoreDNS and of a NodeLocal DNSCache. The leader checks
+//! each change. So a `dnstap` line that an operator or an add-on removed is reported before pods
+//! cannot connect.
 
 use std::pin::pin;
 
@@ -24,74 +25,66 @@ use tracing::{info, warn};
 
 use super::{Finding, Imports, Line, Scope, bypasses, config_map::KEY, findings};
 
-/// How many findings are kept. More differ in nothing but their lines.
+/// The most findings kept. Further ones differ in their lines only.
 const MAX_FINDINGS: usize = 100;
 
-/// How many are named in an Event, and how long the words of each are.
+/// The most findings in an Event, and the length of each.
 const MAX_NAMED: usize = 5;
 const MAX_WORDS: usize = 150;
 
-/// The reason of an Event.
+/// The reason of the Event.
 const REASON: &str = "AnswersNotSeen";
 
-/// The metrics of the live Corefile.
 pub const METRICS: &[Metric] = &[FAULTS];
 
 const FAULTS: Metric = Metric::gauge(
     "collector_corefile_faults",
     &[Label::any("config_map", "its namespace and name")],
-    "Places in a live Corefile because of which answers are not seen: a server block without a `dnstap` line, or one of a NodeLocal \
-     DNSCache that sends names past the cluster's DNS; only the replica that leads shows it, if it may read it",
+    "Faults in a live Corefile that hide answers: a server block without a `dnstap` line, or one of a NodeLocal \
+     DNSCache that sends names past the cluster's DNS; only the leader shows it, if it may read the ConfigMap",
 );
 
-/// Which Corefile, and what is to be in it.
+/// A Corefile, and its requirements.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The ConfigMap.
     pub config_map: ObjectKey,
-    /// What it is to do.
     pub duty: Duty,
-    /// The cluster's own names.
     pub scope: Scope,
 }
 
-/// What a Corefile is to do.
+/// The requirements for a Corefile.
 #[derive(Clone, Debug)]
 pub enum Duty {
     /// Every block has these lines; without any, lines for so many endpoints.
     Stream(Vec<Line>, usize),
-    /// It is that of a NodeLocal DNSCache, if there is this DaemonSet, and sends names to the cluster's DNS.
+    /// The Corefile of a NodeLocal DNSCache, if this DaemonSet exists: every block forwards to the
+    /// cluster's DNS.
     Forward(ObjectKey),
 }
 
-/// What is known of it.
+/// The result of a check, for the status page.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveView {
-    /// The ConfigMap.
     pub config_map: ObjectKey,
-    /// What stands in it.
     #[serde(flatten)]
     pub state: State,
 }
 
-/// What stands in a ConfigMap.
+/// The state of a ConfigMap.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum State {
-    /// That is not known yet.
+    /// It was not read yet.
     #[default]
     Unknown,
-    /// It cannot be read, for this reason.
-    Unreadable {
-        /// In words.
-        reason: String,
-    },
-    /// There is none.
+    /// It cannot be read.
+    Unreadable { reason: String },
+    /// It does not exist.
     Absent,
-    /// What is to be known of its Corefile, at most 100 findings.
+    /// The findings of its Corefile, at most 100.
     Read {
-        /// In the order of the lines.
+        /// Sorted by line.
         findings: Vec<Finding>,
     },
 }
@@ -121,13 +114,13 @@ impl State {
             Ok(found) => found,
             Err(error) => return fault(error.to_string()),
         };
-        // Those that matter are kept.
+        // Faults stay, and warnings go first.
         all.sort_by_key(|finding| (!finding.is_fault, finding.line));
         all.truncate(MAX_FINDINGS);
         Self::Read { findings: all }
     }
 
-    /// Because of which answers are not seen.
+    /// The findings that hide answers.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         let found = match self {
             Self::Read { findings } => findings.as_slice(),
@@ -137,10 +130,10 @@ impl State {
     }
 }
 
-/// Looks until the token is cancelled, and shows what is known.
+/// Checks until the token is cancelled, and publishes the state.
 ///
 /// # Errors
-/// The watch ended, which has no end.
+/// The watch ended, which it never does.
 pub async fn run(
     config: Config,
     cluster: Cluster,
@@ -189,9 +182,9 @@ struct RuleEvents<'a> {
     reporter: Reporter,
     about: ObjectReference,
     state: State,
-    /// There is a program that uses it.
+    /// The DaemonSet that uses it exists.
     is_used: bool,
-    /// The faults that were told.
+    /// The faults that were reported.
     told: Vec<Finding>,
     untold: PendingReports<()>,
     series: Series,
@@ -207,14 +200,14 @@ impl RuleEvents<'_> {
             Event::Applied(map) => self.read(&map),
             Event::Deleted(_) => State::Absent,
             Event::Undecodable(_) => State::Unreadable {
-                reason: "it does not decode".to_owned(),
+                reason: "the ConfigMap cannot be decoded".to_owned(),
             },
-            // What was read holds.
+            // The last state that was read stays.
             Event::OutOfSync(_) if matches!(self.state, State::Read { .. }) => return,
             Event::OutOfSync(reason) => {
                 if !matches!(self.state, State::Unreadable { .. }) {
                     let map = &self.config.config_map;
-                    info!(config_map = %map, %reason, "the live Corefile cannot be read, so nothing is said of it");
+                    info!(config_map = %map, %reason, "cannot read the live Corefile, so the collector does not check it: allow it to read the ConfigMap");
                 }
                 State::Unreadable { reason }
             }
@@ -226,7 +219,7 @@ impl RuleEvents<'_> {
             Event::Synced(sets) => self.is_used = !sets.is_empty(),
             Event::Applied(_) => self.is_used = true,
             Event::Deleted(_) => self.is_used = false,
-            // What was read holds.
+            // The last state that was read stays.
             Event::OutOfSync(_) | Event::Undecodable(_) => {}
         }
     }
@@ -244,7 +237,7 @@ impl RuleEvents<'_> {
         State::of(map, self.config)
     }
 
-    /// Tells what is wrong: when it changes, and again while it is so. Only who leads does.
+    /// Reports faults when they change, and repeatedly while they last. Only the leader does.
     fn speak(&mut self, leads: bool) {
         let faults: Vec<Finding> = self.state().faults().cloned().collect();
         let is_known = matches!(self.state(), State::Read { .. });
@@ -253,7 +246,7 @@ impl RuleEvents<'_> {
         self.series.put(labels, shown);
         if !leads || faults.is_empty() {
             if leads && is_known && !self.told.is_empty() {
-                info!(config_map = %self.config.config_map, "the answers of all server blocks of the live Corefile are seen");
+                info!(config_map = %self.config.config_map, "all server blocks of the live Corefile stream to the collector");
             }
             self.told.clear();
             self.untold = PendingReports::default();
@@ -276,7 +269,7 @@ impl RuleEvents<'_> {
     }
 }
 
-/// A few of the faults, and how many more there are.
+/// A few of the faults, and the number of further ones.
 fn note(faults: &[Finding]) -> String {
     let named = faults.iter().take(MAX_NAMED).map(|fault| {
         let words: String = fault.words.chars().take(MAX_WORDS).collect();
@@ -333,7 +326,7 @@ mod tests {
         assert_eq!(state(&without, &[]).faults().count(), 1);
         assert_eq!(state(&without, &[ours]).faults().count(), 1);
         assert_eq!(state(with, &[other]).faults().count(), 1);
-        // Each event is to reach both.
+        // Each event must reach both.
         assert_eq!(state(with, &[ours, other]).faults().count(), 1);
         let cluster = "cluster.local {\n    kubernetes cluster.local\n}\n";
         assert_eq!(state(cluster, &[ours]).faults().count(), 0);

@@ -1,4 +1,5 @@
-//! A Corefile's server blocks and their directives, as Caddy's parser has them (caddyfile/parse.go), with where they stand.
+//! The server blocks and directives of a Corefile as Caddy's parser defines them
+//! (caddyfile/parse.go), with their positions.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -10,44 +11,40 @@ use super::lex::{Token, tokens};
 pub struct SyntaxError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
     pub problem: String,
 }
 
-/// What stands in a file.
+/// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Corefile {
-    /// Server blocks, in order.
     pub(super) blocks: Vec<Block>,
-    /// `(name) { … }`, to be imported.
+    /// `(name) { … }`, for imports.
     pub(super) snippets: BTreeMap<String, Block>,
-    /// Files imported in the place of server blocks, with their lines.
+    /// Imports in place of server blocks.
     pub(super) imports: Vec<Directive>,
 }
 
 /// A server block, or a snippet.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// For which zones and ports it answers.
+    /// Its zones and ports.
     pub(super) keys: Vec<String>,
     /// The line of the first key.
     pub(super) line: usize,
-    /// Behind the brace that opens it; without braces behind the keys.
+    /// The position after the opening brace, or after the keys if there are no braces.
     pub(super) body: usize,
-    /// Its directives, imports among them.
+    /// Its directives, including imports.
     pub(super) directives: Vec<Directive>,
 }
 
-/// A plugin's name and what is said to it.
+/// A plugin's name with its arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
-    /// The name.
     pub(super) name: String,
-    /// What stands behind it before a block of its own, with the places.
+    /// The arguments before its own block.
     pub(super) args: Vec<Token>,
-    /// Each word in a block of its own.
+    /// Each word of its own block.
     pub(super) nested: Vec<Token>,
-    /// Its line.
     pub(super) line: usize,
     /// From its name to its last word or brace.
     pub(super) span: Range<usize>,
@@ -60,7 +57,6 @@ impl Directive {
     }
 }
 
-/// Reads a file.
 pub(super) fn parse(text: &str) -> Result<Corefile, SyntaxError> {
     let mut parser = Parser {
         tokens: tokens(text),
@@ -112,7 +108,7 @@ impl Parser {
         token
     }
 
-    /// Keys on one line, or on more where each line but the last ends with a comma.
+    /// Keys on one line, or on several if each line but the last ends with a comma.
     fn block(&mut self) -> Result<Block, SyntaxError> {
         let mut block = Block {
             keys: Vec::new(),
@@ -158,7 +154,7 @@ impl Parser {
         }
         if braced {
             let problem = format!(
-                "the `{{` of this line is never closed, in {}",
+                "the `{{` of this line has no `}}`, in {}",
                 block.keys.join(" ")
             );
             return Err(error(line, problem));
@@ -166,7 +162,7 @@ impl Parser {
         Ok(block)
     }
 
-    /// A name and what follows on its line, and all to the end of the block that opens there.
+    /// A name with the rest of its line, and its block if one opens there.
     fn directive(&mut self) -> Result<Directive, SyntaxError> {
         let Some(name) = self.next() else {
             return Err(error(0, "a directive is missing"));
@@ -179,7 +175,7 @@ impl Parser {
             nested: Vec::new(),
         };
         if directive.name == "{" {
-            return Err(error(directive.line, "a `{` in the place of a directive"));
+            return Err(error(directive.line, "a `{` instead of a directive"));
         }
         let (mut depth, mut line) = (0_usize, directive.line);
         while let Some(token) = self.peek() {
@@ -199,7 +195,7 @@ impl Parser {
             self.at += 1;
         }
         if depth > 0 {
-            let problem = format!("the block of `{}` is never closed", directive.name);
+            let problem = format!("the block of `{}` has no `}}`", directive.name);
             return Err(error(directive.line, problem));
         }
         Ok(directive)

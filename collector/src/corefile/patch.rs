@@ -1,4 +1,4 @@
-//! The `dnstap` line put into a Corefile or taken out of it. Whatever else is there stays as it is, byte for byte.
+//! Inserts the `dnstap` line into a Corefile, or removes it. All other bytes stay.
 
 use std::ops::Range;
 
@@ -10,27 +10,26 @@ use super::{
 /// Why a Corefile cannot be changed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PatchError {
-    /// It is none.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// Where the cluster's DNS is cannot be seen.
+    /// The address of the cluster's DNS is not in the file.
     #[error(
-        "no server block of the cluster domain has a `forward` line that shows where the cluster's DNS is: say --cluster-dns"
+        "no server block of the cluster domain has a `forward` line with the address of the cluster's DNS: give --cluster-dns"
     )]
     NoClusterDns,
-    /// Nothing would be changed.
+    /// There is no line to change.
     #[error("no server block for names outside of the cluster has a `forward` line")]
     NoForward,
 }
 
-/// Texts in the place of others.
+/// Replacements of byte ranges.
 #[derive(Debug, Default)]
 struct Edits(Vec<(Range<usize>, String)>);
 
 impl Edits {
     fn put(&mut self, place: Range<usize>, text: impl Into<String>) {
         let edit = (place, text.into());
-        // What several blocks import is changed once.
+        // Text that several blocks import is changed once.
         if !self.0.contains(&edit) {
             self.0.push(edit);
         }
@@ -49,13 +48,13 @@ impl Edits {
     }
 }
 
-/// How the file ends its lines.
+/// The line ending of the file.
 fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// Every server block that answers for names outside of the cluster streams to the line's endpoint, with whole messages. Once it
-/// does, nothing is changed.
+/// Makes every server block for external names stream whole messages to the line's endpoint.
+/// Changes nothing if all do.
 ///
 /// # Errors
 /// [`PatchError::Syntax`].
@@ -77,7 +76,7 @@ pub fn add(
         let end = newline(text);
         let shown = line.shown(indent, end);
         let rest = text.get(block.body..).unwrap_or_default();
-        // Behind a comment on the line of the brace, but before a directive there.
+        // After a comment on the line of the brace, but before a directive there.
         let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
         let of_line_end = block.body + of_line.len();
         let more = of_line.trim_start();
@@ -88,7 +87,7 @@ pub fn add(
             };
             edits.put(of_line_end..of_line_end, new);
         } else {
-            // It gets a line of its own: CoreDNS would take it for arguments.
+            // Starts a new line, since CoreDNS would read it as arguments.
             let white = block.body..of_line_end - more.len();
             let indent_of_more = if more.starts_with('}') { "" } else { indent };
             edits.put(white, format!("{end}{indent}{shown}{end}{indent_of_more}"));
@@ -100,7 +99,7 @@ pub fn add(
     Ok(edits.apply(text))
 }
 
-/// All directives that stand in the text itself.
+/// All directives in the text itself, without imports.
 fn written(corefile: &Corefile) -> impl Iterator<Item = &Directive> {
     let blocks = corefile.blocks.iter().chain(corefile.snippets.values());
     blocks.flat_map(|block| &block.directives)
@@ -114,14 +113,14 @@ fn indent<'a>(text: &'a str, block: &Block) -> &'a str {
         .unwrap_or(INDENT)
 }
 
-/// What is before a place on its line, if that is white space.
+/// The text before a position on its line, if it is white space.
 fn before(text: &str, at: usize) -> Option<&str> {
     let front = text.get(..at)?;
     let line = front.rsplit('\n').next()?;
     line.trim().is_empty().then_some(line)
 }
 
-/// Gives a line that is there already what it lacks.
+/// Completes an existing line.
 fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
     match directive.args.as_slice() {
         [_, full, ..] if full.text == "full" => {}
@@ -153,7 +152,7 @@ fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
     }
 }
 
-/// No line streams to the endpoint any more, or to anywhere if none is named.
+/// Removes the lines that stream to this endpoint, or all lines.
 ///
 /// # Errors
 /// [`PatchError::Syntax`].
@@ -172,7 +171,7 @@ pub fn remove(text: &str, line: Option<&Line>) -> Result<String, PatchError> {
         let behind = text.get(end..).unwrap_or_default();
         let of_line = behind.split_inclusive('\n').next().unwrap_or_default();
         match before(text, start) {
-            // The line is its own: it goes as a whole.
+            // The directive has its line to itself, so the whole line goes.
             Some(white) if of_line.trim().is_empty() => {
                 edits.put(start - white.len()..end + of_line.len(), "");
             }
@@ -182,10 +181,10 @@ pub fn remove(text: &str, line: Option<&Line>) -> Result<String, PatchError> {
     Ok(edits.apply(text))
 }
 
-/// A node-local cache sends names outside of the cluster to the cluster's DNS, which streams, and no longer past it.
+/// Makes a node-local cache forward external names to the cluster's DNS, which streams.
 ///
 /// # Errors
-/// It is not said where the cluster's DNS is, or there is nothing to change.
+/// The address of the cluster's DNS is unknown, or there is no line to change.
 pub fn forward_to_cluster(
     text: &str,
     scope: &Scope,

@@ -1,4 +1,5 @@
-//! A Corefile of named servers with zones and upstreams, as the OpenShift proposal "Configurable DNS Plugins" has them.
+//! Generates a Corefile from named servers with zones and upstreams, as in the OpenShift proposal
+//! "Configurable DNS Plugins".
 
 use std::{
     collections::BTreeSet,
@@ -10,13 +11,13 @@ use serde::Deserialize;
 
 use super::lint::{INDENT, Line, Scope};
 
-/// Upstreams of a server, at most.
+/// The most upstreams of a server.
 const MAX_UPSTREAMS: usize = 15;
 
-/// A service name has at most so many characters (RFC 6335, section 5.1).
+/// The longest service name (RFC 6335, section 5.1).
 const MAX_NAME: usize = 15;
 
-/// The part of a `DNS` of `operator.openshift.io` that is rendered: in its `spec`, or by itself.
+/// The part of a `DNS` of `operator.openshift.io` that is rendered: its `spec`, possibly by itself.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Servers {
@@ -44,16 +45,16 @@ struct Document {
     servers: Option<Vec<Server>>,
 }
 
-/// Why there is no Corefile of it: all of the reasons.
+/// All reasons why a Corefile cannot be generated.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct RenderError(Vec<String>);
 
 impl Servers {
-    /// Reads a `DNS` object, or its `spec` alone.
+    /// Reads a `DNS` object, or only its `spec`.
     ///
     /// # Errors
-    /// It is no YAML, or something else.
+    /// The text is no YAML, or another object.
     pub fn read(text: &str) -> Result<Self, RenderError> {
         let document: Document =
             serde_saphyr::from_str(text).map_err(|error| RenderError(vec![error.to_string()]))?;
@@ -61,16 +62,17 @@ impl Servers {
             (Some(spec), _) => Ok(spec),
             (None, Some(servers)) => Ok(Self { servers }),
             (None, None) => Err(RenderError(vec![
-                "there is no `spec` and no list of `servers`".to_owned(),
+                "the input has neither a `spec` nor a list of `servers`".to_owned(),
             ])),
         }
     }
 
-    /// The Corefile: a server block for each server, and last the one for all other names, which asks the servers of
-    /// `/etc/resolv.conf`. CoreDNS itself chooses the block with the longest zone that fits.
+    /// The Corefile: a server block for each server, then one for all other names, which forwards
+    /// to the servers of `/etc/resolv.conf`. The order has no meaning: CoreDNS chooses the block
+    /// with the longest matching zone.
     ///
     /// # Errors
-    /// What the proposal does not allow.
+    /// The servers violate a rule of the proposal.
     pub fn render(&self, lines: &[Line], scope: &Scope, port: u16) -> Result<String, RenderError> {
         self.check(scope)?;
         let shown = |line: &Line| format!("{INDENT}{}\n", line.shown(INDENT, "\n"));
@@ -125,10 +127,10 @@ impl Servers {
             let mut fault =
                 |words: String| faults.push(format!("server `{}`: {words}", name.escape_debug()));
             if !is_service_name(name) {
-                fault("its name is no service name of RFC 6335 (1 to 15 letters, digits and inner single `-`, with a letter)".to_owned());
+                fault("its name is not a service name of RFC 6335 (1 to 15 letters, digits and inner single `-`, with a letter)".to_owned());
             }
             if !names.insert(name) {
-                fault("another one has that name".to_owned());
+                fault("another server has the same name".to_owned());
             }
             if own.is_empty() {
                 fault("it has no zones".to_owned());
@@ -137,17 +139,17 @@ impl Servers {
                 let shown = zone.escape_debug();
                 let plain = zone.to_ascii_lowercase();
                 if !is_subdomain(zone) {
-                    fault(format!("`{shown}` is no subdomain of RFC 1123"));
+                    fault(format!("`{shown}` is not a subdomain of RFC 1123"));
                 } else if scope.cluster_domains.contains(&plain) {
                     fault(format!("`{shown}` is the cluster's own domain"));
                 } else if !zones.insert(plain) {
-                    fault(format!("`{shown}` is a zone twice"));
+                    fault(format!("the zone `{shown}` occurs twice"));
                 }
             }
             let upstreams = &forward_plugin.upstreams;
             if !(1..=MAX_UPSTREAMS).contains(&upstreams.len()) {
                 fault(format!(
-                    "it has {} upstreams, and may have 1 to {MAX_UPSTREAMS}",
+                    "it has {} upstreams instead of 1 to {MAX_UPSTREAMS}",
                     upstreams.len()
                 ));
             }
@@ -159,7 +161,7 @@ impl Servers {
                 if !is_one {
                     let shown = upstream.escape_debug();
                     fault(format!(
-                        "the upstream `{shown}` is no IP address, nor one with a port"
+                        "the upstream `{shown}` is not an IP address with an optional port"
                     ));
                 }
             }
@@ -276,7 +278,7 @@ servers:
             "`a.com` is a zone twice",
             "`ns.example` is no IP",
             "`1.1.1.1:0` is no IP",
-            "another one has that name",
+            "another server has the same name",
             "it has no zones",
             "0 upstreams",
         ] {

@@ -114,14 +114,14 @@ fn notes(
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
         let note = format!(
-            "{spec} has more addresses than are kept ({} of a name, {} bytes of an object): those that were seen longest ago are left out",
+            "{spec} has more addresses than the limits allow ({} of a name, {} bytes of an object): those seen longest ago are left out",
             limits.addresses_per_name, limits.object_bytes
         );
         ("AddressesEvicted", note)
     });
     let names = (evictions.names > 0).then(|| {
         let note = format!(
-            "{spec} has more names than are kept ({}): of the namespace and of the client that asked for most, those that were seen longest ago are left out",
+            "{spec} has more names than the limit allows ({}): those seen longest ago are left out, of the namespace and the client with the most",
             limits.names_per_wildcard
         );
         ("NamesEvicted", note)

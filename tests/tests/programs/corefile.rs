@@ -86,7 +86,9 @@ cluster.local:{{$DNS_PORT}} {{
     assert_eq!(checked.status.code(), Some(1));
     let found = text(&checked.stdout);
     assert!(
-        found.contains("line 6: error: the answers of `.:{$DNS_PORT}`"),
+        found.contains(
+            "line 6: error: the collector does not receive the answers of `.:{$DNS_PORT}`"
+        ),
         "{found}"
     );
     assert!(
