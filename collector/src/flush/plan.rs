@@ -1,4 +1,4 @@
-//! Which server's block is probed when, and what came of it. No IO.
+//! Which server's block is probed when, and the results. No IO.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,54 +19,52 @@ use super::{
     target::{Target, Verdict},
 };
 
-/// How much of the budget may be spent at once.
+/// The most of the budget that may be spent at once.
 const BURST: Duration = Duration::from_millis(100);
 
-/// What was told to do.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How often a stream is pushed out; not zero.
+    /// The interval of flushing a stream; not zero.
     pub interval: Duration,
-    /// Probes a second in all; where it is not enough they come less often.
+    /// Probes a second in total; the interval grows if they do not suffice.
     pub budget: NonZeroU32,
-    /// One name a block.
+    /// One name for each block.
     pub names: Arc<[DnsName]>,
 }
 
-/// A server, and one of the names by its number.
+/// A server, and the index of one of the names.
 pub type Key = (SocketAddr, usize);
 
-/// A probe to be sent.
+/// A probe to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Probe {
-    /// Whom to.
     pub server: SocketAddr,
-    /// For which name.
+    /// The index of the name.
     pub name: usize,
-    /// What it is known by.
+    /// Identifies it in a stream.
     pub nonce: Nonce,
 }
 
-/// What is worth a word.
+/// An event for the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Notice {
-    /// This one sends probes on, and gets no more.
+    /// This block forwards probes, and gets no more.
     Forwards(Key),
-    /// This one has not reported for [`BLIND`](super::target::BLIND).
+    /// This block has not reported for [`BLIND`](super::target::BLIND).
     NotReporting(Key),
-    /// This one was named, and reports again, or is nobody's concern any more.
+    /// This block was logged as not reporting, and reports again, or no longer matters.
     Reporting(Key),
 }
 
-/// How things stand with a server's block.
+/// The state of a server's block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// No name is wanted: nothing is probed.
+    /// No name is wanted, so there are no probes.
     Resting,
-    /// The first probe is under way.
+    /// The first probe is in progress.
     Trying,
-    /// Its stream comes here, and this collector flushes it where it does not flow by itself.
+    /// Its stream comes here. This collector flushes it whenever it has no traffic of its own.
     Flushed,
     /// Its stream comes here, and the probes of another collector flush it.
     Standby,
@@ -75,29 +73,29 @@ pub enum State {
     /// It has not reported for [`BLIND`](super::target::BLIND).
     #[serde(rename = "blind")]
     NotReporting,
-    /// It sends probes on: nothing pushes its stream out.
+    /// It forwards probes, so nothing flushes its stream.
     Forwards,
 }
 
-/// The addresses that the other collectors ask from; IPv4 is never mapped.
+/// The source addresses of the other collectors' queries; IPv4 is never mapped.
 pub type Collectors = Arc<BTreeSet<IpAddr>>;
 
-/// All that is known.
+/// The state of all blocks.
 #[derive(Debug)]
 pub struct Plan {
     config: Config,
     is_wanted: bool,
     targets: BTreeMap<Key, Target>,
-    /// The addresses that the other collectors ask from.
+    /// The source addresses of the other collectors' queries.
     collectors: Collectors,
     open: Open,
-    /// When the whole budget would be there again.
+    /// When the whole budget is available again.
     full_at: Instant,
     notices: Vec<Notice>,
 }
 
 impl Plan {
-    /// Of no servers.
+    /// Without servers.
     pub fn new(config: Config, now: Instant) -> Self {
         Self {
             config,
@@ -110,7 +108,6 @@ impl Plan {
         }
     }
 
-    /// These are the servers.
     pub fn set_servers(&mut self, servers: &BTreeSet<SocketAddr>) {
         let names = self.config.names.len();
         for server in servers {
@@ -128,17 +125,16 @@ impl Plan {
         });
     }
 
-    /// Whether any name is wanted.
+    /// Sets whether any name is wanted.
     pub fn set_wanted(&mut self, is_wanted: bool) {
         self.is_wanted = is_wanted;
     }
 
-    /// The other collectors ask from these addresses.
     pub fn set_collectors(&mut self, collectors: Collectors) {
         self.collectors = collectors;
     }
 
-    /// These streams are open. A new one may be of a server that was not heard before.
+    /// Sets the open streams. A new one may come from a server that was not received before.
     pub fn set_open(&mut self, open: Open) {
         let new = open.iter().filter(|(id, _)| !self.open.contains_key(id));
         let new: Vec<Option<IpAddr>> = new.map(|(_, opened)| opened.peer).collect();
@@ -153,14 +149,16 @@ impl Plan {
         self.open = open;
     }
 
-    /// A probe was seen in a stream. Returns how long it took to push it out, if it is ours and was not seen before.
+    /// Handles a probe that was seen in a stream. Returns how long the flush took, if the probe is
+    /// this collector's and was not seen before.
     pub fn seen(&mut self, seen: &Seen, now: Instant) -> Option<Duration> {
         let key = (seen.mark.server, seen.name);
-        // Anybody can make up a probe of another server: only a collector is believed that this stream is that server's.
+        // Any host can forge a probe for another server. Only a collector's probe proves that the
+        // stream is that server's.
         let from_collector = seen
             .source
             .is_some_and(|source| self.collectors.contains(&source.to_canonical()));
-        // It may have been closed meanwhile.
+        // The stream may have been closed meanwhile.
         let opened = self.open.get(&seen.stream)?;
         let target = self.targets.get_mut(&key)?;
         let sent = target.sent_at(seen.mark.nonce);
@@ -190,14 +188,15 @@ impl Plan {
         is_new.then_some(target.delay).flatten()
     }
 
-    /// A server answered a probe.
+    /// Handles a server's answer to a probe.
     pub fn answered(&mut self, probe: &Probe, rcode: u8, now: Instant) {
         if let Some(target) = self.targets.get_mut(&(probe.server, probe.name)) {
             target.answered(probe.nonce, rcode, now);
         }
     }
 
-    /// The probes to send now, and when to ask again if nothing happens. Time is only looked at here.
+    /// The probes to send now, and when to call again if no event comes. Only this call advances
+    /// time.
     pub fn due(&mut self, now: Instant) -> (Vec<Probe>, Option<Instant>) {
         if !self.is_wanted {
             for (key, target) in &mut self.targets {
@@ -248,7 +247,7 @@ impl Plan {
                 later(due);
             }
         }
-        // Whoever waits for longest is first, if the budget is not for all.
+        // If the budget does not suffice for all, the block that waits longest comes first.
         ready.sort_unstable();
         let cost = Duration::from_secs(1) / self.config.budget.get();
         let mut probes = Vec::new();
@@ -276,7 +275,7 @@ impl Plan {
         (probes, next)
     }
 
-    /// How often a stream is pushed out, as far as the budget goes.
+    /// The interval of flushing a stream, within the budget.
     pub fn interval(&self) -> Duration {
         let (wanted, budget) = (self.config.interval, self.config.budget.get());
         let flushed =
@@ -285,17 +284,16 @@ impl Plan {
         schedule::interval(wanted, budget, count)
     }
 
-    /// What is worth a word since the last call.
+    /// The events since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// The server and the name.
     pub fn block(&self, key: Key) -> Option<(SocketAddr, DnsName)> {
         Some((key.0, self.config.names.get(key.1)?.clone()))
     }
 
-    /// Every server and block, and how things stand with it.
+    /// Every block with its state.
     pub fn all(&self) -> impl Iterator<Item = (Key, &Target, State)> {
         let state = |target: &Target| {
             if !self.is_wanted {

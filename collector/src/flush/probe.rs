@@ -1,5 +1,5 @@
-//! The probe: a DNS query that is long enough to push out what a DNS server holds back of its dnstap stream, and by which it is
-//! known again in that stream.
+//! The probe: a DNS query that overflows a DNS server's dnstap buffer, and that can be recognized
+//! in the stream.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -17,37 +17,36 @@ use proto::{
     dnstap::{address, pb},
 };
 
-/// The octets of padding (RFC 7830) in a probe: with what stands around it, more than CoreDNS buffers, 4,096.
+/// The octets of padding (RFC 7830) in a probe: with the rest of the event, more than CoreDNS's
+/// buffer of 4,096.
 pub const PADDING: usize = 4_100;
 
-/// A frame of at most so many octets holds no probe.
+/// The length up to which a frame cannot hold a probe.
 pub const LONGEST_OTHER: usize = PADDING;
 
-/// The size of datagrams in the EDNS record; it plays no part over TCP, and must be there.
+/// The datagram size in the EDNS record, which is required but has no effect over TCP.
 const PAYLOAD: u16 = 1232;
 
-/// How the padding of a probe begins.
+/// The start of a probe's padding.
 const MAGIC: [u8; 8] = *b"egrflush";
 
 const HEADER: usize = 12;
 
-/// The padding of a query begins behind the header, the question and the fixed part of the EDNS record.
+/// The largest position of the padding: after the header, the question and the fixed part of the
+/// EDNS record.
 const FURTHEST: usize = HEADER + 255 + 4 + 11 + 4;
 
-/// What tells one probe from another, and from anything that somebody else can send: 122 random bits.
+/// Identifies a probe by 122 random bits, which no other host can guess.
 pub type Nonce = [u8; 16];
 
-/// A mark that is random.
 pub fn nonce() -> Nonce {
     uuid::Uuid::new_v4().into_bytes()
 }
 
-/// What stands in the padding: whom the probe was sent to, and which one it is.
+/// The content of the padding: the server that was probed, and the probe's identity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Mark {
-    /// The DNS server.
     pub server: SocketAddr,
-    /// This probe.
     pub nonce: Nonce,
 }
 
@@ -91,10 +90,11 @@ pub struct Template {
 }
 
 impl Template {
-    /// For a name that DNS servers answer by themselves. Nothing if it cannot be asked for, as a wildcard.
+    /// For a name that DNS servers answer by themselves. `None` if it cannot be queried, as a
+    /// wildcard.
     ///
-    /// The query is for an IPv4 address, as plugins such as `hosts` know of little else, and does not ask for recursion: what is
-    /// sent on in spite of the name being wrong costs nobody much.
+    /// The query is of type A, since plugins such as `hosts` support little else. It does not ask
+    /// for recursion, which limits the load if the server forwards it after all.
     pub fn new(name: &DnsName) -> Option<Self> {
         if name.is_wildcard() {
             return None;
@@ -114,12 +114,11 @@ impl Template {
         })
     }
 
-    /// The name.
     pub fn name(&self) -> &DnsName {
         &self.name
     }
 
-    /// Appends the query to what is sent over TCP: its length (RFC 1035 section 4.2.2), and itself.
+    /// Appends the query as sent over TCP: its length (RFC 1035 section 4.2.2), then the message.
     pub fn write(&self, id: u16, mark: &Mark, out: &mut Vec<u8>) {
         let length = u16::try_from(self.message.len()).unwrap_or(u16::MAX);
         out.extend(length.to_be_bytes());
@@ -142,19 +141,20 @@ impl Template {
 /// A probe as it is seen in a dnstap stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sight {
-    /// What was in its padding, true or not.
+    /// The mark in its padding, which may be forged.
     pub mark: Mark,
-    /// The DNS server sent it on.
+    /// The event shows that the DNS server forwarded it.
     pub is_forwarded: bool,
-    /// Who sent it to the server.
+    /// The source address of the query.
     pub source: Option<IpAddr>,
-    /// What the event shows in `extra`.
+    /// The event's `extra`.
     pub extra: Vec<u8>,
     question: Vec<u8>,
 }
 
 impl Sight {
-    /// Looks for a probe in the payload of a data frame: one that came, or one that the server sent on.
+    /// Looks for a probe in the payload of a data frame: a query that the server received or
+    /// forwarded.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let event = pb::Dnstap::decode(frame).ok()?;
         let extra = event.extra.unwrap_or_default();
@@ -191,7 +191,7 @@ pub(crate) mod tests {
         Template::new(&DnsName::parse(name).unwrap()).unwrap()
     }
 
-    /// The event of a server that was sent the query, and shows this in `extra`.
+    /// The event of a server that received the query, with this `extra`.
     pub(crate) fn frame(kind: pb::message::Type, query: &[u8], extra: &str) -> Vec<u8> {
         let message = pb::Message {
             r#type: kind as i32,

@@ -1,4 +1,5 @@
-//! The connection to a DNS server over which it is probed: open as long as the server keeps it, and many probes at a time.
+//! The TCP connection for probing a DNS server: open as long as the server keeps it, with many
+//! probes in flight.
 
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,52 +18,47 @@ use super::{
 };
 use crate::query_origin::{OwnQueries, OwnSocket};
 
-/// Probes that were not answered yet. A server that is behind gets no more.
+/// The most unanswered probes. A server that is behind gets no more.
 pub const IN_FLIGHT: usize = 16;
 
-/// How long a connection, a write or an answer may take.
+/// The time-out of a connection, a write or an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait after a connection failed; twice as long each time, up to the longest.
+/// The wait after a connection failed; it doubles each time up to the longest.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(10);
 
-/// The length in front of a message over TCP (RFC 1035 section 4.2.2).
+/// The length before a message over TCP (RFC 1035 section 4.2.2).
 const LENGTH: usize = 2;
 
-/// The octets of an answer that are looked at: the id and the flags.
+/// The octets of an answer that are decoded: the id and the flags.
 const LOOKED_AT: usize = 4;
 
-/// A server answered a probe.
+/// A server's answer to a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// The probe.
     pub probe: Probe,
-    /// The response code.
     pub rcode: u8,
 }
 
-/// Probes one server.
 #[derive(Debug)]
 pub struct Prober {
-    /// The server.
     pub server: SocketAddr,
-    /// The queries by the number of their name.
+    /// The queries by the index of their name.
     pub names: Arc<[Template]>,
-    /// Where our sockets are known.
+    /// The record of the collector's own sockets.
     pub own: OwnQueries,
-    /// What to send.
     pub probes: mpsc::Receiver<Probe>,
-    /// What is answered.
     pub answers: mpsc::Sender<Answer>,
 }
 
 impl Prober {
-    /// Sends probes until nobody has any more. What goes wrong is tried again.
+    /// Sends probes until the channel closes. Failures are retried.
     pub async fn run(mut self) {
         let mut back_off = FIRST_BACK_OFF;
         while let Some(first) = self.probes.recv().await {
-            // What was to be sent while there was no connection is late, but for the last of each name: each is another block.
+            // Probes that waited for the connection are outdated, except the last one for each
+            // name, as each name is another block.
             let mut newest = vec![first];
             while let Ok(probe) = self.probes.try_recv() {
                 newest.retain(|other| other.name != probe.name);
@@ -106,7 +102,7 @@ struct Connection {
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
     received: BytesMut,
-    /// By the id of the message.
+    /// By message id.
     in_flight: VecDeque<(u16, Probe, Instant)>,
     next_id: u16,
     has_answered: bool,
@@ -114,7 +110,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Sends probes until the server closes the connection while it owes nothing, or there are no more.
+    /// Sends probes until the server closes the connection with no answer pending, or the channel
+    /// closes.
     async fn run(&mut self, prober: &mut Prober, first: Vec<Probe>) -> io::Result<()> {
         for probe in first {
             self.send(probe, &prober.names).await?;
@@ -161,7 +158,8 @@ impl Connection {
         timeout(PATIENCE, self.write.write_all(&message)).await?
     }
 
-    /// Takes the whole answers off what was received; it is never longer than one of them and a read.
+    /// Removes whole answers from the received bytes, so at most one answer and one read are
+    /// buffered.
     fn take_answers(&mut self, answers: &mpsc::Sender<Answer>) {
         let mut rest = &self.received[..];
         while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
@@ -181,7 +179,8 @@ impl Connection {
             if let Some((_, probe, _)) = self.in_flight.remove(at) {
                 self.has_answered = true;
                 let rcode = flags & 0xf;
-                // Of most nothing is to be learned; the first is sent again if its answer is lost here.
+                // Most answers carry no news, and the first probe is repeated if its answer is lost
+                // here.
                 let _is_full = answers.try_send(Answer { probe, rcode });
             }
         }
@@ -233,7 +232,7 @@ mod tests {
             asked.push(message[13..16].to_vec());
         }
         assert_eq!(asked, [b"one", b"two"]);
-        // It ends with who gives it probes.
+        // The prober ends with the sender of its probes.
         drop(sender);
         probing.await.unwrap();
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Every server and block is probed at least so often: once a minute, with something to spare for a budget that is spent.
+/// Every block is probed at least this often: once a minute, with a margin for an exhausted budget.
 pub const COVERAGE: Duration = Duration::from_secs(45);
 
-/// After the first probe of a server that nobody hears the next; each wait after that is twice as long, up to [`COVERAGE`].
+/// The wait after the first probe of a server that is not received. It doubles up to [`COVERAGE`].
 pub const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// While the probes of another collector come, one that stands by waits for twice the interval and so much more.
+/// A standby waits for twice the interval and this before it replaces another collector's probes.
 pub const STANDBY: Duration = Duration::from_millis(50);
 
 /// Why a server's block is probed.
@@ -18,28 +18,28 @@ pub const STANDBY: Duration = Duration::from_millis(50);
 pub enum Purpose {
     /// To flush its stream, which comes here.
     Flush,
-    /// The same, if the probes of another collector stay away.
+    /// The same, in case the probes of another collector stop.
     Standby,
     /// To find out whether its stream comes here.
     Search {
-        /// Probes since it was last heard, or since there was a reason to expect that it can be heard.
+        /// Probes since it was last received, or since a stream opened that may be its.
         attempts: u32,
     },
 }
 
-/// What happened last with a server's block.
+/// The last events of a server's block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Last {
-    /// The last probe.
     pub sent: Option<Instant>,
-    /// The last time that its streams brought something by themselves; of several streams the one that was silent for longest.
+    /// The last time that its streams had traffic of their own. Of several streams, the one that
+    /// was silent longest.
     pub flowed: Option<Instant>,
-    /// The last time that they brought anything.
+    /// The last time that they had any traffic.
     pub moved: Option<Instant>,
 }
 
-/// The interval at which so many blocks can be probed, in all no more than `budget` a second. As far as that allows it is no longer
-/// than [`COVERAGE`], whatever is wanted.
+/// The interval at which so many blocks can be probed with at most `budget` probes a second. If the
+/// budget allows, it is at most [`COVERAGE`], whatever is wanted.
 pub fn interval(wanted: Duration, budget: u32, blocks: usize) -> Duration {
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
     let least = Duration::from_secs(1).saturating_mul(blocks) / budget.max(1);
@@ -48,8 +48,8 @@ pub fn interval(wanted: Duration, budget: u32, blocks: usize) -> Duration {
 
 /// When the next probe is due; it may be in the past.
 ///
-/// A stream that flows by itself is flushed by that, so the interval counts from there, too. But a stream that flows may be one
-/// block's of two, or a part of it: it is probed for coverage all the same.
+/// Traffic of its own flushes a stream, so the interval counts from there too. But that traffic may
+/// come from one of two blocks only. So coverage probes are sent all the same.
 pub fn due(purpose: Purpose, last: Last, interval: Duration) -> Option<Instant> {
     let sent = last.sent?;
     Some(match purpose {
@@ -94,7 +94,8 @@ mod tests {
             (10, 1000, 100, 100),
             (1, 1, 3, 3000),
             (1, 0, 3, 3000),
-            // Who wants none so often still wants to know who is not heard.
+            // A wanted interval that is too long is capped, so that blocks without a stream are
+            // still found.
             (600_000, 1000, 1, 45_000),
             (600_000, 1, 100, 100_000),
         ] {

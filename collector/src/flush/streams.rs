@@ -1,4 +1,5 @@
-//! What the readers of streams tell of probes: which streams there are, when each moved, and what was seen in them.
+//! Reports of the readers to the flush task: the open streams, their last traffic, and the probes
+//! in them.
 
 use std::{
     collections::BTreeMap,
@@ -18,37 +19,35 @@ use tokio::{
 
 use super::probe::{LONGEST_OTHER, Mark, Sight, Template};
 
-/// Sights that wait to be looked at; more are dropped, and counted.
+/// The most probes waiting for the task; further ones are dropped and counted.
 const QUEUE: usize = 4_096;
 
-/// The number of a stream, in the life of this process.
+/// The number of a stream in this process.
 pub type StreamId = u64;
 
-/// The streams that are open.
 pub type Open = Arc<BTreeMap<StreamId, Opened>>;
 
-/// An open stream.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The address of who sends it; nothing if it comes over a unix socket.
+    /// The sender's address; `None` for a unix socket.
     pub peer: Option<IpAddr>,
-    /// When it moved.
+    /// Its last traffic.
     pub flow: Flow,
 }
 
-/// When a stream last brought something.
+/// The times of a stream's last traffic.
 #[derive(Clone, Debug)]
 pub struct Flow(Arc<FlowInner>);
 
 #[derive(Debug)]
 struct FlowInner {
     start: Instant,
-    /// Microseconds since the start; 0: not yet.
+    /// Microseconds since the start; 0: none yet.
     flowed: AtomicU64,
     moved: AtomicU64,
 }
 
-/// Of a stream that opens now.
+/// For a stream that opens now.
 impl Default for Flow {
     fn default() -> Self {
         Self(Arc::new(FlowInner {
@@ -60,7 +59,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// The stream has brought something. `by_itself`: not because of a probe.
+    /// Records traffic. `by_itself`: no probe caused it.
     pub fn has_moved(&self, now: Instant, by_itself: bool) {
         let since = now.duration_since(self.0.start).as_micros();
         let since = u64::try_from(since).unwrap_or(u64::MAX).max(1);
@@ -70,12 +69,12 @@ impl Flow {
         }
     }
 
-    /// When it last did by itself.
+    /// The last traffic that no probe caused.
     pub fn flowed(&self) -> Option<Instant> {
         self.at(&self.0.flowed)
     }
 
-    /// When it last did.
+    /// The last traffic.
     pub fn moved(&self) -> Option<Instant> {
         self.at(&self.0.moved)
     }
@@ -89,21 +88,20 @@ impl Flow {
 /// A probe that was seen in a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The stream.
     pub stream: StreamId,
-    /// What was in its padding.
+    /// The mark in its padding.
     pub mark: Mark,
-    /// For which of the names it is.
+    /// The index of its name.
     pub name: usize,
-    /// The server sent it on.
+    /// The server forwarded it.
     pub is_forwarded: bool,
-    /// Who sent it to the server.
+    /// The source address of the query.
     pub source: Option<IpAddr>,
-    /// When its first octet came, and so all that the server had held back before it.
+    /// When its first octet came: all events that the server had buffered came before it.
     pub at: Instant,
 }
 
-/// What readers tell. Clones share it; without probes nobody is told.
+/// The readers' end. Clones share it. Without probes there is no reporting.
 #[derive(Clone, Debug, Default)]
 pub struct Streams(Option<Arc<Shared>>);
 
@@ -116,17 +114,15 @@ struct Shared {
     lost: Counter,
 }
 
-/// What comes of it.
+/// The task's end.
 #[derive(Debug)]
 pub struct Told {
-    /// The open streams.
     pub open: watch::Receiver<Open>,
-    /// The probes that were seen.
     pub seen: mpsc::Receiver<Seen>,
 }
 
 impl Streams {
-    /// Looks out for probes for these names.
+    /// Reports probes for these names.
     pub fn new(names: Arc<[Template]>) -> (Self, Told) {
         let (seen, receiver) = mpsc::channel(QUEUE);
         let open = watch::Sender::new(Open::default());
@@ -144,7 +140,8 @@ impl Streams {
         (Self(Some(Arc::new(shared))), told)
     }
 
-    /// A stream from this address, or over a unix socket, whose peer may speak. It is open until the value is dropped.
+    /// Registers the stream of a known peer with this address, or over a unix socket. It is open
+    /// until the value is dropped.
     pub fn open(&self, peer: Option<IpAddr>) -> Stream {
         let flow = Flow::default();
         let Some(shared) = self.0.clone() else {
@@ -174,19 +171,20 @@ struct Watched {
 }
 
 impl Stream {
-    /// Whether a frame of this length may hold a probe: to be asked first, as most do not.
+    /// Whether a frame of this length may hold a probe: a cheap check that most frames fail.
     #[inline]
     pub fn may_be_probe(length: usize) -> bool {
         length > LONGEST_OTHER
     }
 
-    /// Whether a frame that is not there as a whole may be a probe.
+    /// Whether an incomplete frame may be a probe.
     pub fn begins_probe(frame: &[u8]) -> bool {
         let length = frame.first_chunk().copied().map(u32::from_be_bytes);
         length.is_some_and(|length| Self::may_be_probe(length as usize))
     }
 
-    /// Looks for a probe in a long frame, whose first octet came at this time. `admits`: whether what it shows in `extra` will do.
+    /// Looks for a probe in a long frame, whose first octet came at `began`. `admits`: whether its
+    /// `extra` has the secret.
     #[cold]
     pub fn look(&self, frame: &[u8], began: Instant, admits: impl FnOnce(&[u8]) -> bool) {
         let Some(Watched { shared, id, .. }) = &self.0 else {
@@ -211,7 +209,7 @@ impl Stream {
         }
     }
 
-    /// The stream has brought something. `by_itself`: not because of a probe.
+    /// Records traffic. `by_itself`: no probe caused it.
     pub fn has_moved(&self, now: Instant, by_itself: bool) {
         if let Some(watched) = &self.0 {
             watched.flow.has_moved(now, by_itself);

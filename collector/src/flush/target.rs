@@ -1,4 +1,4 @@
-//! What is known of one block of one DNS server.
+//! The state of one block of one DNS server.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,35 +10,35 @@ use super::{
     streams::{Flow, StreamId},
 };
 
-/// Probes that are remembered: those that come back later cannot be told from others'.
+/// The most probes remembered: one that comes back later looks like another collector's.
 const REMEMBERED: usize = 1_024;
 
-/// For how long after the first probe was answered, and seen, nothing more is sent until it is known whether it was sent on. CoreDNS
-/// says so before it answers, and keeps nothing back for longer than a second.
+/// The pause after the first probe was answered and seen, until it is clear whether the server
+/// forwarded it. CoreDNS logs a forwarded query before it answers, and buffers events for at most a
+/// second.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// When the first probe is taken as lost.
+/// When the first probe counts as lost.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// After so long without a report of its probes a stream is no longer taken for one of this server.
+/// After this time without a probe in it, a stream no longer counts as this server's.
 const LAPSE: Duration = Duration::from_secs(5);
 
-/// A server's block that does not report for so long is named.
+/// A block that does not report for this time is logged.
 pub const BLIND: Duration = Duration::from_secs(30);
 
-/// What is known of what the server does with probes.
+/// What the server does with probes, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Verdict {
-    /// Not tried yet.
     #[default]
     Untried,
     /// It answers them by itself.
     Answers,
-    /// It sends them on: it gets no more.
+    /// It forwards them, and gets no more.
     Forwards,
 }
 
-/// The first probe of a server's block, on its own until it is clear what becomes of it.
+/// The first probe of a block, sent alone until its result is clear.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     nonce: Nonce,
@@ -56,28 +56,27 @@ impl Trial {
     }
 }
 
-/// One block of one server, known by the name that is asked for.
+/// One block of one server, identified by the name that is queried.
 #[derive(Debug, Default)]
 pub struct Target {
-    /// What the server does with probes.
     pub verdict: Verdict,
-    /// Probes since it was last heard, or might be.
+    /// Probes since it was last received, or since a stream opened that may be its.
     pub attempts: u32,
-    /// It may be heard since a moment: it is to be probed now.
+    /// A stream opened that may be its: it is to be probed now.
     pub is_expected: bool,
-    /// The longest that nothing came back.
+    /// When the oldest probe was sent that has not come back.
     pub unreported_since: Option<Instant>,
     /// When it was last seen in a stream.
     pub reported: Option<Instant>,
-    /// How long the last probe took to push the stream out.
+    /// The time from the last probe to the flush.
     pub delay: Option<Duration>,
     /// The response code of the last answer.
     pub rcode: Option<u8>,
-    /// It was named.
+    /// It was logged as not reporting.
     pub is_named: bool,
     heard: Vec<(StreamId, Flow)>,
-    /// The last probe that was seen is another collector's. All collectors see the probes of a server in one order, so
-    /// they agree on which of them goes on.
+    /// The last probe seen is another collector's. All collectors see the probes of a server in the
+    /// same order, so they agree on which of them continues.
     is_flushed_by_another: bool,
     trial: Option<Trial>,
     sent: VecDeque<(Nonce, Instant)>,
@@ -90,12 +89,12 @@ impl Target {
         !self.heard.is_empty()
     }
 
-    /// How many of its streams come here.
+    /// The number of its streams that come here.
     pub fn streams(&self) -> usize {
         self.heard.len()
     }
 
-    /// A stream is its.
+    /// Records that a stream belongs to this block.
     pub fn hear(&mut self, stream: StreamId, flow: &Flow) {
         if self.heard.iter().all(|(id, _)| *id != stream) {
             self.heard.push((stream, flow.clone()));
@@ -104,19 +103,19 @@ impl Target {
         self.is_expected = false;
     }
 
-    /// A stream opened that may be its. A first probe that it has not answered may have been lost with the server's last process.
+    /// A stream opened that may be its. An unanswered first probe may have been lost with the
+    /// server's previous process.
     pub fn expect(&mut self) {
         self.is_expected = true;
         self.attempts = 0;
         self.trial.take_if(|trial| trial.answered.is_none());
     }
 
-    /// Forgets the streams that are not to be kept.
     pub fn keep_streams(&mut self, is_open: impl Fn(StreamId) -> bool) {
         self.heard.retain(|(id, _)| is_open(*id));
     }
 
-    /// Why it is probed; nothing if it is not.
+    /// Why it is probed; `None` if it is not.
     pub fn purpose(&self) -> Option<Purpose> {
         Some(match (self.verdict, self.is_heard()) {
             (Verdict::Forwards, _) => return None,
@@ -128,7 +127,7 @@ impl Target {
         })
     }
 
-    /// The last that happened with it.
+    /// Its last events.
     pub fn last(&self) -> Last {
         let least = |of: fn(&Flow) -> Option<Instant>| {
             let times = self.heard.iter().map(|(_, flow)| of(flow));
@@ -141,7 +140,7 @@ impl Target {
         }
     }
 
-    /// A probe is sent, or was to be sent and could not be.
+    /// Records a probe that was sent, or should have been.
     pub fn send(&mut self, nonce: Nonce, now: Instant) {
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
@@ -161,7 +160,7 @@ impl Target {
         }
     }
 
-    /// The server answered a probe.
+    /// Handles the server's answer to a probe.
     pub fn answered(&mut self, nonce: Nonce, rcode: u8, now: Instant) {
         self.rcode = Some(rcode);
         if let Some(trial) = self.trial.as_mut().filter(|trial| trial.nonce == nonce) {
@@ -169,13 +168,13 @@ impl Target {
         }
     }
 
-    /// When one of our probes was sent, if it is one.
+    /// When this collector sent the probe, if it did.
     pub fn sent_at(&self, nonce: Nonce) -> Option<Instant> {
         let mut sent = self.sent.iter().rev();
         sent.find(|(sent, _)| *sent == nonce).map(|(_, at)| *at)
     }
 
-    /// One of our probes, sent at that time, was seen.
+    /// Handles this collector's probe, sent at `sent`, in a stream.
     pub fn seen(&mut self, nonce: Nonce, sent: Instant, began: Instant, now: Instant) {
         if let Some(trial) = self.trial.as_mut().filter(|trial| trial.nonce == nonce) {
             trial.seen = Some(now);
@@ -183,7 +182,7 @@ impl Target {
         while self.sent.front().is_some_and(|(_, at)| *at < sent) {
             self.sent.pop_front();
         }
-        // It stays, for other streams in which it will be seen, and in case it is sent on.
+        // The probe stays recorded, for other streams and in case the server forwards it.
         let later = self.sent.iter().find(|(other, _)| *other != nonce);
         self.unreported_since = later.map(|(_, at)| *at);
         self.reported = Some(now);
@@ -191,19 +190,19 @@ impl Target {
         self.delay = Some(began.duration_since(sent));
     }
 
-    /// Another collector's probe was seen.
+    /// Handles another collector's probe in a stream.
     pub fn seen_anothers(&mut self, now: Instant) {
         self.unreported_since = None;
         self.is_flushed_by_another = true;
         self.reported = Some(now);
     }
 
-    /// When the first probe will have told all that it can; nothing if it has, or was not sent.
+    /// When the trial ends; `None` if it has ended or not begun.
     pub fn trial_end(&self) -> Option<Instant> {
         self.trial.as_ref().map(Trial::end)
     }
 
-    /// Draws the conclusions that time brings.
+    /// Updates the state for the time that has passed.
     pub fn settle(&mut self, now: Instant) {
         if let Some(trial) = self.trial.filter(|trial| trial.end() <= now) {
             self.trial = None;
@@ -218,18 +217,18 @@ impl Target {
         }
     }
 
-    /// When its streams are no longer taken for its own, if nothing comes.
+    /// When its streams cease to count as its own, if no probe comes back.
     pub fn lapses_at(&self) -> Option<Instant> {
         let since = self.unreported_since.filter(|_| self.is_heard())?;
         Some(since + LAPSE)
     }
 
-    /// When it will be named.
+    /// When it is logged as not reporting.
     pub fn blind_at(&self) -> Option<Instant> {
         Some(self.unreported_since? + BLIND)
     }
 
-    /// Nobody wants to know.
+    /// No name is wanted: resets the state.
     pub fn rest(&mut self) {
         self.unreported_since = None;
         self.attempts = 0;

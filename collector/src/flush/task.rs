@@ -1,4 +1,4 @@
-//! The task that probes: it brings together what there is to know, and does what the plan says.
+//! The flush task: it feeds the plan, and carries out its probes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,30 +27,27 @@ use super::{
 };
 use crate::{query_origin::OwnQueries, rules::Wanted};
 
-/// How often what is known is shown to others.
+/// The interval of publishing the states.
 const SHOW: Duration = Duration::from_secs(1);
 
-/// Answers that wait to be looked at.
+/// The most answers that wait.
 const ANSWERS: usize = 1_024;
 
-/// What the task is told.
 #[derive(Debug)]
 pub struct Inputs {
-    /// The DNS servers.
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
-    /// The addresses that the other collectors ask from.
+    /// The source addresses of the other collectors' queries.
     pub collectors: watch::Receiver<Collectors>,
-    /// The streams.
+    /// The reports of the readers.
     pub told: Told,
 }
 
-/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names; `blocks` tells how
-/// things stand.
+/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names.
+/// `blocks` gets the states.
 ///
 /// # Errors
-/// A task of its own failed, which does not happen.
+/// A task of its own panicked.
 pub async fn run(
     config: Config,
     names: Arc<[Template]>,
@@ -72,7 +69,7 @@ pub async fn run(
     };
     let mut ticks = interval(SHOW);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // All of it is looked at once.
+    // The first values count as changes too.
     inputs.servers.mark_changed();
     inputs.wanted.mark_changed();
     inputs.collectors.mark_changed();
@@ -141,7 +138,7 @@ impl Task {
         });
     }
 
-    /// Sends what is due, and says when to look again.
+    /// Sends the due probes. Returns the time of the next call.
     fn turn(&mut self) -> Option<Instant> {
         let (probes, next) = self.plan.due(Instant::now());
         for probe in probes {
@@ -179,15 +176,15 @@ impl Task {
         match notice {
             Notice::Forwards(_) => warn!(
                 %server, %name,
-                "the DNS server sends the flush probe on: it gets no more of them, and its stream may be a second late; \
+                "the DNS server forwards the flush probe: the collector sends it no more, and its stream may be a second late; \
                  give a name that it answers by itself (--flush-name)"
             ),
             Notice::NotReporting(_) => warn!(
                 %server, %name,
-                "a DNS server is not heard: its dnstap stream shows no probe for 30 s; what pods learn from it is not seen"
+                "a DNS server does not stream to this collector: no probe came back for 30 s, so its answers are missing; check its `dnstap` line"
             ),
             Notice::Reporting(_) => {
-                info!(%server, %name, "the DNS server is no longer named as not heard");
+                info!(%server, %name, "the DNS server streams again, or is no longer in use");
             }
         }
     }

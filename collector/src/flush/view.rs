@@ -1,4 +1,4 @@
-//! How things stand with the streams of DNS servers, for people.
+//! The states of DNS servers' streams, for the status page.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -12,20 +12,20 @@ use super::plan::{Plan, State};
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockView {
-    /// The server.
     pub server: SocketAddr,
     /// The name by which its block is probed.
     pub name: String,
-    /// `flushed`: its stream comes here, and is flushed from here where it does not flow by itself. `standby`: another collector does that.
-    /// `trying`, `searching`: it was not heard yet. `blind`: it was not heard for 30 s. `forwards`: it sends probes on, and gets no more.
+    /// `flushed`: its stream comes here, and this collector flushes it when it has no traffic.
+    /// `standby`: another collector flushes it. `trying`, `searching`: it was not received yet.
+    /// `blind`: it was not received for 30 s. `forwards`: it forwards probes, and gets no more.
     /// `resting`: no name is wanted.
     pub state: State,
-    /// How many of its streams come to this collector.
+    /// The number of its streams that come to this collector.
     pub streams: usize,
     /// How long ago a probe was last seen in one.
     #[serde(rename = "reportedSeconds", serialize_with = "seconds")]
     pub reported: Option<Duration>,
-    /// How long that probe took to push the stream out.
+    /// The time from that probe to the flush.
     #[serde(rename = "delaySeconds", serialize_with = "seconds")]
     pub delay: Option<Duration>,
     /// The response code of the last answer to a probe.
@@ -33,7 +33,7 @@ pub struct BlockView {
 }
 
 impl State {
-    /// Every word of [`State::as_str`].
+    /// Every value of [`State::as_str`].
     pub const WORDS: &[&str] = &[
         "resting",
         "trying",
@@ -44,7 +44,7 @@ impl State {
         "forwards",
     ];
 
-    /// A word for metric labels and `/status.json`.
+    /// The value in metric labels and `/status.json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resting => "resting",
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// All blocks, as they are now.
+/// The current state of all blocks.
 pub fn view(plan: &Plan, now: Instant) -> Vec<BlockView> {
     let all = plan.all();
     all.filter_map(|(key, target, state)| {

@@ -203,7 +203,7 @@ async fn a_block_that_sends_the_probe_on_gets_one_and_never_another() {
     probing.expect(probing.server, LOCAL, "flushed").await;
     assert_eq!(asked(), once);
     assert_eq!(
-        probing.said(probing.server, ON, "sends the flush probe on"),
+        probing.said(probing.server, ON, "forwards the flush probe"),
         1
     );
 }
@@ -253,7 +253,10 @@ async fn a_coredns_without_a_dnstap_line_is_named_and_so_is_one_that_lacks_it_in
         let labels = labels.each_ref().map(String::as_str);
         let named = probing.collector.admin().metric(BLIND, &labels).await;
         assert_eq!(named.unwrap(), 1.0);
-        assert_eq!(probing.said(server, name, "is not heard"), 1);
+        assert_eq!(
+            probing.said(server, name, "does not stream to this collector"),
+            1
+        );
     }
     let named = probing.collector.admin().metric(BLIND, &[]).await;
     assert_eq!(named.unwrap(), 3.0);
@@ -294,7 +297,10 @@ async fn a_coredns_whose_packets_are_dropped_is_named_until_they_pass() {
         .metric("collector_connections", &[])
         .await;
     assert_eq!(connections.unwrap(), 1.0);
-    assert_eq!(probing.said(server, LOCAL, "is not heard"), 1);
+    assert_eq!(
+        probing.said(server, LOCAL, "does not stream to this collector"),
+        1
+    );
     network.plug(true);
     probing.expect(server, LOCAL, "flushed").await;
     let named = probing.collector.admin().metric(BLIND, &[]).await;

@@ -10,7 +10,7 @@ use crate::flush::{
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
-/// A plan, and a clock that only this test moves.
+/// A plan, and a clock that only this test advances.
 struct World {
     plan: Plan,
     now: Instant,
@@ -69,7 +69,7 @@ impl World {
         self.plan.set_open(Arc::new(open.collect()));
     }
 
-    /// Lets time pass; `answer` says what becomes of each probe.
+    /// Lets time pass; `answer` handles each probe.
     fn run(&mut self, time: Duration, mut answer: impl FnMut(&mut Self, Probe)) {
         let end = self.now + time;
         loop {
@@ -79,7 +79,7 @@ impl World {
                 answer(self, *probe);
             }
             if !probes.is_empty() {
-                // What became of them may change what is due.
+                // Handling the probes may have made others due.
                 continue;
             }
             match next {
@@ -116,7 +116,7 @@ impl World {
         self.plan.seen(&seen, self.now + MS)
     }
 
-    /// Everything answers, and is seen in this stream.
+    /// Answers every probe, and shows it in this stream.
     fn reports(stream: StreamId) -> impl FnMut(&mut Self, Probe) {
         move |world, probe| {
             world.see(probe, stream, false);
@@ -132,18 +132,18 @@ impl World {
         found.unwrap().2
     }
 
-    /// How many probes were sent since the last call.
+    /// The number of probes since the last call.
     fn count(&mut self) -> usize {
         std::mem::take(&mut self.sent).len()
     }
 
-    /// There is another collector. Its probes come from there.
+    /// Adds another collector, with the source address of its probes.
     fn another(&mut self) {
         let address = "192.0.2.2".parse().unwrap();
         self.plan.set_collectors(Arc::new([address].into()));
     }
 
-    /// A probe of it is in the stream.
+    /// Shows a probe of the other collector in the stream.
     fn see_anothers(&mut self, i: u8, stream: StreamId) {
         self.see_from(server(i), 0, nonce(), stream, false);
         self.flows[&stream].1.has_moved(self.now, false);
@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-/// One server whose stream comes over a unix socket, past its first probe.
+/// One server whose stream comes over a unix socket, after its first probe.
 fn flushed(interval: Duration) -> World {
     let mut world = World::new(interval, 1000, 1);
     world.plan.set_servers(&servers(1..=1));
@@ -178,7 +178,7 @@ async fn a_first_probe_that_is_lost_with_its_server_is_sent_again_when_a_stream_
     world.run(3 * S, World::reports(2));
     assert_eq!(world.state(server(1), 0), State::Flushed);
     assert!(world.count() > 5);
-    // One that was answered and not seen is not: it may have been sent on.
+    // An answered probe that was not seen is none: the server may have forwarded it.
     let mut world = World::new(100 * MS, 1000, 1);
     world.plan.set_servers(&servers(1..=1));
     world.run(S, |world, probe| {
@@ -221,7 +221,7 @@ async fn a_block_that_sends_the_probe_on_gets_no_more_of_them() {
     assert_eq!(to_it.count(), 1);
     assert_eq!(world.state(server(1), 1), State::Forwards);
     assert_eq!(world.state(server(1), 0), State::Flushed);
-    // Nor when it dials again, nor is it named.
+    // Nor when it dials again, and it is not reported.
     world.close(7);
     world.open(8, None);
     world.run(S * 60, World::reports(8));
@@ -268,13 +268,13 @@ async fn a_stream_that_flows_by_itself_is_probed_once_a_minute() {
 async fn a_server_that_does_not_report_is_named_after_30_seconds_and_no_longer_when_it_does() {
     let mut world = flushed(MS * 100);
     let key = (server(1), 0);
-    // Packets are dropped: the stream is open still.
+    // The network drops packets while the stream stays open.
     world.run(S * 29, World::silent);
     assert_eq!(world.plan.take_notices(), []);
     world.run(S * 2, World::silent);
     assert_eq!(world.plan.take_notices(), [Notice::NotReporting(key)]);
     assert_eq!(world.state(server(1), 0), State::NotReporting);
-    // A dead server is not asked ten times a second, but at least once a minute.
+    // A dead server is probed at least once a minute, but not ten times a second.
     world.count();
     world.run(S * 600, World::silent);
     let count = world.count();
@@ -361,7 +361,7 @@ async fn of_two_collectors_one_probes_and_the_other_helps_out_when_it_does_not()
     }
     assert_eq!(world.count(), 0);
     assert_eq!(world.state(server(1), 0), State::Standby);
-    // It has died.
+    // The other collector has died.
     world.run(MS * 160, World::reports(7));
     assert_eq!(world.count(), 1);
     assert_eq!(world.state(server(1), 0), State::Flushed);
@@ -369,8 +369,8 @@ async fn of_two_collectors_one_probes_and_the_other_helps_out_when_it_does_not()
     assert!((9..=10).contains(&world.count()));
 }
 
-/// Two collectors whose streams show the probes of both in one order: the one goes on whose probe is the last, whenever each of
-/// them began.
+/// Two collectors see the probes of both in the same order. The collector with the last probe
+/// continues, whenever each of them began.
 #[tokio::test(start_paused = true)]
 async fn two_collectors_that_begin_together_agree_on_one() {
     for (first, second) in [(0, 0), (0, 1), (40, 0), (99, 3)] {
