@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_is_a_gap_in_either_direction_and_one_that_goes_is_none() {
+    fn a_clock_set_forward_or_back_is_a_gap_and_normal_passing_is_not() {
         let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
         let second = Duration::from_secs(1);
         for (now, is_gap) in [

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_asked_and_never_streamed_is_not_missing_if_it_need_not_stream() {
+    fn a_queried_server_that_need_not_stream_is_not_reported_missing() {
         let mut tracker = Tracker::new(false);
         assert_eq!(look(&mut tracker, &[Some(1)], &[1, 2], &[]), [false; 3]);
         assert_eq!(

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_brings_in_a_burst_and_then_so_many_a_second_and_others_have_their_own_budget() {
+    fn a_client_has_a_burst_then_a_rate_and_other_clients_their_own() {
         let names = NewNames::new(limits(), &KnownNames::default(), &Notices::default());
         assert_eq!(admitted(&names, ip(1), 100, START), 3);
         assert_eq!(admitted(&names, ip(2), 100, START), 3);

@@ -398,7 +398,7 @@ mod tests {
     use crate::{address_set::NORTHBOUND, desired::Filter, sync::CreateSets, testing::object};
 
     #[tokio::test]
-    async fn a_store_that_ends_with_the_program_is_no_error_and_one_that_ends_before_is() {
+    async fn a_store_that_ends_at_shutdown_is_no_error_and_one_before_it_is() {
         for is_cancelled in [true, false] {
             let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
             let policy = Policy::new("s", Filter::default(), CreateSets::Auto);
@@ -423,7 +423,7 @@ mod tests {
 
     /// Time that is paused passes only while nothing is to be done.
     #[test]
-    fn a_time_that_is_over_does_not_keep_the_loop_busy_while_there_is_no_database() {
+    fn a_past_deadline_does_not_spin_the_loop_without_a_database() {
         let (ended, end) = mpsc::channel();
         thread::spawn(move || {
             let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_stream_that_flows_fast_is_waited_for_and_not_until_a_buffer_is_full() {
+    fn reads_wait_only_on_a_fast_stream_and_never_for_a_full_buffer() {
         let milli = Duration::from_millis(1);
         for (octets, expected) in [
             (0, None),

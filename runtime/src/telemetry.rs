@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anybody_can_make_hickory_warn_of_is_logged_only_if_it_is_asked_for() {
+    fn hickory_warnings_that_anyone_can_cause_are_logged_only_on_request() {
         assert_eq!(warns(""), [false, true]);
         assert_eq!(warns("info"), [true, true]);
         assert_eq!(warns("error,hickory_net=debug"), [true, false]);

@@ -120,7 +120,7 @@ fn reasons(about: &str, known: &KnownFacts) -> Vec<&'static str> {
 }
 
 #[test]
-fn an_address_that_is_there_is_told_with_where_and_when_it_was_seen_and_when_it_goes() {
+fn a_known_address_is_explained_with_its_source_time_and_expiry() {
     let mut waits = address(WWW, "192.0.2.2", -90, 60);
     (waits.goes, waits.goes_once_looked_up) = (at(-25), true);
     waits.first_client = Some([10, 0, 0, 7].into());
@@ -152,7 +152,7 @@ fn an_address_that_is_there_is_told_with_where_and_when_it_was_seen_and_when_it_
 }
 
 #[test]
-fn an_address_is_told_with_the_names_that_have_it_and_those_under_a_wildcard() {
+fn an_address_is_explained_with_its_names_including_wildcard_names() {
     let shown = vec![(address("a.example.com", "192.0.2.1", -1, 30), true)];
     let mut known = known(vec![facts("*.example.com", shown)]);
     rule(&mut known, "*.example.com");

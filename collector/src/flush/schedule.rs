@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_flows_by_itself_faster_than_the_interval_is_only_probed_for_coverage() {
+    async fn a_stream_busier_than_the_interval_is_probed_only_for_coverage() {
         let start = Instant::now();
         let due = |sent, flowed| due(Purpose::Flush, last(start, sent, flowed), MS * 100);
         assert_eq!(due(0, None), Some(start + MS * 100));
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn probes_are_never_closer_than_the_interval_nor_further_apart_than_coverage_asks(
+        fn probes_are_at_least_an_interval_and_at_most_the_coverage_time_apart(
             sent in 0_u32..100_000, flowed in prop::option::of(0_u32..200_000), interval in 1_u32..40_000,
             attempts: u32, standby: bool,
         ) {

@@ -244,7 +244,7 @@ async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
 
 /// Time that is paused passes only while nobody has anything to read.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_is_let_go_and_a_capture_lasts_as_long_as_was_asked_for() {
+async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time() {
     // More than the buffers of a socket hold.
     let names = (0..5_000).map(|i| name_view(&format!("n{i}.example.com")));
     let served = Served::start(names.collect()).await;

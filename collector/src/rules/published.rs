@@ -259,7 +259,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[test]
-fn the_names_of_a_namespace_are_left_out_from_the_last_rule_of_its_last_egress_firewall_on() {
+fn a_namespace_loses_its_names_with_the_last_rule_of_its_last_firewall() {
     let mut rules = Published::default();
     for (name, names) in [("a", ["1.test", "2.test"]), ("b", ["3.test", "1.test"])] {
         let mut object = firewall("team", &names);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authors_of_a_rule_are_told_once_in_a_while_however_many_names_a_wildcard_brings() {
+    fn rule_authors_get_one_rebinding_event_however_many_wildcard_names() {
         let (reporter, mut reports) = Reporter::with_queue(16);
         let mut teller = NameEvents::new(reporter);
         let rules = rules(&["www.example.com", "*.wild.example.com"]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_kind_of_event_few_names_are_told_of_and_none_silences_another_kind_or_namespace() {
+    fn rebinding_events_are_limited_per_kind_and_per_namespace() {
         let (reporter, mut reports) = Reporter::with_queue(4096);
         let mut teller = NameEvents::new(reporter);
         let names: Vec<_> = (0..1000).map(|i| format!("n{i}.example.com")).collect();

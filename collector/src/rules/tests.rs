@@ -62,7 +62,7 @@ fn names_are_normalised_and_shared_between_namespaces() {
 }
 
 #[test]
-fn the_rules_that_use_a_name_are_told_in_order_and_those_of_others_are_counted() {
+fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
     let mut rules = Published::default();
     for i in 0..150 {
         rules.apply(&firewall(&format!("n{i:03}"), &["www.example.com"]));
@@ -243,7 +243,7 @@ fn a_deny_rule_of_another_namespace_is_no_fault_of_who_allows_the_name() {
 }
 
 #[test]
-fn rules_over_the_limit_are_ignored_and_counted_and_cost_no_more_than_the_limit() {
+fn rules_over_the_limit_are_ignored_counted_and_cost_only_the_limit() {
     let names: Vec<String> = (0..50_000).map(|i| format!("n{i}.example.com")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rules = Published::default();

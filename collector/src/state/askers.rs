@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_clients_those_are_known_that_are_of_different_namespaces_with_rules() {
+    fn of_many_clients_one_per_namespace_with_rules_is_kept() {
         let many: Vec<_> = (0..9).map(|i| format!("team/p{i}")).collect();
         let others: Vec<_> = (0..9).map(|i| format!("none/p{i}")).collect();
         let names = ["two/p", "three/p", "none/x"].map(str::to_owned);

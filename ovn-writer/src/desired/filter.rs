@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_administrator_refuses_is_refused_in_either_spelling_and_inside_of_others() {
+    fn addresses_refused_by_the_administrator_are_refused_in_any_spelling() {
         let filter = Filter::default().deny(vec!["10.96.0.0/16".parse().unwrap()]);
         for text in [
             "10.96.0.1",

@@ -271,7 +271,7 @@ fn what_another_object_still_has_does_not_leave() {
 }
 
 #[test]
-fn an_object_goes_by_a_deletion_or_by_a_later_list_and_what_it_had_is_known() {
+fn an_object_leaves_by_deletion_or_a_later_list_and_its_names_are_known() {
     let other = object("dns-2", "other.example.", &[]);
     for gone in [
         Event::Deleted(key("dns-1")),
@@ -295,7 +295,7 @@ fn an_object_goes_by_a_deletion_or_by_a_later_list_and_what_it_had_is_known() {
 }
 
 #[test]
-fn an_object_that_is_made_again_without_addresses_keeps_them_until_it_speaks() {
+fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
     let mut store = Clocked::new();
     store.made("1", &["10.0.0.1", "10.0.0.2"]);
     for deleted in [true, false] {
@@ -346,7 +346,7 @@ fn while_the_store_cannot_be_read_no_time_counts() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_and_was_never_known_may_be_that_of_any_name() {
+fn an_unreadable_object_never_seen_before_may_stand_for_any_name() {
     let mended = Event::Applied(object("dns-9", "b.example.", &[]));
     let gone = Event::Undecodable(BTreeSet::new());
     for (event, names) in [(mended, &[W, "b.example."][..]), (gone, &[W])] {

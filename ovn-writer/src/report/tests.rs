@@ -4,7 +4,7 @@ use super::*;
 use crate::references::SetNames;
 
 #[test]
-fn a_rule_opens_or_closes_by_its_action_and_by_the_operator_before_the_set() {
+fn report_opens_or_closes_by_action_and_by_the_operator_before_the_set() {
     use Effect::{Changes, Closes, Opens};
     for (table, action, expected) in [
         (RuleTable::Acl, "allow", [Opens, Closes]),

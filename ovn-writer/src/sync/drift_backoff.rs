@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sixth_repair_in_ten_seconds_waits_and_each_further_one_twice_as_long() {
+    fn the_sixth_repair_in_ten_seconds_waits_and_each_next_twice_as_long() {
         let first = [0, 0, 0, 0, 0, 50, 150, 350, 750, 1550];
         let expected = [&first[..], &[2550, 3550]].concat();
         assert_eq!(storm(12, LONGEST_WAIT), expected);

@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_transaction_is_done_or_refused_and_the_replica_knows_before_the_outcome() {
+async fn a_transaction_result_comes_after_the_replica_has_its_rows() {
     let database = Database::start().await;
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;

@@ -21,7 +21,7 @@ fn set(family: Family) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_that_a_rule_misses_is_made_with_its_addresses_and_no_other_is_made() {
+async fn a_set_missing_for_a_rule_is_created_with_its_addresses_and_no_other() {
     let database = Database::start().await;
     database.northbound.create_namespace_set();
     let writer = RunningWriter::start(&database.northbound.remote());

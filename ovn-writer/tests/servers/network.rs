@@ -26,7 +26,7 @@ fn impatient() -> ClientOptions {
 }
 
 #[tokio::test]
-async fn a_network_that_loses_everything_is_noticed_and_nothing_is_lost_or_doubled() {
+async fn a_total_packet_loss_is_noticed_and_no_update_is_lost_or_doubled() {
     let workdir = Workdir::new();
     create(workdir.path(), "nb", |_| {});
     let server = or_skip!(Apart::start(workdir.path(), "nb").await);

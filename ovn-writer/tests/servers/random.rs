@@ -20,8 +20,7 @@ mod soak {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn nothing_leaves_a_used_set_without_a_reason_and_in_the_end_all_is_as_the_statuses_say()
-    {
+    async fn no_used_set_loses_addresses_without_a_reason_and_all_converges() {
         let rounds = variable("RANDOM_ROUNDS").unwrap_or(or_long(4, 100));
         for round in 0..rounds {
             let seed = variable("RANDOM_SEED").unwrap_or_else(rand_seed);

@@ -235,7 +235,7 @@ async fn rows_of_nat_that_refer_to_a_set_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_in_use_without_an_object_are_named_and_so_are_rows_of_another_store() {
+async fn verify_names_used_names_without_object_and_rows_of_another_store() {
     let database = Database::start().await;
     database.northbound.create_set("a2", W, V4, "10.0.0.2");
     let mark = "external_ids:ovn-writer/created=\"kube/ovn-kubernetes\"";

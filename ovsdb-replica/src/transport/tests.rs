@@ -204,7 +204,7 @@ async fn nothing_is_read_while_nothing_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_questions_that_the_server_does_not_take_do_not_keep_us_from_reading() {
+async fn an_echo_the_server_does_not_take_does_not_stop_the_reading() {
     let (mut connection, server) = pipe(None);
     send(&mut connection, 1, &json!(["x".repeat(1000)]));
     let flooding = tokio::spawn(flood(server));
@@ -314,7 +314,7 @@ async fn an_error_does_not_repeat_a_whole_message() {
 }
 
 #[tokio::test]
-async fn what_a_server_said_before_it_went_is_read_though_nothing_can_be_written() {
+async fn server_output_before_a_disconnect_is_read_though_writing_fails() {
     let (mut connection, mut server) = local();
     for id in 1..=2 {
         let request = send(&mut connection, id, &json!([]));
@@ -347,7 +347,7 @@ async fn a_server_that_takes_nothing_any_more_and_says_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_fit_a_local_socket_goes_out_while_what_comes_is_read() {
+async fn a_request_larger_than_the_socket_buffer_is_sent_while_reading() {
     const PARTS: usize = 100;
     let (mut connection, mut server) = local();
     let long = json!(["x".repeat(4 << 20)]);

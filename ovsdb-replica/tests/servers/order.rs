@@ -72,7 +72,7 @@ fn add(name: &str, address: &str) -> Operation {
 }
 
 #[tokio::test]
-async fn the_replica_knows_of_10000_transactions_before_their_outcomes_under_load() {
+async fn the_replica_knows_10000_transactions_before_their_results_under_load() {
     let (_folder, server) = standalone(&[]);
     let remote = server.remote();
     // The second client is the load of the first: each change of one is an update for both.

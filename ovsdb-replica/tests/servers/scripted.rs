@@ -48,7 +48,7 @@ fn update(rows: Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_off_or_talks_nonsense_is_left_before_it_is_trusted() {
+async fn a_server_that_disconnects_or_sends_garbage_is_left_before_it_is_used() {
     let deep = format!(r#"{{"id":1,"result":{}"#, "[".repeat(10_000)).into_bytes();
     let long = format!(r#"{{"id":1,"result":"{}"}}"#, "x".repeat(20_000)).into_bytes();
     for (bytes, words) in [
@@ -324,7 +324,7 @@ async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
 }
 
 #[tokio::test]
-async fn a_flood_that_the_client_does_not_take_holds_the_server_up_and_nothing_of_it_is_lost() {
+async fn an_unread_flood_holds_the_server_back_and_loses_nothing() {
     let server = Server::new();
     let mut client = server.client();
     // Few long ones and many short ones, more than are kept for later.

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_networks_are_those_of_its_spec_and_those_that_ovn_kubernetes_gave_it() {
+    fn a_nodes_networks_are_those_of_its_spec_and_of_ovn_kubernetes() {
         let spec =
             json!({ "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:1::/64"] });
         assert_eq!(networks(None, spec), ["10.244.1.0/24", "fd00:1::/64"]);

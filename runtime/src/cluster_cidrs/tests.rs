@@ -50,7 +50,7 @@ fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec
 }
 
 #[tokio::test]
-async fn networks_are_known_once_each_source_has_spoken_and_hold_while_it_is_silent() {
+async fn networks_are_known_once_each_source_reported_and_kept_in_an_outage() {
     let r = &mut Reading::of([]);
     // Most clusters have no CRD of these.
     assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);

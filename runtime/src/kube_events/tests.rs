@@ -125,7 +125,7 @@ async fn thousands_of_reports_of_one_namespace_delay_one_of_another_by_a_second(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_server_cannot_take_is_raised_later_and_others_with_it() {
+async fn an_event_the_api_server_cannot_take_is_raised_later_with_others() {
     let world = World::start(&[(503, ""), (503, ""), (500, "7"), (201, "")]);
     world.report("team", 3);
     sleep(Duration::from_secs(3600)).await;

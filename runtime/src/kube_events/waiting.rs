@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_namespace_with_few_finds_room_and_waits_for_one_of_each_other() {
+    fn a_namespace_with_few_events_gets_its_turn_after_one_of_each_other() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         for id in 0..300 {
             waiting.push(event("noisy", id, now));

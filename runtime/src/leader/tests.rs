@@ -66,7 +66,7 @@ async fn one_of_those_that_share_a_folder_leads_for_its_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_would_lead_badly_hands_the_lead_over_and_has_it_back_if_no_other_takes_it() {
+async fn an_unfit_leader_hands_over_and_leads_again_if_no_other_takes_the_lease() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     for others in [Others::MayBeBetter, Others::Better] {
         let dir = tempfile::tempdir().unwrap();

@@ -135,7 +135,7 @@ fn any_process_may_connect_unless_some_are_named() {
 }
 
 #[tokio::test]
-async fn a_socket_has_the_mode_and_the_group_of_its_url_and_peers_are_known_by_the_system() {
+async fn a_socket_has_the_mode_and_group_of_its_url_and_peers_have_a_uid() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.sock");
     let own = fs::metadata(folder.path()).unwrap();

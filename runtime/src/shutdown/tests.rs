@@ -150,7 +150,7 @@ async fn pending_until(token: CancellationToken) -> anyhow::Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_ends_the_tasks_after_what_comes_before_and_then_comes_what_is_after() {
+async fn a_signal_runs_the_preparation_then_ends_tasks_then_cleans_up() {
     let _turn = TURN.lock().await;
     let mut tasks = Tasks::new();
     tasks.spawn("polite", pending_until(tasks.token()));
@@ -170,7 +170,7 @@ async fn a_signal_ends_the_tasks_after_what_comes_before_and_then_comes_what_is_
 }
 
 #[tokio::test]
-async fn a_second_signal_waits_neither_for_what_comes_before_nor_for_what_comes_after() {
+async fn a_second_signal_skips_the_preparation_and_the_clean_up() {
     let _turn = TURN.lock().await;
     let kill = || kill_process(getpid(), Signal::TERM).unwrap();
     for is_before in [true, false] {

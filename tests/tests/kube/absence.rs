@@ -151,7 +151,7 @@ async fn objects_whose_egress_firewall_goes_say_no_rule_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_family_leaves_after_five_rounds_without_it_and_the_other_stays() {
+async fn an_address_family_leaves_after_five_look_ups_and_the_other_stays() {
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let objects = Objects::of(&server, &namespace).await;

@@ -184,7 +184,7 @@ cluster.local:53 {
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_local_cache_that_sends_names_past_the_cluster_is_told_of_once_it_runs() {
+async fn a_node_local_cache_that_bypasses_coredns_is_reported_once_it_runs() {
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let (maps, client) = (make(&server, &namespace).await, server.client().await);

@@ -85,7 +85,7 @@ fn many(name: &str, addresses: u32) -> DnsNameResolverStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_rules_and_what_is_left_out_are_events_on_the_objects() {
+async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
     let server = ApiServer::start().await;
     let client = server.client().await;
     server.make_namespace(NAMESPACE).await;

@@ -287,7 +287,7 @@ async fn guarded(collector: &Collector) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_pods_of_a_primary_user_defined_network_are_refused_once_there_are_any() {
+async fn pods_of_a_primary_user_defined_network_are_refused_once_known() {
     let server = ApiServer::start().await;
     let namespace = server.namespace().await;
     let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;

@@ -139,7 +139,7 @@ async fn hears(coredns: &CoreDns, objects: &Objects, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dns_server_on_the_host_network_is_heard_over_tls_with_the_secret_or_with_a_flag() {
+async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     let workdir = Workdir::new();
     let network = or_skip!(Network::new(workdir.path()).await);
     let server = ApiServer::start().await;

@@ -42,7 +42,7 @@ fn own_address() -> Option<IpAddr> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_no_slice_lists_yet_is_heard_when_one_does_and_closed_when_it_leaves() {
+async fn a_peer_missing_in_slices_is_heard_once_listed_and_closed_when_gone() {
     let workdir = Workdir::new();
     let network = Network::new(workdir.path()).await;
     let address = match &network {

@@ -68,7 +68,7 @@ fn asking(server: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_bypass_the_clusters_dns_are_told_of_and_asked_after_if_they_are_trusted() {
+async fn pods_that_bypass_cluster_dns_are_reported_and_queried_if_trusted() {
     let workdir = Workdir::new();
     let network = or_skip!(Network::new(workdir.path()).await);
     fs::write(workdir.join("Corefile"), COREFILE).unwrap();

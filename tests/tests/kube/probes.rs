@@ -75,7 +75,7 @@ impl Collector {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_is_killed() {
+async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
     let workdir = Workdir::new();
     let network = or_skip!(Network::new(workdir.path()).await);
     let server = ApiServer::shared().await;

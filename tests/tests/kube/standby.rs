@@ -84,7 +84,7 @@ async fn changes(program: &Program) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ovn_writer_that_stands_by_takes_over_from_a_leader_that_is_killed_and_closes_nothing() {
+async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
     let cluster = Cluster::start().await;
     let mut first = cluster.writer(&cluster.kubeconfig).await;
     first.counts("replica_leading", &[], 1.0).await;
@@ -120,7 +120,7 @@ async fn an_ovn_writer_that_stands_by_takes_over_from_a_leader_that_is_killed_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_loses_its_lease_leaves_the_sets_to_the_next_and_nothing_is_closed() {
+async fn a_leader_that_loses_its_lease_hands_the_sets_over_and_closes_nothing() {
     let cluster = Cluster::start().await;
     let (workdir, proxy) = (Workdir::new(), Proxy::start(&cluster.server).await);
     let first = cluster.writer(&proxy.kubeconfig(&workdir)).await;

@@ -169,7 +169,7 @@ async fn pods_fill(coredns: &CoreDns, northbound: &Northbound, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sets_keep_their_content_when_everything_is_uninstalled_and_installed_again() {
+async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     let server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
     server.grant(NAMESPACE, &CHART).await;

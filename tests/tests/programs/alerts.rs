@@ -88,7 +88,7 @@ fn every_alert_is_tested_in_both_ways() {
 }
 
 #[test]
-fn every_alert_has_a_summary_a_description_and_a_section_of_the_troubleshooting_page() {
+fn every_alert_has_a_summary_a_description_and_a_troubleshooting_section() {
     let page = read("docs/troubleshooting.md");
     let sections: BTreeSet<_> = page
         .lines()

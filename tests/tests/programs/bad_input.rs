@@ -145,7 +145,7 @@ async fn a_store_that_vanishes_closes_nothing() {
 }
 
 #[tokio::test]
-async fn a_name_whose_rows_the_server_refuses_is_told_of_and_takes_nothing_else_out() {
+async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
     let world = world(&["late.example.com"]).await;
     // The name of a row is unique, and somebody else's row has the one that is to be made.
     let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);

@@ -51,7 +51,7 @@ async fn with_a_clock(world: &mut World) {
 }
 
 #[tokio::test]
-async fn setting_the_clock_an_hour_ahead_or_back_removes_nothing_and_stops_nothing() {
+async fn a_clock_set_an_hour_ahead_or_back_removes_and_stops_nothing() {
     let found = ["lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"]
         .iter()
         .any(|arch| Path::new(&LIBRARY.replace("$LIB", arch)).exists());

@@ -193,7 +193,7 @@ async fn a_rendered_corefile_is_taken_by_coredns_and_the_longest_zone_wins() {
 }
 
 #[tokio::test]
-async fn names_asked_at_a_node_local_cache_are_seen_once_it_asks_the_clusters_coredns() {
+async fn names_asked_at_a_node_local_cache_are_seen_once_it_asks_coredns() {
     let world = World::start(Setup {
         zone: "www IN A 192.0.2.10",
         allow: &["www.example.com"],

@@ -88,7 +88,7 @@ async fn an_entry_of_a_wildcard_goes_with_its_last_address() {
 
 /// Its clients may be told what the look-ups are not.
 #[tokio::test]
-async fn while_a_dns_server_is_not_heard_nothing_leaves_although_look_ups_say_so() {
+async fn nothing_leaves_by_look_ups_while_a_dns_server_is_not_heard() {
     let name = "www.example.com.";
     let mut world = world("www 1 IN A 192.0.2.10").await;
     let flags = ["--min-ttl", "1s", "--grace", "1s"];

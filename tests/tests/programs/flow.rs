@@ -69,7 +69,7 @@ async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make()
 }
 
 #[tokio::test]
-async fn the_addresses_at_the_end_of_a_cname_chain_belong_to_the_name_that_was_asked() {
+async fn addresses_at_the_end_of_a_cname_chain_belong_to_the_queried_name() {
     let world = world(&["chain.example.com", "middle.example.com"]).await;
     world.look_up("chain.example.com.").await;
     world

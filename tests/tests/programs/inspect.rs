@@ -117,7 +117,7 @@ async fn the_status_page_can_be_on_a_loopback_port() {
 }
 
 #[tokio::test]
-async fn idle_connections_to_the_admin_server_do_not_keep_probes_from_their_answer() {
+async fn idle_admin_connections_do_not_delay_the_answer_to_probes() {
     let world = World::start(Setup::default()).await;
     let admin = world.collector.admin();
     let mut idle = Vec::new();

@@ -92,7 +92,7 @@ fn every_metric_is_named_by_the_conventions() {
 
 /// `promtool check metrics` knows the conventions, and whether the text can be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_programs_show_is_what_is_documented_and_promtool_finds_no_fault() {
+async fn exposed_metrics_match_the_documentation_and_pass_promtool() {
     let world = World::start(Default::default()).await;
     world.look_up("www.example.com.").await;
     world.settle().await;

@@ -171,7 +171,7 @@ mod soak {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_flood_from_one_takes_nothing_from_another_and_new_ones_are_accepted_at_once() {
+    async fn one_flooding_client_starves_no_other_and_new_ones_are_accepted() {
         let listener = free_port();
         // A small queue, so that it is full.
         let flags = [

@@ -47,7 +47,7 @@ async fn is_dropped(pod: Pod, to: Ipv4Addr) {
 }
 
 #[tokio::test]
-async fn a_pod_reaches_the_addresses_in_the_set_of_an_allowed_name_and_no_others() {
+async fn a_pod_reaches_only_the_addresses_in_the_set_of_an_allowed_name() {
     let workdir = Workdir::new();
     let northbound = Northbound::start(workdir.path()).await;
     let mut datapath = or_skip!(Datapath::start(workdir.path(), &northbound).await);

@@ -196,7 +196,7 @@ async fn over_tcp_only_allowed_addresses_may_speak() {
 }
 
 #[tokio::test]
-async fn over_a_unix_socket_only_processes_of_named_users_may_speak_if_any_are_named() {
+async fn over_a_unix_socket_only_named_users_may_stream_if_any_are_named() {
     let workdir = Workdir::new();
     let store = wanting(&workdir);
     let uid = rustix::process::geteuid().as_raw();
@@ -219,7 +219,7 @@ async fn over_a_unix_socket_only_processes_of_named_users_may_speak_if_any_are_n
 
 /// Packets are lost for long enough that each side gives the other up, and no reset tells of it.
 #[tokio::test]
-async fn a_coredns_that_no_packet_reaches_is_given_up_and_streams_again_when_they_pass() {
+async fn an_unreachable_coredns_is_dropped_and_streams_again_once_reachable() {
     let workdir = Workdir::new();
     let network = or_skip!(Network::new(workdir.path()).await);
     let store = wanting(&workdir);

@@ -117,7 +117,7 @@ impl Probing {
 }
 
 #[tokio::test]
-async fn streams_are_pushed_out_while_a_name_is_wanted_and_again_when_coredns_is_back() {
+async fn streams_are_flushed_while_a_name_is_wanted_and_after_a_coredns_restart() {
     let probing = Probing::start(&["--flush-probe", "10ms"]).await;
     probing.store.remove_egress_firewall("team");
     let mut coredns = probing.coredns(&block(".", LOOPBACK, DNSTAP, "")).await;
@@ -209,7 +209,7 @@ async fn a_block_that_sends_the_probe_on_gets_one_and_never_another() {
 }
 
 #[tokio::test]
-async fn a_coredns_without_a_dnstap_line_is_named_and_so_is_one_that_lacks_it_in_one_block() {
+async fn a_coredns_lacking_dnstap_everywhere_or_in_one_block_is_named() {
     const INNER: &str = "flush.inner.test.";
     let silent = free_port();
     let server = free_port();

@@ -139,7 +139,7 @@ async fn a_database_that_comes_back_empty_is_filled_again() {
 }
 
 #[tokio::test]
-async fn sets_in_use_are_not_emptied_by_what_a_starting_ovn_writer_does_not_find() {
+async fn a_starting_ovn_writer_that_finds_no_objects_empties_no_set_in_use() {
     let mut world = world().await;
     let names = ["www.example.com.", "*.apps.example.com."].map(str::to_owned);
     world.northbound.create_acls(&names, false);

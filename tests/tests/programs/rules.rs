@@ -88,7 +88,7 @@ async fn two_egress_firewalls_share_a_name_until_the_last_lets_it_go() {
 }
 
 #[tokio::test]
-async fn a_name_that_an_edit_adds_works_from_then_on_and_one_that_it_removes_goes() {
+async fn a_name_added_by_an_edit_works_and_a_removed_one_goes() {
     let world = world().await;
     world.look_up("www.example.com.").await;
     world

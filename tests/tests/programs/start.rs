@@ -195,7 +195,7 @@ async fn an_address_in_use_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_socket_file_that_nobody_listens_on_is_replaced_and_is_for_user_and_group() {
+async fn a_stale_socket_file_is_replaced_and_has_a_user_and_a_group_mode() {
     let workdir = Workdir::new();
     let store = Store::new(workdir.join("store"));
     let socket = workdir.join("dnstap.sock");

@@ -132,7 +132,7 @@ fn says(program: &Program, one: &str, other: &str) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn what_a_later_version_adds_is_passed_over_and_what_it_changed_is_set_aside() {
+async fn additions_of_a_later_version_are_ignored_and_changes_are_refused() {
     let more = ["external_ids:ovn-writer/format=\"9\""];
     let (workdir, store, northbound) = left_behind(&more).await;
     let file = |name: &str| store.objects_folder().join(name);

@@ -213,7 +213,7 @@ fn only_who_leads_takes_the_end_of_a_rule_back() {
 }
 
 #[test]
-fn after_a_restart_a_status_of_the_end_of_a_rule_says_nothing_of_addresses() {
+fn after_a_restart_an_ended_rule_status_says_nothing_about_addresses() {
     let mut world = known();
     world.want(&[]);
     world.settle();
@@ -360,7 +360,7 @@ fn the_delay_begins_anew_when_a_store_was_out_of_sync() {
 }
 
 #[test]
-fn rules_that_are_not_known_hold_what_may_be_theirs_for_ten_minutes_and_nothing_else() {
+fn unread_rules_hold_possible_names_for_ten_minutes_and_no_others() {
     let mut world = started(20, 12);
     let unknown = |used: &[String]| Wanted {
         unknown_rules: true,

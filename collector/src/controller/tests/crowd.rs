@@ -240,7 +240,7 @@ fn whatever_the_labels_answer_the_names_of_others_stay() {
 }
 
 #[test]
-fn names_that_are_known_from_a_status_alone_stay_while_others_ask_for_random_labels() {
+fn names_known_only_from_a_status_survive_random_label_floods() {
     for attack in Attack::ALL {
         flood(attack, 1, true, true);
     }
@@ -354,7 +354,7 @@ fn a_deny_rule_keeps_no_address_out_of_another_namespaces_allow_rule() {
 }
 
 #[test]
-fn names_stay_although_many_namespaces_ask_for_them_and_for_the_same_random_labels() {
+fn names_wanted_by_many_namespaces_survive_random_label_floods() {
     let mut cluster = Cluster::start();
     let ask = |cluster: &mut Cluster, asked: &str, address: [u8; 4]| {
         for namespace in ACCOMPLICES {

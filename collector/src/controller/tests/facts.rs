@@ -65,7 +65,7 @@ fn an_address_is_where_it_was_seen_last_and_a_status_only_repeats_that() {
 }
 
 #[test]
-fn an_address_is_found_under_every_name_and_a_guard_that_refuses_it_is_named() {
+fn an_address_is_found_under_each_name_and_a_refusing_guard_is_named() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.net"]);
     for asked in [WWW, "a.example.net", "b.example.net"] {

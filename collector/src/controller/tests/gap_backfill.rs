@@ -43,7 +43,7 @@ fn missed(world: &mut World, missing: Backfill) {
 }
 
 #[test]
-fn after_a_gap_every_wanted_name_is_asked_for_within_ten_seconds_the_last_seen_first() {
+fn after_a_gap_all_wanted_names_are_looked_up_in_10_s_latest_seen_first() {
     let mut world = known();
     missed(&mut world, anything());
     for i in (0..10).rev() {
@@ -54,7 +54,7 @@ fn after_a_gap_every_wanted_name_is_asked_for_within_ten_seconds_the_last_seen_f
 }
 
 #[test]
-fn what_is_still_to_be_asked_for_when_the_lead_changes_is_asked_for_all_the_same() {
+fn backfill_look_ups_continue_when_the_lead_changes() {
     for leads in [true, false] {
         let mut world = known();
         world.controller.lead(leads, at(world.now));
@@ -124,7 +124,7 @@ fn a_lost_answer_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_lost_answer_under_a_wildcard_is_asked_for_though_nothing_is_known_of_the_name() {
+fn a_lost_wildcard_answer_is_looked_up_even_for_an_unknown_name() {
     let mut world = world();
     world.want(&["*.example.com"]);
     world.now += 1000;

@@ -136,7 +136,7 @@ fn names_found_under_a_wildcard_are_looked_up_like_others() {
 }
 
 #[test]
-fn a_name_that_never_resolved_is_tried_every_5_s_ten_times_and_then_less_often() {
+fn an_unresolved_name_is_retried_every_5_s_ten_times_then_less_often() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -360,7 +360,7 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
 }
 
 #[test]
-fn a_name_of_which_only_retained_addresses_are_left_is_looked_up_as_one_without() {
+fn a_name_with_retained_addresses_only_is_looked_up_as_one_without_any() {
     let mut world = world();
     world.controller.want(&wanted(&[WWW], 24 * 3600), at(0));
     world.now += 1000;
@@ -460,7 +460,7 @@ fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
 }
 
 #[test]
-fn a_name_that_another_writer_added_to_or_whose_answer_was_cut_off_is_asked_for_over_tcp() {
+fn a_truncated_or_foreign_written_name_is_looked_up_over_tcp() {
     let mut pair = crate::controller::tests::standby::Pair::new();
     pair.look_up(&["9.9.9.9"]);
     pair.run(3_000);

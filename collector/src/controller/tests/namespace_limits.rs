@@ -120,7 +120,7 @@ impl Cluster {
 }
 
 #[test]
-fn names_of_a_namespace_with_too_many_addresses_are_left_out_the_last_first() {
+fn over_the_address_limit_a_namespace_loses_its_last_names_first() {
     let mut cluster = Cluster::new(&[
         ("greedy", &["a.test.", "b.test.", "c.test.", "d.test."]),
         ("honest", &["x.test."]),
@@ -162,7 +162,7 @@ fn what_was_left_out_comes_back_ten_minutes_after_there_is_room() {
 }
 
 #[test]
-fn a_name_that_another_namespace_pays_for_is_not_left_out_and_leaves_none_out() {
+fn a_name_paid_by_another_namespace_stays_and_displaces_no_name() {
     let mut cluster = Cluster::new(&[
         ("greedy", &["a.test.", "b.test.", "c.test.", "s.test."]),
         ("honest", &["s.test."]),

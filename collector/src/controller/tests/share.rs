@@ -30,7 +30,7 @@ fn looked_up(world: &mut World, seconds: i64) -> Vec<String> {
 }
 
 #[test]
-fn a_wildcard_that_is_wanted_later_begins_with_what_the_names_under_it_know() {
+fn a_wildcard_wanted_later_starts_with_the_state_of_its_names() {
     let mut world = world();
     world.want(&[WWW, "a.b.example.com"]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
@@ -60,7 +60,7 @@ fn a_name_that_is_wanted_later_begins_with_what_its_wildcard_knows() {
 }
 
 #[test]
-fn a_name_whose_rule_gives_way_to_a_wildcard_is_kept_and_looked_up_under_that() {
+fn a_name_whose_rule_becomes_a_wildcard_is_kept_and_looked_up_under_it() {
     let mut world = world();
     world.want(&[WWW]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));

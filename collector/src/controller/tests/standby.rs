@@ -267,7 +267,7 @@ fn a_new_leader_goes_on_with_the_failures_that_the_last_one_counted() {
 }
 
 #[test]
-fn what_the_leader_does_not_hear_is_added_after_two_seconds_and_looked_up_by_it() {
+fn addresses_the_leader_missed_are_added_after_two_seconds_and_looked_up() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", STANDBY);
     assert_eq!(pair.run(1_990), 0);

@@ -59,7 +59,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
 /// A new leader has the times of a status, which may be ten minutes old, and removes no address by
 /// them.
 #[test]
-fn after_a_take_over_nothing_leaves_before_it_was_asked_for_and_its_ttl_is_over() {
+fn after_take_over_an_address_leaves_only_after_a_look_up_and_its_ttl() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.settle();
@@ -191,7 +191,7 @@ fn a_gap_wakes_nobody_until_it_is_over() {
 
 /// OpenShift's operator does so. So may the previous leader, in its last writes.
 #[test]
-fn what_goes_after_a_take_over_shows_no_program_that_goes_by_the_times_of_statuses() {
+fn a_loss_soon_after_a_take_over_is_no_sign_of_a_foreign_gc() {
     let mut world = crate::controller::tests::lookup::world();
     world.want(&[WWW]);
     for (leads_since, foreign_gc_detected) in [(31_000, false), (120_000, true)] {

@@ -151,7 +151,7 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
 }
 
 #[test]
-fn a_new_rule_has_its_object_while_another_tenants_names_change_all_the_time() {
+fn a_new_rule_gets_its_object_while_another_tenants_names_churn() {
     let mut world = World::new(ManageObjects::Auto);
     let names: Vec<String> = (0..90).map(|i| format!("n{i:03}.example.com")).collect();
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -136,7 +136,7 @@ fn who_removes_addresses_by_stored_times_is_shown_new_ones_from_then_on() {
 }
 
 #[test]
-fn a_full_wildcard_is_written_once_a_second_and_waits_for_room_while_small_objects_do_not() {
+fn a_full_wildcard_is_written_each_second_without_delaying_small_objects() {
     const SMALL: &str = "www.example.com";
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.names_per_wildcard = 200;

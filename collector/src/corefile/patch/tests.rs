@@ -53,7 +53,7 @@ fn added(text: &str, line: &Line) -> String {
 }
 
 #[test]
-fn every_block_for_names_outside_of_the_cluster_gets_the_line_and_all_else_stays() {
+fn patch_adds_the_line_to_each_block_of_external_names_and_nothing_else() {
     let expected = STOCK
         .replace(
             "{ # all names\n",

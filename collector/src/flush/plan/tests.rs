@@ -167,7 +167,7 @@ fn flushed(interval: Duration) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_probe_that_is_lost_with_its_server_is_sent_again_when_a_stream_opens() {
+async fn a_first_probe_lost_with_its_server_is_resent_when_a_stream_opens() {
     let mut world = World::new(100 * MS, 1000, 1);
     world.plan.set_servers(&servers(1..=1));
     world.open(1, None);
@@ -265,7 +265,7 @@ async fn a_stream_that_flows_by_itself_is_probed_once_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_report_is_named_after_30_seconds_and_no_longer_when_it_does() {
+async fn a_silent_server_is_named_after_30_s_and_no_longer_once_it_reports() {
     let mut world = flushed(MS * 100);
     let key = (server(1), 0);
     // The network drops packets while the stream stays open.
@@ -431,7 +431,7 @@ async fn a_delay_is_measured_once_for_each_probe() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn whatever_happens_the_budget_is_kept_and_every_block_is_probed_once_a_minute(
+    fn the_probe_budget_always_holds_and_each_block_is_probed_every_minute(
         events in prop::collection::vec((0_u8..6, 0_u8..8, 1_u64..5_000), 1..40),
         interval in 50_u32..2000,
         budget in 20_u32..2000,

@@ -109,7 +109,7 @@ fn an_absence_is_what_every_server_that_answered_says() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_no_absence_before_tcp_has_brought_the_rest() {
+fn a_truncated_udp_answer_is_no_absence_until_tcp_completes_it() {
     let mut cut_off = Tally::default();
     cut_off.add_part(answer(0, &[]).ok(), NOW);
     cut_off.add(nxdomain(), NOW);

@@ -110,7 +110,7 @@ fn a_new_name_is_held_up_by_three_known_ones_at_most() {
 }
 
 #[test]
-fn a_wildcards_names_are_looked_up_100_in_a_second_and_all_have_their_turn() {
+fn wildcard_names_are_looked_up_100_a_second_and_each_gets_a_turn() {
     let mut schedule = LookupScheduler::default();
     let names = names(1024, "example.com");
     // Names under another wildcard have a rate of their own.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_and_aaaa_are_asked_apart_with_edns_and_their_answers_are_observations() {
+async fn a_and_aaaa_are_queried_separately_with_edns_and_become_observations() {
     let server = good().await;
     let result = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
@@ -134,7 +134,7 @@ async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
 }
 
 #[tokio::test]
-async fn what_another_server_says_in_full_completes_a_truncated_answer_whose_tcp_fails() {
+async fn a_full_answer_elsewhere_completes_a_truncated_one_whose_tcp_fails() {
     let cut = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say_truncated();
     let whole = |asked: &Asked| asked.addresses(&["192.0.2.2", AAAA], 20).say();
     let servers = [

@@ -113,7 +113,7 @@ async fn auxiliary_servers(
 }
 
 #[tokio::test]
-async fn a_server_beside_the_others_adds_addresses_and_is_asked_for_names_with_few_too() {
+async fn an_auxiliary_server_adds_addresses_also_for_names_with_few() {
     let other = Scripted::start(|asked| asked.ips(&["192.0.2.99".parse().unwrap()], 60).say());
     let (result, said) = auxiliary_servers(patient(), &good().await, &other.await).await;
     assert_eq!(found(&result.v4)[0].0, A);
@@ -121,7 +121,7 @@ async fn a_server_beside_the_others_adds_addresses_and_is_asked_for_names_with_f
 }
 
 #[tokio::test]
-async fn neither_silence_nor_ignorance_of_a_server_beside_the_others_means_anything() {
+async fn silence_or_nxdomain_of_an_auxiliary_server_changes_nothing() {
     let hole = black_hole().await;
     let (result, said) = auxiliary_servers(hasty(), &good().await, &hole).await;
     assert_eq!((found(&result.v4)[0].0.as_str(), said), (A, None));

@@ -88,7 +88,7 @@ fn spend(bytes: usize, seconds: u64) -> usize {
 }
 
 #[test]
-fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_size() {
+fn small_timestamp_writes_are_limited_by_count_and_large_ones_by_size() {
     let small = spend(1_000, 60);
     assert!((20 * 60..=20 * 62).contains(&small), "{small}");
     // Half of the saved bytes, and then two megabytes a second.
@@ -98,7 +98,7 @@ fn small_writes_of_times_are_bounded_by_their_number_and_large_ones_by_their_siz
 }
 
 #[test]
-fn beyond_the_share_small_writes_go_sooner_than_large_ones_and_the_rest_in_its_order() {
+fn over_the_share_small_writes_go_first_and_the_rest_in_order() {
     let mut budget = budget();
     let mut take = |bytes, mut turn| {
         budget.paid_at.insert(None, f64::MAX);
@@ -189,7 +189,7 @@ fn tried(namespaces: usize, names: usize, bytes: usize, seconds: f64) -> Tried {
 }
 
 #[test]
-fn what_waits_beyond_its_share_is_tried_again_when_its_turn_is_and_each_has_one() {
+fn a_write_over_its_share_is_retried_only_at_its_turn() {
     let Tried {
         tries,
         writes,
@@ -332,7 +332,7 @@ fn writes_cost_fractions_of_a_millisecond() {
 }
 
 #[test]
-fn namespaces_that_wrote_nothing_of_late_are_forgotten_also_after_the_clock_was_set_back() {
+fn namespaces_without_recent_writes_are_dropped_also_when_time_goes_back() {
     let clients = Clients::default();
     let mut budget = Budget::new(Rates::default());
     budget.fill(after(86_400.0));

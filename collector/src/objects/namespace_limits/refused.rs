@@ -57,7 +57,7 @@ mod tests {
     use crate::controller::tests::{at, name};
 
     #[test]
-    fn so_many_refused_names_are_known_and_then_every_name_counts_that_can_only_be_one() {
+    fn when_the_refused_names_are_full_every_possible_name_counts_as_refused() {
         let mut refused = RefusedNames::default();
         let known = name("n1.example.com");
         refused.insert(&known, at(0));

@@ -20,7 +20,7 @@ fn peer(text: &str) -> Peer {
 }
 
 #[test]
-fn connections_are_bounded_of_each_peer_and_in_all_and_a_closed_one_makes_room() {
+fn connections_are_limited_per_peer_and_in_total_and_closing_frees_one() {
     let connections = connections(limits());
     let take = |text, is_known| connections.take(&peer(text), is_known);
     let first = take("192.0.2.1:1", true).unwrap();

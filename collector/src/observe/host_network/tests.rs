@@ -111,7 +111,7 @@ async fn dns_servers_that_dial_together_are_one_event_on_each_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_over_when_the_server_streams_in_order_leaves_or_is_silent_for_long() {
+async fn a_refusal_ends_when_the_server_streams_well_leaves_or_stays_silent() {
     let world = World::start(&["kube-system/kube-dns"]);
     let settled = async || {
         // The task runs when something changes.

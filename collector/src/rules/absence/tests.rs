@@ -172,7 +172,7 @@ fn a_store_that_was_out_of_sync_begins_every_delay_anew() {
 }
 
 #[test]
-fn a_name_that_another_egress_firewall_has_is_not_away_and_one_that_an_edit_drops_is_not_kept() {
+fn a_name_of_another_firewall_is_present_and_an_edited_out_one_dropped() {
     let (mut rules, start) = (rules(3), Instant::now());
     rules.apply(&firewall(&namespace(1), &[&name(0), &name(1)]));
     rules.remove(&key(&namespace(0)), start);
@@ -216,7 +216,7 @@ fn of_many_that_come_back_the_last_are_away_for_ten_minutes_more() {
 }
 
 #[test]
-fn one_that_goes_while_the_last_of_many_are_away_is_believed_after_the_list() {
+fn an_absence_during_a_mass_absence_is_believed_after_the_list() {
     let start = Instant::now();
     let mut rules = rules_without(40, start);
     for i in 0..36 {
@@ -234,7 +234,7 @@ fn one_that_goes_while_the_last_of_many_are_away_is_believed_after_the_list() {
 }
 
 #[test]
-fn ten_minutes_begin_anew_once_and_not_each_time_that_an_egress_firewall_comes_and_goes() {
+fn the_hold_of_ten_minutes_restarts_once_and_not_at_each_return() {
     let start = Instant::now();
     let mut rules = rules_without(11, start);
     comes_back(&mut rules, 0, start + MINUTES);
@@ -250,7 +250,7 @@ fn ten_minutes_begin_anew_once_and_not_each_time_that_an_egress_firewall_comes_a
 }
 
 #[test]
-fn of_many_of_which_all_but_a_few_come_back_before_the_list_these_are_no_few_that_went() {
+fn a_few_left_absent_of_a_mass_absence_do_not_count_as_few() {
     let (mut rules, start) = (rules(100), Instant::now());
     for i in 0..40 {
         rules.remove(&key(&namespace(i)), start);
@@ -266,7 +266,7 @@ fn of_many_of_which_all_but_a_few_come_back_before_the_list_these_are_no_few_tha
 }
 
 #[test]
-fn those_that_come_back_with_a_list_leave_the_others_away_for_ten_minutes_more() {
+fn names_back_with_a_list_leave_the_others_held_for_ten_more_minutes() {
     let start = Instant::now();
     let mut rules = rules_without(40, start);
     let back = start + MINUTES;

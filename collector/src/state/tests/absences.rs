@@ -95,7 +95,7 @@ fn with_lookups() -> Known {
 
 proptest! {
     #[test]
-    fn an_address_leaves_only_by_a_whole_answer_or_five_absences_in_a_row_in_its_own_family(
+    fn an_address_leaves_by_a_full_answer_or_five_absences_of_its_family(
         list in happenings(),
     ) {
         let (mut known, mut rows) = (with_lookups(), Rows::default());

@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn leaving_out_what_the_wildcard_has_shrinks_no_union_and_shortens_no_expiry(list in observations()) {
+    fn leaving_out_wildcard_addresses_keeps_the_union_and_each_expiry(list in observations()) {
         let mut known = Known::new(SPEC);
         for observation in &list {
             known.hear(observation);

@@ -197,7 +197,7 @@ fn a_name_with_an_object_has_what_the_object_says() {
 }
 
 #[test]
-fn what_nothing_refers_to_is_emptied_after_five_seconds_and_deleted_a_minute_later() {
+fn an_unreferenced_set_is_emptied_after_5_s_and_deleted_after_a_minute() {
     for (store, known, expected) in [
         (Some(STORE), AWAY, [EMPTIED, "deleted"]),
         (Some("kube/former"), AWAY, [EMPTIED, "deleted"]),

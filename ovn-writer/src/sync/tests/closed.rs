@@ -68,7 +68,7 @@ fn a_name_that_returns_after_it_was_closed_is_no_repair() {
 
 /// The object is made anew while the transaction that empties its sets is on its way, and before the database tells of it.
 #[test]
-fn an_object_that_returns_while_its_sets_are_emptied_is_no_repair_and_brings_nothing_old_back() {
+fn an_object_that_returns_during_emptying_is_no_repair_and_keeps_no_old() {
     let addresses = &[&["10.0.0.1"][..]][..];
     for (status, expected) in [(&[][..], &[][..]), (addresses, &["10.0.0.1"])] {
         let mut world = in_use(&many(2));

@@ -27,7 +27,7 @@ fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
 }
 
 #[test]
-fn a_set_that_a_rule_refers_to_and_that_is_missing_is_made_at_once_with_its_addresses() {
+fn a_missing_set_that_a_rule_refers_to_is_created_with_its_addresses() {
     for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
         let mut world = managed(CreateSets::Auto);
         world.refer_as_ovn_kubernetes(controller, W);
@@ -93,7 +93,7 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
 }
 
 #[test]
-fn of_many_sets_that_are_missing_at_once_a_few_have_a_wait_and_the_index_guards_the_others() {
+fn of_many_missing_sets_a_few_wait_and_the_index_protects_the_others() {
     let name = |n: usize| format!("n{n}.example.");
     let mut world = managed(CreateSets::Auto);
     let objects = (0..100).map(|n| object(&format!("dns-{n}"), &name(n), &[&["10.0.0.1"]]));
@@ -171,7 +171,7 @@ fn a_rule_that_comes_after_the_object_is_found() {
 }
 
 #[test]
-fn always_makes_all_when_ovn_kubernetes_is_back_for_half_a_minute_and_never_none() {
+fn always_creates_all_30_s_after_ovn_kubernetes_is_back_and_never_none() {
     let mut world = managed(CreateSets::Always);
     world.work();
     assert_eq!(

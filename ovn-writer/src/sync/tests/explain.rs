@@ -215,7 +215,7 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
 }
 
 #[test]
-fn a_filter_finds_names_and_the_names_of_rows_in_any_case_and_few_are_shown() {
+fn explain_filter_matches_names_and_rows_in_any_case_and_shows_few() {
     let mut world = World::new();
     let objects = (0..2_000).map(|i| {
         let name = format!("n{i}.example.com.");

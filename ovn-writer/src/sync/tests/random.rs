@@ -439,7 +439,7 @@ impl Life {
 
 proptest! {
     #[test]
-    fn no_set_in_use_loses_what_is_wanted_and_the_rows_end_as_the_statuses_say(
+    fn no_used_set_loses_a_wanted_address_and_rows_converge_to_statuses(
         happenings in prop::collection::vec(happening(), 0..40),
         rows in prop::sample::select(vec![1, 2, 1000]),
     ) {

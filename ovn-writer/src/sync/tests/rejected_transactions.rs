@@ -147,7 +147,7 @@ fn who_is_to_blame_is_found_by_halves() {
 }
 
 #[test]
-fn what_comes_meanwhile_is_not_held_up_and_after_a_new_reading_all_is_tried_at_once() {
+fn new_writes_pass_rejected_ones_and_a_resync_retries_all_at_once() {
     let mut world = World::new();
     world.model.insert(clash(W, Family::V4));
     let objects = vec![object("dns-1", W, &[]), object("dns-2", "b.example.", &[])];

@@ -58,7 +58,7 @@ fn a_status_that_lost_its_last_address_while_no_writer_ran_is_believed() {
 }
 
 #[test]
-fn rows_of_a_deleted_object_that_nothing_uses_are_emptied_and_ours_deleted() {
+fn unused_rows_of_a_deleted_object_are_emptied_and_own_rows_deleted() {
     let mut world = World::new();
     world.model.insert(foreign(
         DEFAULT_NETWORK_CONTROLLER,
@@ -89,7 +89,7 @@ fn rows_of_a_deleted_object_that_nothing_uses_are_emptied_and_ours_deleted() {
 }
 
 #[test]
-fn both_the_object_and_the_rules_must_be_away_for_five_seconds_without_a_break() {
+fn object_and_rules_must_both_be_absent_for_five_seconds_unbroken() {
     let mut world = World::new();
     let acl = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     world.store(whole(&[&["10.0.0.1"]]));
@@ -307,7 +307,7 @@ fn names_whose_rules_go_too_go_by_the_dozen() {
 }
 
 #[test]
-fn names_whose_rules_ended_go_by_the_dozen_though_something_refers_to_them() {
+fn many_names_whose_rules_ended_are_removed_though_still_referenced() {
     let all = many(40);
     let mut world = in_use(&all);
     for object in &all {
@@ -380,7 +380,7 @@ fn an_administrator_may_permit_what_is_absent_now_and_once() {
 }
 
 #[test]
-fn a_permission_from_the_start_holds_until_its_time_and_for_what_is_absent_at_the_start() {
+fn allow_empty_from_the_start_covers_initial_absences_until_its_time() {
     let all = many(40);
     for (seconds, list, expected) in [
         (60, &all[..5], 5),
@@ -410,7 +410,7 @@ fn a_permission_from_the_start_holds_until_its_time_and_for_what_is_absent_at_th
 }
 
 #[test]
-fn a_database_that_is_restored_beside_a_running_writer_is_judged_as_at_the_start() {
+fn a_database_restored_under_a_running_writer_is_treated_as_at_start() {
     let all = many(40);
     let restored = in_use(&all).model;
     let mut world = World::new();

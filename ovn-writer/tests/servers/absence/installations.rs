@@ -62,7 +62,7 @@ async fn two_installations_with_different_names_empty_each_others_sets_never() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_one_of_two_installations_has_no_longer_stays_as_the_other_made_it() {
+async fn a_name_only_the_other_installation_has_stays_as_that_made_it() {
     let (mut fixture, acls) = Fixture::start(4).await;
     let remote = fixture.database.northbound.remote();
     let policy = named_store(closing_soon(), OTHER);
@@ -96,7 +96,7 @@ async fn verified(fixture: &Fixture, policy: Policy) -> Verified {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_for_the_store_before_a_renaming_are_left_and_named_unless_a_flag_names_it() {
+async fn rows_of_a_renamed_store_are_kept_and_named_unless_a_flag_names_it() {
     let (mut fixture, acls) = Fixture::start(12).await;
     fixture.stop_writer().await;
     let renamed = || named_store(closing_soon(), "kube/renamed");

@@ -26,7 +26,7 @@ fn emptied(fixture: &Fixture, names: [&str; 2]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_whose_object_and_rule_are_gone_is_emptied_after_the_delay_and_then_deleted() {
+async fn a_set_without_object_and_rule_is_emptied_after_the_delay_then_deleted() {
     let (mut fixture, acls) = Fixture::start(2).await;
     // Without its object alone it stays.
     fixture.store.remove_object(&name(0));
@@ -61,7 +61,7 @@ async fn a_set_whose_object_and_rule_are_gone_is_emptied_after_the_delay_and_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_whose_rule_and_object_return_before_the_delay_is_over_keeps_its_addresses() {
+async fn a_name_whose_rule_and_object_return_in_time_keeps_its_addresses() {
     let (mut fixture, acls) = Fixture::start(2).await;
     fixture.database.northbound.remove_acl(&acls[0]);
     for status in [None, Some("")] {

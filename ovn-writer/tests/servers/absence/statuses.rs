@@ -13,7 +13,7 @@ const SILENT: [&str; 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_that_lost_its_last_address_while_no_writer_ran_empties_the_set() {
+async fn a_status_that_lost_its_last_address_before_start_empties_the_set() {
     for reason in ["NXDOMAIN", "NODATA"] {
         let (mut fixture, _) = Fixture::start(2).await;
         fixture.stop_writer().await;
@@ -43,7 +43,7 @@ async fn a_status_that_says_nothing_empties_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watched_status_that_loses_its_last_address_closes_it_at_once_and_opens_the_next() {
+async fn a_watched_status_without_addresses_closes_at_once_and_reopens() {
     let (fixture, _) = Fixture::start(2).await;
     fixture.store.write_no_address(&name(0), "NXDOMAIN");
     fixture.expect_empty(&name(0)).await;

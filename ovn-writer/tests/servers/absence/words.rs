@@ -8,7 +8,7 @@ const NO_RULE: &str = "NoRule";
 const NONE: [&str; 0] = [];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_whose_rules_ended_are_closed_though_something_refers_to_them_and_many_at_once() {
+async fn many_names_whose_rules_ended_are_closed_though_referenced() {
     let (mut fixture, _) = Fixture::start(20).await;
     for n in 0..20 {
         fixture.store.write_no_address(&name(n), NO_RULE);

@@ -45,8 +45,7 @@ mod soak {
     use super::*;
 
     #[tokio::test]
-    async fn a_set_whose_rule_stays_is_kept_and_one_whose_rule_goes_is_emptied_and_after_a_minute_deleted()
-     {
+    async fn a_set_with_a_rule_is_kept_and_one_without_is_emptied_then_deleted() {
         let (world, acls) = world(&[]).await;
         world.store.remove_object(W);
         delay(&world).await;
@@ -107,7 +106,7 @@ async fn a_time_for_allow_empty_that_cannot_be_is_a_usage_error() {
 }
 
 #[tokio::test]
-async fn allow_empty_lets_go_what_is_away_when_the_program_starts_and_nothing_after_its_time() {
+async fn allow_empty_removes_names_absent_at_start_and_none_after_its_time() {
     let (mut world, _) = world(&[]).await;
     world.program.process().terminate().await;
     world.store.remove_object(W);
@@ -144,7 +143,7 @@ async fn allow_empty(control: &str) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn a_running_program_lets_go_what_is_away_when_its_control_socket_asks_for_it() {
+async fn the_control_socket_makes_a_running_writer_remove_absent_names() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control.sock");
     let control = format!("unix://{}", socket.display());
@@ -202,7 +201,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_suspect_store_is_said_with_its_names_and_rows_of_another_store_are_named() {
+async fn a_suspect_store_is_logged_with_its_names_and_foreign_rows_are_named() {
     let (world, _) = world(&[]).await;
     world.store.remove_object(W);
     world.store.remove_object(B);

@@ -10,7 +10,7 @@ use crate::server::{run, schema};
 const W: &str = "www.example.com.";
 
 #[tokio::test]
-async fn a_database_that_is_restored_from_a_backup_becomes_what_the_store_says_now() {
+async fn a_database_restored_from_a_backup_gets_the_current_statuses() {
     let objects: [(&str, &[&str]); 2] = [(W, &["10.0.0.1"]), ("gone.example.", &["10.0.0.3"])];
     let mut world = World::start(&objects, &[]).await;
     world.database.expect(W, V4, &["10.0.0.1"]).await;

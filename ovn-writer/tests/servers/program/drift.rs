@@ -19,7 +19,7 @@ mod soak {
     use super::*;
 
     #[tokio::test]
-    async fn what_somebody_else_changes_is_repaired_within_a_second_and_counted_by_kind() {
+    async fn foreign_changes_are_repaired_within_a_second_and_counted_by_kind() {
         let world = World::start(&[(W, &["10.0.0.1", "10.0.0.2"])], &[]).await;
         let both = ["10.0.0.1", "10.0.0.2"];
         world.database.expect(W, V4, &both).await;
@@ -116,7 +116,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn beside_ovn_kubernetes_what_stays_different_is_put_right_and_counted_in_the_end() {
+async fn beside_ovn_kubernetes_a_lasting_difference_is_repaired_and_counted() {
     let both = ["10.0.0.1", "10.0.0.2"];
     let world = managed().await;
     let history = world.database.northbound_monitor().await;
@@ -137,7 +137,7 @@ async fn beside_ovn_kubernetes_what_stays_different_is_put_right_and_counted_in_
 }
 
 #[tokio::test]
-async fn beside_ovn_kubernetes_what_it_writes_before_the_object_is_seen_is_no_repair() {
+async fn beside_ovn_kubernetes_its_write_before_the_object_is_no_repair() {
     let world = managed().await;
     let mut before = "10.0.0.1".to_owned();
     for round in 0..5 {

@@ -10,7 +10,7 @@ use crate::{namespace::Apart, server::create};
 const W: &str = "www.example.com.";
 
 #[tokio::test]
-async fn a_network_that_is_cut_is_noticed_and_what_happened_meanwhile_made_up_for() {
+async fn a_cut_network_is_noticed_and_the_writer_catches_up() {
     let workdir = Workdir::new();
     create(workdir.path(), "nb", |_| {});
     let server = or_skip!(Apart::start(workdir.path(), "nb").await);

@@ -94,7 +94,7 @@ async fn kill(rounds: usize, writer: bool, server: bool) {
 }
 
 #[tokio::test]
-async fn a_writer_that_is_killed_in_the_middle_of_transactions_leaves_nothing_behind() {
+async fn a_writer_killed_during_transactions_leaves_nothing_behind() {
     kill(times(6), true, false).await;
 }
 
@@ -131,7 +131,7 @@ fn select(world: &World, filter: Value) -> Result<Value, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beside_many_rows_of_others_many_names_and_a_large_set_are_written_and_followed() {
+async fn many_names_and_a_large_set_are_written_beside_many_foreign_rows() {
     let (others, names, large) = or_long((10_000, 500, 5_000), (100_000, 10_000, 50_000));
     let database = Database::start().await;
     let mut filler = client(&database.northbound.remote());

@@ -124,7 +124,7 @@ fn a_control_frame_of_an_unknown_type_is_read_without_its_fields() {
 }
 
 #[test]
-fn a_data_frame_at_the_limit_is_taken_and_one_byte_more_is_refused_by_its_length_alone() {
+fn a_data_frame_at_the_limit_is_accepted_and_a_byte_more_is_refused() {
     let limit = Limits::default().data_frame;
     let full = data(&vec![7; limit]);
     assert_eq!(whole(&full).1, limit + 4);

@@ -300,7 +300,7 @@ fn a_stream_reader_says_at_which_byte_a_frame_is_out_of_turn() {
 }
 
 #[test]
-fn a_stream_that_ends_within_a_frame_is_an_error_and_between_frames_is_not() {
+fn a_stream_that_ends_within_a_frame_fails_and_between_frames_does_not() {
     let whole = stream(&[dnstap(Start), bare(Stop)], b"event");
     assert_eq!(run(&whole[..51]).1.unwrap(), [b"event"]);
     let error = run(&whole[..50]).1.unwrap_err();

@@ -43,7 +43,7 @@ fn a_lease_that_is_not_there_is_made() {
 }
 
 #[test]
-fn the_lead_counts_from_the_beginning_of_a_renewal_and_not_from_its_answer() {
+fn a_lease_counts_from_the_start_of_a_renewal_and_not_from_its_answer() {
     let now = Instant::now();
     let mut us = election("us");
     us.found(None, now);

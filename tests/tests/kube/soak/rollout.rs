@@ -259,7 +259,7 @@ async fn one_instance_that_asks(server: &Arc<ApiServer>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_loses_nothing_with_two_lines_and_with_one_little_that_is_asked_for_again() {
+async fn a_rollout_with_two_lines_loses_nothing_and_with_one_backfills() {
     let server = Arc::new(ApiServer::start().await);
     allow(&server).await;
     if is_long() {

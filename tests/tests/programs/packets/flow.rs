@@ -111,7 +111,7 @@ fn echoes(mut stream: &TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_reaches_what_it_looks_up_if_its_rule_allows_the_name_and_only_as_long() {
+async fn a_pod_reaches_a_looked_up_name_only_while_its_rule_allows_it() {
     let times = ["--min-ttl", "1s", "--grace", "1s", "--flush-probe", "10ms"];
     let town = or_skip!(DatapathFixture::start(&zone(FIRST), &NAMES, &times).await);
     let pod = town.pod;

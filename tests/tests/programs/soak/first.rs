@@ -54,7 +54,7 @@ fn print(what: &str, probe: &str, mut delays: Vec<(Duration, bool)>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_connections_of_names_with_a_rule_succeed_at_once_and_under_wildcards_soon() {
+async fn first_connections_succeed_at_once_by_name_and_soon_by_wildcard() {
     let count = or_long(3, 60);
     let known: Vec<_> = (0..count)
         .map(|n| format!("known{n}.example.com."))

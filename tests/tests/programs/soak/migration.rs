@@ -123,7 +123,7 @@ fn gaps(history: &Monitor, known: &mut usize, what: &str) -> Vec<Absence> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_ovn_kubernetes_own_resolver_to_objects_and_back_nothing_is_shut_out() {
+async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     let rounds = soak::or_long(2, 30);
     let count = Arc::new(AtomicU32::new(4));
     let upstream = rotating(&count).await;

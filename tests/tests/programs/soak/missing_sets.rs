@@ -170,7 +170,7 @@ fn judge(what: &str, updates: &[Update], since: Instant) -> usize {
 }
 
 #[tokio::test]
-async fn a_set_that_is_destroyed_under_its_rule_is_made_again_with_its_addresses() {
+async fn a_set_deleted_under_its_rule_is_created_again_with_its_addresses() {
     let mut beside = Beside::start(&WRITTEN, &NORMALISED).await;
     drop(beside.ovnkube(Follow::Late(Duration::ZERO)).await);
     beside.mends().await;
@@ -199,7 +199,7 @@ async fn a_set_that_is_destroyed_under_its_rule_is_made_again_with_its_addresses
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_flag_is_turned_on_and_off_the_sets_that_its_clean_up_deletes_are_made_again() {
+async fn sets_deleted_by_the_clean_up_of_the_flag_are_created_again() {
     let upstream = Scripted::start(|asked: &Asked| {
         let name = asked.name().to_lowercase();
         let number = NORMALISED.iter().position(|known| *known == name);
@@ -226,7 +226,7 @@ async fn when_the_flag_is_turned_on_and_off_the_sets_that_its_clean_up_deletes_a
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_out_and_put_back_has_its_set_and_its_addresses_again() {
+async fn a_name_removed_and_added_again_has_its_set_and_addresses_back() {
     let upstream = numbered_upstream(300).await;
     let names = ["n1.up.test.", "n2.up.test."];
     let (workdir, store) = World::prepare(&Setup {

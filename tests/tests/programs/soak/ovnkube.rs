@@ -15,7 +15,7 @@ use super::{address, numbered_name, numbered_upstream};
 const WILDCARD: &str = "*.up.test.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_columns_at_every_status_difference_cost_no_address_and_make_no_storm() {
+async fn full_columns_at_each_status_difference_lose_nothing_and_make_no_storm() {
     let names: u32 = soak::or_long(20, 150);
     let upstream = numbered_upstream(300).await;
     let mut world = World::start(Setup {

@@ -60,7 +60,7 @@ fn stays(updates: &[Update]) -> BTreeMap<IpAddr, Stay> {
 }
 
 #[tokio::test]
-async fn the_set_of_a_rotating_name_is_at_every_moment_the_union_of_what_is_not_over() {
+async fn the_set_of_a_rotating_name_is_always_the_union_of_unexpired_answers() {
     let lasts = soak::or_long(Duration::from_secs(12), Duration::from_secs(60));
     // An answer is in its set after CoreDNS's flush, at most a second, and the way through both programs; and its look-up,
     // from whose end its TTL counts, ended within the same time. An expired address is looked up again within its grace, so

@@ -30,7 +30,7 @@ async fn expect_end(name: &str, program: &mut Program, asked: Instant) {
 }
 
 #[tokio::test]
-async fn sigterm_ends_both_programs_in_order_while_a_thousand_addresses_of_each_name_are_written() {
+async fn sigterm_ends_both_programs_in_order_while_large_names_are_written() {
     let count = soak::or_long(40, 800);
     let names: Vec<String> = (0..count).map(large_name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -28,7 +28,7 @@ fn kept(world: &World) -> Result<BTreeSet<u32>, String> {
 }
 
 #[tokio::test]
-async fn a_full_wildcard_keeps_the_names_seen_last_and_names_of_their_own_rule_stay() {
+async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
     let names = soak::or_long(2_000, 20_000);
     let explicit = [5, 1_500];
     let upstream = numbered_upstream(300).await;

@@ -59,7 +59,7 @@ fn paid(
 const BOTH: [&str; 2] = ["shared.example.com", "*.example.com"];
 
 #[test]
-fn addresses_that_are_there_for_the_longer_terms_of_another_namespace_count_for_that_alone() {
+fn addresses_kept_for_another_namespaces_longer_terms_count_only_there() {
     for in_rules in BOTH {
         let paid = |longer| paid(in_rules, |_| {}, longer);
         let retained = paid(|it| it.retain = Duration::from_secs(24 * 3600));
@@ -73,7 +73,7 @@ fn addresses_that_are_there_for_the_longer_terms_of_another_namespace_count_for_
 }
 
 #[test]
-fn each_namespace_pays_on_its_own_terms_where_each_asks_for_more_in_something() {
+fn each_namespace_pays_for_its_own_terms_when_each_asks_for_more() {
     for in_rules in BOTH {
         let paid = paid(
             in_rules,

@@ -321,7 +321,7 @@ fn names_that_no_namespace_pays_for_count_for_the_one_with_the_rule() {
 }
 
 #[test]
-fn names_under_the_wildcards_of_another_do_not_go_for_names_that_no_namespace_pays_for() {
+fn wildcard_names_of_others_are_not_evicted_for_names_without_a_payer() {
     let mut unpaid = Unpaid::new();
     let node = Some("192.0.2.1".parse().unwrap());
     for number in 0..2 {

@@ -67,7 +67,7 @@ fn waits(greedy: usize, addresses: u8) -> Vec<i64> {
 }
 
 #[test]
-fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_time() {
+fn a_new_address_is_not_delayed_by_busy_names_of_another_namespace() {
     // About 3 kB each: many times the bytes of the budget.
     for (names, addresses) in [(1000, 5), (20, 100)] {
         assert_eq!(waits(names, addresses), [0; 5], "{names} of {addresses}");
@@ -75,7 +75,7 @@ fn a_new_address_waits_for_no_names_of_another_namespace_that_change_all_the_tim
 }
 
 #[test]
-fn objects_that_come_and_go_wait_for_room_and_those_of_another_namespace_do_not() {
+fn churning_objects_wait_for_budget_and_another_namespace_does_not() {
     let names = |set: char| {
         let names = (0..500).map(move |i| format!("{set}{i}.greedy.example"));
         names.map(|it| &*it.leak()).collect::<Vec<&'static str>>()
@@ -185,12 +185,12 @@ fn labels_cost_the_modest_nothing(with_rule: &[&'static str]) {
 }
 
 #[test]
-fn what_pods_of_a_namespace_find_under_a_shared_wildcard_costs_that_namespace() {
+fn names_found_by_pods_under_a_shared_wildcard_cost_the_pods_namespace() {
     labels_cost_the_modest_nothing(&["greedy", "modest"]);
 }
 
 #[test]
-fn what_pods_without_a_rule_find_under_the_wildcard_of_a_namespace_costs_that_nothing() {
+fn names_found_by_pods_without_a_rule_cost_the_wildcards_owner_nothing() {
     labels_cost_the_modest_nothing(&["modest"]);
 }
 
@@ -221,7 +221,7 @@ fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
 }
 
 #[test]
-fn times_of_a_namespace_wait_for_no_thousand_names_of_another_and_few_of_these_are_tried_at_once() {
+fn timestamp_writes_do_not_wait_for_a_thousand_names_of_another_namespace() {
     let names = (0..1000).map(|i| &*format!("a{i}.greedy.example").leak());
     let names: Vec<&'static str> = names.collect();
     let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];

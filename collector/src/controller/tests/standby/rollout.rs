@@ -6,7 +6,7 @@ use crate::objects::standby::SPREAD;
 /// During a rollout there is no leader for up to two seconds, and each standby may be the next to
 /// end.
 #[test]
-fn when_a_standby_ends_that_wrote_without_a_leader_another_one_is_no_later() {
+fn the_next_standby_is_no_later_when_one_ends_that_wrote_leaderless() {
     let mut pair = Pair::new();
     pair.leader.controller.lead(false, at(pair.leader.now));
     pair.leader.controller.objects.standby.spread = SPREAD / 2;

@@ -43,7 +43,7 @@ fn the_flow(told: &Told) -> Flow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_is_told_with_the_time_of_its_first_octet_and_is_no_flow_of_the_stream_itself() {
+async fn a_probe_is_reported_at_its_first_octet_and_is_not_stream_traffic() {
     let (mut peer, mut told) = connect(|_| {});
     peer.open().await;
     settle().await;

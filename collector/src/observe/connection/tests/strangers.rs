@@ -69,7 +69,7 @@ async fn what_a_stranger_said_is_a_loss_if_it_is_known_when_it_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dns_server_on_the_host_network_says_counts_once_its_address_is_no_nodes() {
+async fn host_network_server_is_trusted_once_its_address_is_not_a_nodes() {
     let node = (Purpose::Nodes, "192.0.2.1/32".parse().unwrap());
     let on_host = Some(Arc::new(Networks::new([node])));
     for moves in [false, true] {
@@ -142,7 +142,7 @@ fn secrets() -> runtime::reload::Reloaded<Secrets> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_the_host_network_who_shows_the_secret_over_tls_speaks_and_others_are_apart() {
+async fn host_network_peer_with_the_tls_secret_is_trusted_and_others_are_not() {
     let node = (Purpose::Nodes, "192.0.2.1/32".parse().unwrap());
     let networks = watch::channel(Some(Arc::new(Networks::new([node])))).1;
     let servers = DnsServers::new(watch::channel(here()).1, networks);

@@ -88,7 +88,7 @@ impl Shared {
 }
 
 #[test]
-fn what_another_writer_of_the_same_objects_brings_first_is_left_until_the_store_says_so() {
+fn addresses_another_writer_adds_first_are_kept_until_the_store_has_them() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
     assert_eq!(set.at(0, &["10.0.0.1"]), "");
@@ -117,7 +117,7 @@ fn an_event_that_does_not_explain_a_change_changes_nothing() {
 }
 
 #[test]
-fn what_another_writer_put_in_and_took_out_again_is_not_brought_back_by_late_events() {
+fn addresses_another_writer_removed_are_not_restored_by_late_events() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
     set.at(0, &["10.0.0.1"]);
@@ -135,7 +135,7 @@ fn what_another_writer_put_in_and_took_out_again_is_not_brought_back_by_late_eve
 }
 
 #[test]
-fn what_stays_different_is_put_right_after_half_a_second_and_counts_as_a_repair() {
+fn a_lasting_difference_is_repaired_after_half_a_second_and_counted() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
     set.at(0, &["10.0.0.1"]);

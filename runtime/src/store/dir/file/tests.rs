@@ -17,7 +17,7 @@ impl Fingerprint {
 }
 
 #[test]
-fn a_file_is_told_from_one_that_takes_its_place_and_from_itself_after_a_change() {
+fn a_replaced_or_modified_file_is_distinguished_from_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let folder = open_folder(dir.path()).unwrap().unwrap();
     let (path, other) = (dir.path().join("a"), dir.path().join("b"));

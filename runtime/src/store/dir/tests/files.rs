@@ -136,7 +136,7 @@ async fn a_malformed_file_is_named_with_its_line_and_never_overwritten() {
 }
 
 #[tokio::test]
-async fn a_list_of_keys_has_what_does_not_decode_and_none_where_a_folder_vanished() {
+async fn a_key_list_has_undecodable_objects_and_none_of_a_vanished_folder() {
     let dir = Dir::new();
     dir.store.create(&resolver("ns", "a")).await.unwrap();
     fs::write(dir.file("broken"), "spec: {half").unwrap();

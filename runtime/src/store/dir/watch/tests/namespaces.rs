@@ -118,7 +118,7 @@ fn a_namespace_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[test]
-fn what_is_missing_from_a_list_is_told_when_its_namespace_can_be_read_again() {
+fn an_object_of_an_unreadable_namespace_is_reported_once_it_is_readable() {
     let (mut subject, other) = two_namespaces();
     let aside = subject.dir.path().join("aside");
     fs::rename(&other, &aside).unwrap();
@@ -135,7 +135,7 @@ fn what_is_missing_from_a_list_is_told_when_its_namespace_can_be_read_again() {
 }
 
 #[test]
-fn the_only_namespace_that_is_watched_is_out_of_sync_when_it_cannot_be_read() {
+fn the_only_watched_namespace_is_out_of_sync_while_unreadable() {
     for (what, spoil) in SPOILS {
         let (mut subject, _) = two_namespaces();
         let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
